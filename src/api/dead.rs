@@ -9,7 +9,8 @@ use axum::response::Response;
 use serde::Deserialize;
 
 use crate::engine::dead::{DeadListQuery, DeadSelection};
-use crate::engine::{Answer, Query};
+use crate::engine::query;
+
 use crate::wire::dead::{DeadLetter, Detail, Group, List};
 use crate::wire::input;
 use crate::wire::problem::Problem;
@@ -17,7 +18,6 @@ use crate::wire::problem::Problem;
 use super::Shared;
 use super::extract::Params;
 use super::problem::answer;
-use super::queues::mismatch;
 
 /// How long an answer waits for looks under way; what they have not seen yet is missing in it, and its
 /// queues say so.
@@ -60,9 +60,7 @@ pub(super) fn selection(
 }
 
 pub(super) async fn list(State(shared): State<Arc<Shared>>, Params(which): Params<Which>) -> Result<Response, Problem> {
-    let Answer::Dead(page) = shared.engine()?.query(Query::Dead(which.query()?)).await? else {
-        return Err(mismatch());
-    };
+    let page = shared.engine()?.query(query::Dead(which.query()?)).await?;
     Ok(answer(StatusCode::OK, &List::<DeadLetter>::of(&page)))
 }
 
@@ -70,16 +68,12 @@ pub(super) async fn groups(
     State(shared): State<Arc<Shared>>,
     Params(which): Params<Which>,
 ) -> Result<Response, Problem> {
-    let Answer::DeadGroups(page) = shared.engine()?.query(Query::DeadGroups(which.query()?)).await? else {
-        return Err(mismatch());
-    };
+    let page = shared.engine()?.query(query::DeadGroups(which.query()?)).await?;
     Ok(answer(StatusCode::OK, &List::<Group>::of(&page)))
 }
 
 pub(super) async fn show(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Result<Response, Problem> {
-    let query = Query::DeadLetter { id, patience: PATIENCE };
-    let Answer::DeadLetter(detail) = shared.engine()?.query(query).await? else {
-        return Err(mismatch());
-    };
-    Ok(answer(StatusCode::OK, &Detail::from(&*detail)))
+    let query = query::OneDeadLetter { id, patience: PATIENCE };
+    let detail = shared.engine()?.query(query).await?;
+    Ok(answer(StatusCode::OK, &Detail::from(&detail)))
 }

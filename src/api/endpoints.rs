@@ -9,7 +9,8 @@ use axum::response::Response;
 use serde::Deserialize;
 
 use crate::domain::url::EndpointUrl;
-use crate::engine::{Answer, Command, Query, RedeliverTarget};
+use crate::engine::query;
+use crate::engine::{Command, RedeliverTarget};
 use crate::wire::List;
 use crate::wire::endpoint::Endpoint;
 use crate::wire::input;
@@ -21,7 +22,6 @@ use super::act::{Options, act};
 use super::extract::{Input, Params};
 use super::guard::Caller;
 use super::problem::answer;
-use super::queues::mismatch;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,22 +40,18 @@ pub(super) async fn list(
     if let Some(url) = &selection.url {
         return show(&shared, input::url(url)?).await;
     }
-    let query = Query::Endpoints {
+    let query = query::Endpoints {
         not_available: selection.unavailable,
         limit: input::limit(selection.limit, 100, input::LIMIT_MAX)?,
         cursor: selection.cursor,
     };
-    let Answer::Endpoints(page) = shared.engine()?.query(query).await? else {
-        return Err(mismatch());
-    };
+    let page = shared.engine()?.query(query).await?;
     Ok(answer(StatusCode::OK, &List::<Endpoint>::of(&page)))
 }
 
 async fn show(shared: &Shared, url: EndpointUrl) -> Result<Response, Problem> {
-    let Answer::Endpoint(view) = shared.engine()?.query(Query::Endpoint(url)).await? else {
-        return Err(mismatch());
-    };
-    Ok(answer(StatusCode::OK, &Endpoint::from(view.as_ref())))
+    let view = shared.engine()?.query(query::Endpoint(url)).await?;
+    Ok(answer(StatusCode::OK, &Endpoint::from(&view)))
 }
 
 /// The endpoint, in the body where it is not in the query.

@@ -12,8 +12,9 @@ use serde_json::value::RawValue;
 
 use crate::domain::event::{EventType, NewEvent, Reference};
 use crate::domain::trace::{TRACEPARENT, TRACESTATE, TraceContext};
-use crate::engine::events::{EventAnswer, EventCommand, EventQuestion, EventSelection, EventsQuery, Finished};
-use crate::engine::{Answer, Command, Query};
+use crate::engine::Command;
+use crate::engine::events::{EventCommand, EventSelection, EventsQuery, Finished};
+use crate::engine::query;
 use crate::wire::List;
 use crate::wire::event::{self as wire, Count, Event, PushInput, Pushed};
 use crate::wire::input;
@@ -26,7 +27,6 @@ use super::act::{Options, act};
 use super::extract::{Input, LARGE, Params, RawBody};
 use super::guard::Caller;
 use super::problem::answer;
-use super::queues::mismatch;
 
 /// A type's name in the path, percent-encoded.
 pub(super) struct OfType(pub(super) EventType);
@@ -63,14 +63,6 @@ async fn path<T: serde::de::DeserializeOwned + Send>(parts: &mut Parts) -> Resul
     Path::from_request_parts(parts, &())
         .await
         .map_err(|error| Problem::field("type", error.body_text()))
-}
-
-/// Asks the engine about events.
-pub(super) async fn ask(shared: &Shared, question: EventQuestion) -> Result<EventAnswer, Problem> {
-    let Answer::Events(answer) = shared.engine()?.query(Query::Events(question)).await? else {
-        return Err(mismatch());
-    };
-    Ok(answer)
 }
 
 #[derive(Deserialize)]
@@ -173,16 +165,12 @@ async fn page(shared: &Shared, event_type: Option<EventType>, selection: Selecti
         limit: input::limit(selection.limit, 100, input::LIMIT_MAX)?,
         cursor: selection.cursor,
     };
-    let EventAnswer::List(page) = ask(shared, EventQuestion::List(query)).await? else {
-        return Err(mismatch());
-    };
+    let page = shared.engine()?.query(query::Events(query)).await?;
     Ok(answer(StatusCode::OK, &List::<Event>::of(&page)))
 }
 
 pub(super) async fn counts(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
-    let EventAnswer::Counts(counts) = ask(&shared, EventQuestion::Counts).await? else {
-        return Err(mismatch());
-    };
+    let counts = shared.engine()?.query(query::EventCounts()).await?;
     let items: Vec<Count> = counts.iter().map(Count::from).collect();
     Ok(answer(
         StatusCode::OK,
@@ -193,9 +181,7 @@ pub(super) async fn counts(State(shared): State<Arc<Shared>>) -> Result<Response
 /// All of a reference: what is due now, and what is dated.
 pub(super) async fn show(State(shared): State<Arc<Shared>>, about: InType) -> Result<Response, Problem> {
     let (event_type, reference) = about.reference()?;
-    let EventAnswer::Of(events) = ask(&shared, EventQuestion::Of(event_type, reference)).await? else {
-        return Err(mismatch());
-    };
+    let events = shared.engine()?.query(query::EventsOf(event_type, reference)).await?;
     let items: Vec<Event> = events.iter().map(Event::from).collect();
     Ok(answer(
         StatusCode::OK,

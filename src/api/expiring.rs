@@ -8,9 +8,10 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
 
+use crate::engine::Command;
 use crate::engine::expiring::ExpiringQuery;
+use crate::engine::query;
 use crate::engine::query::SaveQuery;
-use crate::engine::{Answer, Command, Query};
 use crate::wire::List;
 use crate::wire::expiring::{ExpiringInput, ExpiringList, SaveShape};
 use crate::wire::input;
@@ -22,7 +23,6 @@ use super::act::{Options, act};
 use super::extract::{Input, Params};
 use super::guard::Caller;
 use super::problem::answer;
-use super::queues::mismatch;
 
 /// Queues of a page, at most.
 const LIMIT_MAX: u32 = 20_000;
@@ -40,9 +40,7 @@ pub(super) async fn list(State(shared): State<Arc<Shared>>, Params(page): Params
         limit: input::limit(page.limit, 1_000, LIMIT_MAX)?,
         cursor: page.cursor,
     };
-    let Answer::Expiring(page) = shared.engine()?.query(Query::Expiring(query)).await? else {
-        return Err(mismatch());
-    };
+    let page = shared.engine()?.query(query::Expiring(query)).await?;
     Ok(answer(StatusCode::OK, &ExpiringList::from(&page)))
 }
 
@@ -53,9 +51,7 @@ pub(super) async fn saves(State(shared): State<Arc<Shared>>, Params(page): Param
         queue: None,
         limit: input::limit(page.limit, 100, input::LIMIT_MAX)?,
     };
-    let Answer::Saves(page) = shared.engine()?.query(Query::Saves(query)).await? else {
-        return Err(mismatch());
-    };
+    let page = shared.engine()?.query(query::Saves(query)).await?;
     Ok(answer(StatusCode::OK, &List::<SaveShape>::of(&page)))
 }
 

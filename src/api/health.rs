@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 
-use crate::engine::{Answer, Query};
+use crate::engine::query;
 use crate::wire::problem::Problem;
 use crate::wire::record::{Part, Readiness};
 
@@ -16,7 +16,6 @@ use super::guard::Caller;
 use super::masked::MasksItself;
 use super::openapi;
 use super::problem::{answer, text};
-use super::queues::mismatch;
 
 /// The process answers: nothing more is said.
 pub(super) async fn alive() -> Response {
@@ -66,9 +65,7 @@ async fn readiness(shared: &Shared) -> Result<Readiness, Problem> {
             degraded: Vec::new(),
         });
     };
-    let Answer::Readiness(readiness) = engine.query(Query::Readiness).await? else {
-        return Err(mismatch());
-    };
+    let readiness = engine.query(query::IsReady()).await?;
     Ok(Readiness::from(&readiness))
 }
 

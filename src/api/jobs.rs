@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ambient;
 use crate::domain::job::{JobId, Lifetime};
+use crate::engine::query;
 use crate::wire::Whole;
 use crate::wire::input;
 use crate::wire::job::{JobListedShape, JobShape, message};
@@ -70,7 +71,7 @@ pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
     Params(Nothing {}): Params<Nothing>,
 ) -> Result<Response, Problem> {
-    let jobs = shared.engine()?.jobs().await?;
+    let jobs = shared.engine()?.query(query::Jobs()).await?;
     let now = shared.clock.now();
     let list = Whole::of(jobs.iter().map(|job| JobListedShape::new(job, now)), now);
     Ok(answer(StatusCode::OK, &list))

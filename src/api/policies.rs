@@ -8,9 +8,10 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
 
+use crate::engine::Command;
 use crate::engine::policies::{PolicyAct, PolicyEdit};
+use crate::engine::query;
 use crate::engine::query::PolicyScope;
-use crate::engine::{Answer, Command, Query};
 use crate::wire::List;
 use crate::wire::plan::Asked;
 use crate::wire::policy::{self, Policy, Preview, Version};
@@ -21,7 +22,6 @@ use super::act::{Because, Options, act};
 use super::extract::{Input, Params, RawBody};
 use super::guard::Caller;
 use super::problem::answer;
-use super::queues::mismatch;
 
 /// Whose policy, and how the change is asked for.
 #[derive(Default, Deserialize)]
@@ -55,22 +55,16 @@ impl Of {
 
 pub(super) async fn show(State(shared): State<Arc<Shared>>, Params(of): Params<Of>) -> Result<Response, Problem> {
     if of.is_nothing() {
-        let Answer::Policies(page) = shared.engine()?.query(Query::Policies).await? else {
-            return Err(mismatch());
-        };
+        let page = shared.engine()?.query(query::Policies()).await?;
         return Ok(answer(StatusCode::OK, &List::<Policy>::of(&page)));
     }
-    let Answer::Policy(view) = shared.engine()?.query(Query::Policy(of.scope()?)).await? else {
-        return Err(mismatch());
-    };
-    Ok(answer(StatusCode::OK, &Policy::from(view.as_ref())))
+    let view = shared.engine()?.query(query::Policy(of.scope()?)).await?;
+    Ok(answer(StatusCode::OK, &Policy::from(&view)))
 }
 
 pub(super) async fn history(State(shared): State<Arc<Shared>>, Params(of): Params<Of>) -> Result<Response, Problem> {
-    let query = Query::PolicyHistory(of.scope()?);
-    let Answer::PolicyHistory(page) = shared.engine()?.query(query).await? else {
-        return Err(mismatch());
-    };
+    let query = query::PolicyHistory(of.scope()?);
+    let page = shared.engine()?.query(query).await?;
     Ok(answer(StatusCode::OK, &List::<Version>::of(&page)))
 }
 
@@ -140,14 +134,12 @@ pub(super) async fn preview(
     Params(of): Params<Of>,
     body: RawBody,
 ) -> Result<Response, Problem> {
-    let query = Query::PolicyPreview {
+    let query = query::PreviewPolicy {
         document: text(&body)?.to_owned(),
         scope: if of.is_nothing() { None } else { Some(of.scope()?) },
     };
-    let Answer::PolicyPreview(preview) = shared.engine()?.query(query).await? else {
-        return Err(mismatch());
-    };
-    Ok(answer(StatusCode::OK, &Preview::from(preview.as_ref())))
+    let preview = shared.engine()?.query(query).await?;
+    Ok(answer(StatusCode::OK, &Preview::from(&preview)))
 }
 
 fn text(body: &RawBody) -> Result<&str, Problem> {

@@ -9,8 +9,9 @@ use axum::response::Response;
 use serde::Deserialize;
 
 use crate::domain::id::QueueName;
+use crate::engine::query;
 use crate::engine::view::QueueView;
-use crate::engine::{Answer, Command, Query, QueuesQuery};
+use crate::engine::{Command, QueuesQuery};
 use crate::wire::input;
 use crate::wire::plan::Asked;
 use crate::wire::problem::Problem;
@@ -26,11 +27,6 @@ use super::problem::answer;
 /// Messages that one look shows at most.
 const BROWSED_MAX: u32 = 500;
 
-/// An answer of another variant than the query's: a bug, said as one.
-pub(super) fn mismatch() -> Problem {
-    Problem::new(500, "the engine answered another query")
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Selection {
@@ -44,15 +40,13 @@ pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
     Params(selection): Params<Selection>,
 ) -> Result<Response, Problem> {
-    let query = Query::Queues(QueuesQuery {
+    let query = query::Queues(QueuesQuery {
         filter: selection.filter,
         sort: selection.sort,
         limit: input::limit(selection.limit, 100, input::LIMIT_MAX)?,
         cursor: selection.cursor,
     });
-    let Answer::Queues(page) = shared.engine()?.query(query).await? else {
-        return Err(mismatch());
-    };
+    let page = shared.engine()?.query(query).await?;
     Ok(answer(StatusCode::OK, &List::<Queue>::of(&page)))
 }
 
@@ -65,10 +59,8 @@ pub(super) async fn why(State(shared): State<Arc<Shared>>, Name(name): Name) -> 
 }
 
 async fn look(shared: &Shared, name: QueueName) -> Result<QueueView, Problem> {
-    let Answer::Queue(view) = shared.engine()?.query(Query::Queue(name)).await? else {
-        return Err(mismatch());
-    };
-    Ok(*view)
+    let view = shared.engine()?.query(query::Queue(name)).await?;
+    Ok(view)
 }
 
 #[derive(Deserialize)]
@@ -86,9 +78,7 @@ pub(super) async fn browse(
 ) -> Result<Response, Problem> {
     caller.grant(None)?;
     let limit = input::limit(browse.limit, 20, BROWSED_MAX)?;
-    let Answer::Browsed(messages) = shared.engine()?.query(Query::Browse { queue, limit }).await? else {
-        return Err(mismatch());
-    };
+    let messages = shared.engine()?.query(query::Browse { queue, limit }).await?;
     let list = Whole::of(messages.iter().map(Browsed::from), shared.clock.now());
     Ok(answer(StatusCode::OK, &list))
 }

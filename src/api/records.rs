@@ -9,8 +9,9 @@ use axum::response::Response;
 use serde::Deserialize;
 
 use crate::domain::url::redact_urls;
+use crate::engine::EngineError;
+use crate::engine::query;
 use crate::engine::query::AttemptQuery;
-use crate::engine::{Answer, EngineError, Query};
 use crate::wire::handover::Shift;
 use crate::wire::problem::Problem;
 use crate::wire::record::{Attempt, Audit, AuditVerified, Check, Retry};
@@ -19,7 +20,6 @@ use crate::wire::{List, Whole, input, json};
 use super::Shared;
 use super::extract::Params;
 use super::problem::{answer, text};
-use super::queues::mismatch;
 
 /// A shift, where nothing else is asked for.
 const SHIFT: &str = "8h";
@@ -35,13 +35,11 @@ pub(super) async fn retries(
     State(shared): State<Arc<Shared>>,
     Params(params): Params<Within>,
 ) -> Result<Response, Problem> {
-    let query = Query::Retries {
+    let query = query::Retries {
         within: params.within.map(Duration::from_secs),
         limit: input::limit(params.limit, 100, input::LIMIT_MAX)?,
     };
-    let Answer::Retries(page) = shared.engine()?.query(query).await? else {
-        return Err(mismatch());
-    };
+    let page = shared.engine()?.query(query).await?;
     Ok(answer(StatusCode::OK, &List::<Retry>::of(&page)))
 }
 
@@ -58,15 +56,13 @@ pub(super) async fn attempts(
     State(shared): State<Arc<Shared>>,
     Params(which): Params<Which>,
 ) -> Result<Response, Problem> {
-    let query = Query::Attempts(AttemptQuery {
+    let query = query::Attempts(AttemptQuery {
         queue: which.queue.as_deref().map(input::queue).transpose()?,
         url: which.url.as_deref().map(input::url).transpose()?,
         message: which.message_id.as_deref().map(input::id).transpose()?,
         limit: input::limit(which.limit, 100, input::LIMIT_MAX)?,
     });
-    let Answer::Attempts(page) = shared.engine()?.query(query).await? else {
-        return Err(mismatch());
-    };
+    let page = shared.engine()?.query(query).await?;
     Ok(answer(StatusCode::OK, &List::<Attempt>::of(&page)))
 }
 
@@ -82,21 +78,17 @@ pub(super) async fn audit(
     Params(before): Params<Before>,
 ) -> Result<Response, Problem> {
     let cursor = before.cursor.as_deref().map(str::parse).transpose();
-    let query = Query::Audit {
+    let query = query::Audit {
         before: cursor.map_err(|_| EngineError::unknown_cursor())?,
         limit: input::limit(before.limit, 100, input::LIMIT_MAX)?,
     };
-    let Answer::Audit(page) = shared.engine()?.query(query).await? else {
-        return Err(mismatch());
-    };
+    let page = shared.engine()?.query(query).await?;
     Ok(answer(StatusCode::OK, &List::<Audit>::of(&page)))
 }
 
 /// `GET /v1/audit/verify`.
 pub(super) async fn audit_verify(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
-    let Answer::AuditVerified(found) = shared.engine()?.query(Query::AuditVerify).await? else {
-        return Err(mismatch());
-    };
+    let found = shared.engine()?.query(query::AuditVerify()).await?;
     Ok(answer(StatusCode::OK, &AuditVerified::from(&found)))
 }
 
@@ -112,21 +104,17 @@ pub(super) async fn handover(
     Params(params): Params<Since>,
 ) -> Result<Response, Problem> {
     let span = input::span("since", params.since.as_deref().unwrap_or(SHIFT))?;
-    let Answer::Handover(found) = shared.engine()?.query(Query::Handover(span)).await? else {
-        return Err(mismatch());
-    };
+    let found = shared.engine()?.query(query::Handover(span)).await?;
     if let (true, Some(unread)) = (found.is_empty(), found.problems().pop()) {
         return Err(EngineError::Unread(Box::new(unread)).into());
     }
-    let shift = String::from_utf8_lossy(&json::compact(&Shift::from(&*found))).into_owned();
+    let shift = String::from_utf8_lossy(&json::compact(&Shift::from(&found))).into_owned();
     Ok(text(redact_urls(&shift).into_owned(), "application/json"))
 }
 
 /// `GET /v1/doctor`: what the daemon finds; of its configuration's file only the command knows.
 pub(super) async fn doctor(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
-    let Answer::Doctor(checks) = shared.engine()?.query(Query::Doctor).await? else {
-        return Err(mismatch());
-    };
+    let checks = shared.engine()?.query(query::Doctor()).await?;
     let list = Whole::of(checks.iter().map(Check::from), shared.clock.now());
     Ok(answer(StatusCode::OK, &list))
 }

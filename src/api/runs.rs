@@ -9,8 +9,9 @@ use axum::response::Response;
 use serde::Deserialize;
 
 use crate::domain::run::RunWish;
+use crate::engine::query;
 use crate::engine::runs::{Order, OrderKind, Selection};
-use crate::engine::{Answer, Command, EngineError, Query};
+use crate::engine::{Command, EngineError};
 use crate::wire::List;
 use crate::wire::input;
 use crate::wire::plan::Asked;
@@ -22,7 +23,6 @@ use super::act::{Because, Options, act};
 use super::extract::{Input, LARGE, Name, Params, Segment};
 use super::guard::Caller;
 use super::problem::answer;
-use super::queues::mismatch;
 
 macro_rules! order {
     ($name:ident, $kind:ident) => {
@@ -107,7 +107,7 @@ pub(super) async fn skip(
     Input(input): Input<SkipInput>,
 ) -> Result<Response, Problem> {
     options.reason = input.reason.or(options.reason);
-    let order = shared.engine()?.skip(name, input.to == SkipTo::Dead);
+    let order = Order::skip(shared.engine()?.naming(), name, input.to == SkipTo::Dead);
     act(&shared, &caller, options, Command::Run(order), Asked::One).await
 }
 
@@ -146,13 +146,11 @@ pub(super) struct Paged {
 }
 
 pub(super) async fn list(State(shared): State<Arc<Shared>>, Params(paged): Params<Paged>) -> Result<Response, Problem> {
-    let query = Query::Runs {
+    let query = query::Runs {
         before: paged.cursor,
         limit: input::limit(paged.limit, 100, input::LIMIT_MAX)?,
     };
-    let Answer::Runs(page) = shared.engine()?.query(query).await? else {
-        return Err(mismatch());
-    };
+    let page = shared.engine()?.query(query).await?;
     Ok(answer(StatusCode::OK, &List::<Run>::of(&page)))
 }
 
@@ -162,13 +160,11 @@ pub(super) async fn show(
     Params(paged): Params<Paged>,
 ) -> Result<Response, Problem> {
     let after = paged.cursor.as_deref().map(str::parse).transpose();
-    let query = Query::Run {
+    let query = query::Run {
         id,
         after: after.map_err(|_| EngineError::unknown_cursor())?,
         limit: input::limit(paged.limit, 100, input::LIMIT_MAX)?,
     };
-    let Answer::Run(detail) = shared.engine()?.query(query).await? else {
-        return Err(mismatch());
-    };
-    Ok(answer(StatusCode::OK, &RunWithItems::from(&*detail)))
+    let detail = shared.engine()?.query(query).await?;
+    Ok(answer(StatusCode::OK, &RunWithItems::from(&detail)))
 }

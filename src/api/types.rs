@@ -11,7 +11,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::engine::Command;
-use crate::engine::events::{ClaimRequest, EventAnswer, EventCommand, EventQuestion, SubscriptionChoice};
+use crate::engine::events::{ClaimRequest, EventCommand, SubscriptionChoice};
+use crate::engine::query;
 use crate::wire::event::{Claim, Subscription, Type};
 use crate::wire::input;
 use crate::wire::plan::Asked;
@@ -19,16 +20,13 @@ use crate::wire::problem::Problem;
 
 use super::Shared;
 use super::act::{Options, act};
-use super::events::{InType, OfType, ask};
+use super::events::{InType, OfType};
 use super::extract::{Input, Params, RawBody};
 use super::guard::Caller;
 use super::problem::answer;
-use super::queues::mismatch;
 
 pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
-    let EventAnswer::Types(types) = ask(&shared, EventQuestion::Types).await? else {
-        return Err(mismatch());
-    };
+    let types = shared.engine()?.query(query::EventTypes()).await?;
     let items: Vec<Type> = types.iter().map(Type::from).collect();
     Ok(answer(
         StatusCode::OK,
@@ -37,9 +35,7 @@ pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Result<Response, 
 }
 
 pub(super) async fn show(State(shared): State<Arc<Shared>>, OfType(name): OfType) -> Result<Response, Problem> {
-    let EventAnswer::Type(record) = ask(&shared, EventQuestion::Type(name)).await? else {
-        return Err(mismatch());
-    };
+    let record = shared.engine()?.query(query::OneEventType(name)).await?;
     Ok(answer(StatusCode::OK, &Type::from(&record)))
 }
 
@@ -68,9 +64,7 @@ pub(super) async fn subscriptions(
     State(shared): State<Arc<Shared>>,
     OfType(name): OfType,
 ) -> Result<Response, Problem> {
-    let EventAnswer::Subscriptions(rows) = ask(&shared, EventQuestion::Subscriptions(name)).await? else {
-        return Err(mismatch());
-    };
+    let rows = shared.engine()?.query(query::Subscriptions(name)).await?;
     let items: Vec<Subscription> = rows.iter().map(Subscription::from).collect();
     Ok(answer(
         StatusCode::OK,
@@ -184,10 +178,8 @@ pub(super) async fn claim(
 
 pub(super) async fn claimed(State(shared): State<Arc<Shared>>, of: InType) -> Result<Response, Problem> {
     let InType(event_type, id) = of;
-    let question = EventQuestion::Claim(event_type.clone(), id);
-    let EventAnswer::Claim(claim) = ask(&shared, question).await? else {
-        return Err(mismatch());
-    };
+    let question = query::OneClaim(event_type.clone(), id);
+    let claim = shared.engine()?.query(question).await?;
     Ok(answer(StatusCode::OK, &Claim::of(&event_type, &claim)))
 }
 

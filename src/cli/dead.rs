@@ -4,6 +4,7 @@ use std::process::Stdio;
 
 use bytes::Bytes;
 
+use crate::engine::query;
 use crate::engine::runs::{Edit, OrderKind};
 use crate::engine::{Command, Done};
 use crate::files;
@@ -74,7 +75,7 @@ async fn in_editor(session: &Session<'_>, id: &str) -> Result<Bytes, Failure> {
             "an editor needs a terminal: give --body-file or --header",
         ));
     }
-    let letter = session.engine.dead_letter_as_sent(id).await?;
+    let letter = session.engine.query(query::DeadLetterAsSent(id.to_owned())).await?;
     let path = std::env::temp_dir().join(format!("redrive-edit-{}", crate::ambient::new_id()));
     files::write_new(&path, &letter.edited.body)?;
     let status = std::process::Command::new("sh")

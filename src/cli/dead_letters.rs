@@ -4,12 +4,11 @@ use std::io::{BufWriter, IsTerminal as _, Stdout, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::domain::dead_letter::DeadLetter as Letter;
 use crate::domain::url::redact_urls;
 use crate::domain::words::from_now;
 use crate::engine::dead::{DeadDetail, DeadListQuery, DeadPage, DeadQueueView, DeadSelection};
 use crate::engine::view::Source;
-use crate::engine::{Answer, EngineError, Query};
+use crate::engine::{EngineError, Query, query};
 use crate::files;
 use crate::wire::dead::{DeadLetter, Detail, Group};
 use crate::wire::{self, input, json};
@@ -17,7 +16,6 @@ use crate::wire::{self, input, json};
 use super::args::{Dead, DeadExport, DeadForm, DeadSelected};
 use super::exit::{Exit, Failure};
 use super::output::{Column, note, or_dash};
-use super::queues::mismatch;
 use super::when::{told, told_or_dash};
 use super::{Session, dead, say, shown};
 
@@ -86,18 +84,7 @@ async fn list(
             cursor,
             patience: STEP,
         };
-        let page: DeadPage<Letter> = looked(
-            session,
-            || Query::Dead(query.clone()),
-            |answer| {
-                if let Answer::Dead(page) = answer {
-                    Some(page)
-                } else {
-                    None
-                }
-            },
-        )
-        .await?;
+        let page = looked(session, || query::Dead(query.clone())).await?;
         if !warned {
             session.output.problems(&page.problems);
             warn(session, &page);
@@ -144,18 +131,7 @@ async fn groups(session: &Session<'_>, selected: &DeadSelected, limit: u32) -> R
         cursor: None,
         patience: STEP,
     };
-    let page = looked(
-        session,
-        || Query::DeadGroups(query.clone()),
-        |answer| {
-            if let Answer::DeadGroups(page) = answer {
-                Some(page)
-            } else {
-                None
-            }
-        },
-    )
-    .await?;
+    let page = looked(session, || query::DeadGroups(query.clone())).await?;
     session.output.problems(&page.problems);
     warn(session, &page);
     let items: Vec<Group> = page.page.items.iter().map(Group::from).collect();
@@ -176,14 +152,12 @@ async fn groups(session: &Session<'_>, selected: &DeadSelected, limit: u32) -> R
 }
 
 async fn show(session: &Session<'_>, id: &str) -> Result<Exit, Failure> {
-    let query = Query::DeadLetter {
+    let query = query::OneDeadLetter {
         id: id.to_owned(),
         patience: PATIENCE,
     };
-    let Answer::DeadLetter(detail) = session.engine.query(query).await? else {
-        return Err(mismatch());
-    };
-    let shape = Detail::from(&*detail);
+    let detail = session.engine.query(query).await?;
+    let shape = Detail::from(&detail);
     let letter = &shape.letter;
     let number = |number: Option<u64>| number.map(|number| number.to_string());
     let headers: Vec<String> = detail
@@ -239,10 +213,9 @@ fn selection(selected: &DeadSelected) -> Result<DeadSelection, Failure> {
 }
 
 /// Asks again until every look has ended, with the progress on standard error.
-async fn looked<T>(
+async fn looked<T, Q: Query<Answer = DeadPage<T>>>(
     session: &Session<'_>,
-    query: impl Fn() -> Query,
-    read: impl Fn(Answer) -> Option<DeadPage<T>>,
+    query: impl Fn() -> Q,
 ) -> Result<DeadPage<T>, Failure> {
     #[expect(
         clippy::disallowed_methods,
@@ -251,7 +224,7 @@ async fn looked<T>(
     let started = Instant::now();
     let mut said: Vec<String> = Vec::new();
     loop {
-        let page = read(session.engine.query(query()).await?).ok_or_else(mismatch)?;
+        let page = session.engine.query(query()).await?;
         let lines: Vec<String> = page.queues.iter().filter_map(progress).collect();
         for line in lines.iter().filter(|line| !said.contains(line)) {
             note(line);

@@ -1,8 +1,9 @@
 //! Endpoints: list, show, test, disable, redeliver.
 
 use crate::domain::time::Timestamp;
+use crate::engine::query;
 use crate::engine::view::EndpointView;
-use crate::engine::{Answer, Command, Done, Query, RedeliverTarget};
+use crate::engine::{Command, Done, RedeliverTarget};
 use crate::wire::endpoint::Endpoint as EndpointShape;
 use crate::wire::input;
 use crate::wire::plan::{self, Asked, Redelivered};
@@ -10,7 +11,6 @@ use crate::wire::plan::{self, Asked, Redelivered};
 use super::args::{Endpoint, Endpoints, Redeliver};
 use super::exit::{Exit, Failure};
 use super::output::{Column, document, number, or_dash};
-use super::queues::mismatch;
 use super::when::{relative_or, told};
 use super::{Session, say};
 use crate::domain::words::from_now;
@@ -34,14 +34,12 @@ pub(super) async fn list(session: &Session<'_>, selection: &Endpoints) -> Result
         let missing = selection
             .limit
             .saturating_sub(u32::try_from(items.len()).unwrap_or(u32::MAX));
-        let query = Query::Endpoints {
+        let query = query::Endpoints {
             not_available: selection.unavailable,
             limit: missing.min(input::LIMIT_MAX),
             cursor,
         };
-        let Answer::Endpoints(page) = session.engine.query(query).await? else {
-            return Err(mismatch());
-        };
+        let page = session.engine.query(query).await?;
         items.extend(page.items.iter().map(|view| Item::of(view, page.taken_at)));
         cursor = page.next_cursor;
         if problems.is_empty() {
@@ -95,9 +93,7 @@ impl Item {
 pub(super) async fn one(session: &Session<'_>, endpoint: &Endpoint) -> Result<Exit, Failure> {
     let command = match endpoint {
         Endpoint::Show { url } => {
-            let Answer::Endpoint(view) = session.engine.query(Query::Endpoint(input::url(url)?)).await? else {
-                return Err(mismatch());
-            };
+            let view = session.engine.query(query::Endpoint(input::url(url)?)).await?;
             session.output.problems(&view.problems);
             print_endpoint(session, &view)?;
             return Ok(Exit::Done);

@@ -6,10 +6,10 @@ use tokio_util::sync::CancellationToken;
 use super::when::{told, told_or_dash};
 use crate::domain::event::{NewEvent, PAYLOAD_BYTES_MAX, rfc3339};
 use crate::engine::events::{
-    EventAnswer, EventCommand, EventQuestion, EventSelection, EventsDone, EventsQuery, Finished, Pushed as PushedRow,
-    PushedHow,
+    EventCommand, EventSelection, EventsDone, EventsQuery, Finished, Pushed as PushedRow, PushedHow,
 };
-use crate::engine::{Answer, Command, Done, Query};
+use crate::engine::query;
+use crate::engine::{Command, Done};
 use crate::wire::event::{self as wire, Count, Event as EventShape, Pushed};
 use crate::wire::plan::Asked;
 
@@ -60,14 +60,6 @@ pub(super) async fn event(session: &Session<'_>, event: &Event) -> Result<Exit, 
         Event::Cancel(many) => act(session, many, EventCommand::Cancel).await,
         Event::Process { event_type, .. } => process(session, event_type).await,
     }
-}
-
-/// Asks the engine about events.
-pub(super) async fn ask(session: &Session<'_>, question: EventQuestion) -> Result<EventAnswer, Failure> {
-    let Answer::Events(answer) = session.engine.query(Query::Events(question)).await? else {
-        return Err(mismatch());
-    };
-    Ok(answer)
 }
 
 async fn push(session: &Session<'_>, new: &Push) -> Result<Exit, Failure> {
@@ -148,9 +140,7 @@ async fn list(session: &Session<'_>, selection: &Selection) -> Result<Exit, Fail
             .limit
             .saturating_sub(u32::try_from(events.len()).unwrap_or(u32::MAX));
         query.limit = missing.min(PAGE);
-        let EventAnswer::List(page) = ask(session, EventQuestion::List(query.clone())).await? else {
-            return Err(mismatch());
-        };
+        let page = session.engine.query(query::Events(query.clone())).await?;
         events.extend(page.items.iter().map(EventShape::from));
         query.cursor = page.next_cursor;
         if query.cursor.is_none() || events.len() >= selection.limit as usize {
@@ -176,26 +166,21 @@ fn print(session: &Session<'_>, events: &[EventShape]) -> Result<Exit, Failure> 
 }
 
 async fn show(session: &Session<'_>, which: &Which) -> Result<Exit, Failure> {
-    let question = match (which.ids.as_slice(), &which.event_type, &which.reference) {
-        ([id], None, None) => EventQuestion::One(*id),
+    let engine = session.engine;
+    let mut events = match (which.ids.as_slice(), &which.event_type, &which.reference) {
+        ([id], None, None) => vec![engine.query(query::OneEvent(*id)).await?],
         ([], Some(event_type), Some(reference)) => {
-            EventQuestion::Of(wire::event_type(event_type)?, wire::reference(reference)?)
+            let query = query::EventsOf(wire::event_type(event_type)?, wire::reference(reference)?);
+            engine.query(query).await?
         }
         _ => return Err(Failure::new(Exit::Usage, "give one id, or --type and --reference")),
-    };
-    let answer = ask(session, question).await?;
-    let mut events = if let EventAnswer::One(event) = answer {
-        vec![*event]
-    } else if let EventAnswer::Of(events) = answer {
-        events
-    } else {
-        return Err(mismatch());
     };
     if events.len() > 1 {
         return print(session, &events.iter().map(EventShape::from).collect::<Vec<_>>());
     }
+    // A reference without any is not found.
     let Some(event) = events.pop() else {
-        return Err(mismatch());
+        return Ok(Exit::Done);
     };
     let shape = EventShape::from(&event);
     let payload = event
@@ -223,9 +208,7 @@ async fn show(session: &Session<'_>, which: &Which) -> Result<Exit, Failure> {
 }
 
 async fn counts(session: &Session<'_>) -> Result<Exit, Failure> {
-    let EventAnswer::Counts(counts) = ask(session, EventQuestion::Counts).await? else {
-        return Err(mismatch());
-    };
+    let counts = session.engine.query(query::EventCounts()).await?;
     let counts: Vec<Count> = counts.iter().map(Count::from).collect();
     session.output.list(&counts, COUNTS, |count| {
         vec![

@@ -1,8 +1,9 @@
 //! Queues that the broker deletes when nobody uses them: listed, saved, purged, restored, extended.
 
 use crate::engine::expiring::{ExpiringOrder, ExpiringQuery, Keep, Which};
+use crate::engine::query;
 use crate::engine::query::SaveQuery;
-use crate::engine::{Answer, Command, Done, Query};
+use crate::engine::{Command, Done};
 use crate::wire::expiring::{self, ExpiringOutcomeShape, ExpiringShape, SaveShape};
 
 use super::Session;
@@ -99,9 +100,7 @@ async fn saves(session: &Session<'_>, limit: u32) -> Result<Exit, Failure> {
         queue: None,
         limit,
     };
-    let Answer::Saves(page) = session.engine.query(Query::Saves(query)).await? else {
-        return Err(mismatch());
-    };
+    let page = session.engine.query(query::Saves(query)).await?;
     let shapes: Vec<SaveShape> = page.items.iter().map(SaveShape::from).collect();
     session.output.list(&shapes, SAVES, |save| {
         vec![
@@ -121,9 +120,7 @@ async fn saves(session: &Session<'_>, limit: u32) -> Result<Exit, Failure> {
 
 async fn list(session: &Session<'_>, limit: u32) -> Result<Exit, Failure> {
     let query = ExpiringQuery { limit, cursor: None };
-    let Answer::Expiring(page) = session.engine.query(Query::Expiring(query)).await? else {
-        return Err(mismatch());
-    };
+    let page = session.engine.query(query::Expiring(query)).await?;
     if page.total > u64::from(limit) {
         say(&format!(
             "there are {} of them, {limit} are shown: raise --limit",

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::domain::url::redact_urls;
 use crate::domain::words;
-use crate::engine::{Answer, Query};
+use crate::engine::query;
+
 use crate::wire::dead::Total;
 use crate::wire::handover::{Part, Shift};
 use crate::wire::{input, json};
@@ -15,16 +16,13 @@ use super::Session;
 use super::console_args::Handover;
 use super::exit::{Exit, Failure};
 use super::output::{print, shown};
-use super::queues::mismatch;
 
 /// Lines of each part; the rest is counted.
 const LINES_MAX: usize = 20;
 
 pub(super) async fn run(session: &Session<'_>, handover: &Handover) -> Result<Exit, Failure> {
     let span = input::span("--since", &handover.since)?;
-    let Answer::Handover(found) = session.engine.query(Query::Handover(span)).await? else {
-        return Err(mismatch());
-    };
+    let found = session.engine.query(query::Handover(span)).await?;
     let problems = found.problems();
     if found.is_empty() {
         let why = problems
@@ -33,7 +31,7 @@ pub(super) async fn run(session: &Session<'_>, handover: &Handover) -> Result<Ex
         return Err(Failure::new(Exit::Unreachable, why.collect::<Vec<_>>().join("; ")));
     }
     session.output.problems(&problems);
-    let shift = Shift::from(&*found);
+    let shift = Shift::from(&found);
     let text = if session.output.is_json() {
         String::from_utf8_lossy(&json::pretty(&shift)).into_owned() + "\n"
     } else {

@@ -5,6 +5,7 @@ use std::io::IsTerminal as _;
 
 use crate::domain::job::{JobId, JobPart, Lifetime};
 use crate::engine::jobs::{ConnectOptions, JobMessage};
+use crate::engine::query;
 use crate::wire::input;
 use crate::wire::job::{Content, JobListedShape, JobOutcome, JobShape, part};
 use crate::wire::problem::Problem;
@@ -69,7 +70,7 @@ async fn connect(session: &Session<'_>, connect: &JobConnect) -> Result<Exit, Fa
 }
 
 async fn list(session: &Session<'_>) -> Result<Exit, Failure> {
-    let jobs = session.engine.jobs().await?;
+    let jobs = session.engine.query(query::Jobs()).await?;
     let now = crate::ambient::Clock::system().now();
     let shapes: Vec<JobListedShape> = jobs.iter().map(|job| JobListedShape::new(job, now)).collect();
     let columns = [

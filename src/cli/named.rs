@@ -3,13 +3,13 @@
 use crate::domain::id::QueueName;
 use crate::domain::nearest::nearest;
 use crate::domain::text::show;
-use crate::engine::{Answer, EngineError, Query, QueuesQuery};
+use crate::engine::query;
+use crate::engine::{EngineError, QueuesQuery};
 use crate::wire::input;
 
 use super::Session;
 use super::args::Named;
 use super::exit::{Exit, Failure};
-use super::queues::mismatch;
 
 /// Names that are compared with what was given, at most.
 const NAMES_MAX: usize = 20_000;
@@ -37,7 +37,7 @@ pub(super) async fn queue(session: &Session<'_>, named: &Named, means: Means) ->
         return Ok(session.engine.naming().delivery_queue(&execution, &url));
     }
     let whole = input::queue(&named.name)?;
-    let found = session.engine.query(Query::Queue(whole.clone())).await;
+    let found = session.engine.query(query::Queue(whole.clone())).await;
     // What else went wrong is told to whoever asks next, with what was asked.
     if !matches!(found, Err(EngineError::NotFound { .. })) {
         return Ok(whole);
@@ -106,9 +106,7 @@ async fn names(session: &Session<'_>) -> Result<Vec<QueueName>, Failure> {
             limit: input::LIMIT_MAX,
             cursor,
         };
-        let Answer::Queues(page) = session.engine.query(Query::Queues(query)).await? else {
-            return Err(mismatch());
-        };
+        let page = session.engine.query(query::Queues(query)).await?;
         names.extend(page.items.into_iter().map(|view| view.name));
         cursor = page.next_cursor;
         if cursor.is_none() || names.len() >= NAMES_MAX {

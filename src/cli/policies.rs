@@ -7,8 +7,9 @@ use crate::domain::policy::{Phase, RetryPolicy};
 use crate::domain::text;
 use crate::domain::words::{lasts, plural, plural_of};
 use crate::engine::policies::{PolicyAct, PolicyEdit, PolicyView};
+use crate::engine::query;
 use crate::engine::query::PolicyScope;
-use crate::engine::{Answer, Command, Done, EngineError, Query};
+use crate::engine::{Command, Done, EngineError};
 use crate::wire::policy::{self, Invalid, Preview, Version};
 
 use super::Session;
@@ -21,9 +22,7 @@ pub(super) async fn run(session: &Session<'_>, command: &Policy) -> Result<Exit,
     match command {
         Policy::Show { of, .. } if of.is_nothing() => list(session).await,
         Policy::Show { of, .. } => {
-            let Answer::Policy(view) = session.engine.query(Query::Policy(scope(of)?)).await? else {
-                return Err(mismatch());
-            };
+            let view = session.engine.query(query::Policy(scope(of)?)).await?;
             shown(session.output, &view)?;
             Ok(Exit::Done)
         }
@@ -32,16 +31,15 @@ pub(super) async fn run(session: &Session<'_>, command: &Policy) -> Result<Exit,
         Policy::Unset(of) => act(session, of, PolicyAct::Unset).await,
         Policy::Restore { of, version } => act(session, of, PolicyAct::Restore(*version)).await,
         Policy::Preview { of, policy } => {
-            let query = Query::PolicyPreview {
+            let query = query::PreviewPolicy {
                 document: policy.clone(),
                 scope: Some(scope(of)?),
             };
             match session.engine.query(query).await {
-                Ok(Answer::PolicyPreview(preview)) => {
-                    previewed(session.output, &Preview::from(preview.as_ref()), &preview.policy)?;
+                Ok(preview) => {
+                    previewed(session.output, &Preview::from(&preview), &preview.policy)?;
                     Ok(Exit::Done)
                 }
-                Ok(_) => Err(mismatch()),
                 Err(error) => refused(error),
             }
         }
@@ -92,9 +90,7 @@ const POLICIES: &[Column] = &[
 ];
 
 async fn list(session: &Session<'_>) -> Result<Exit, Failure> {
-    let Answer::Policies(page) = session.engine.query(Query::Policies).await? else {
-        return Err(mismatch());
-    };
+    let page = session.engine.query(query::Policies()).await?;
     let items: Vec<policy::Policy> = page.items.iter().map(policy::Policy::from).collect();
     session.output.list(&items, POLICIES, |item| {
         vec![
@@ -122,9 +118,7 @@ const VERSIONS: &[Column] = &[
 ];
 
 async fn history(session: &Session<'_>, scope: PolicyScope) -> Result<Exit, Failure> {
-    let Answer::PolicyHistory(page) = session.engine.query(Query::PolicyHistory(scope)).await? else {
-        return Err(mismatch());
-    };
+    let page = session.engine.query(query::PolicyHistory(scope)).await?;
     let items: Vec<Version> = page.items.iter().map(Version::from).collect();
     session.output.list(&items, VERSIONS, |item| {
         vec![

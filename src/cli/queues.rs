@@ -1,9 +1,10 @@
 //! Queues: list, why, browse, and what an operator does to one.
 
 use crate::domain::id::QueueName;
+use crate::engine::query;
 use crate::engine::runs::{Order, OrderKind, Selection};
 use crate::engine::view::{BrowsedMessage, QueueView};
-use crate::engine::{Answer, Command, Done, Query, QueuesQuery};
+use crate::engine::{Command, Done, QueuesQuery};
 use crate::wire::input;
 use crate::wire::plan::{self, Asked};
 use crate::wire::queue::{Browsed, Queue as QueueShape, WhyAnswer};
@@ -16,9 +17,9 @@ use super::when::relative_or;
 use super::{Session, say};
 use crate::domain::words::about as span;
 
-/// An answer of another variant than the query's: a bug, said as one.
+/// Something else came of a command than can come of it: a bug, said as one.
 pub(super) fn mismatch() -> Failure {
-    Failure::new(Exit::Failed, "the engine answered another query")
+    Failure::new(Exit::Failed, "the engine carried out another command")
 }
 
 const COLUMNS: &[Column] = &[
@@ -47,9 +48,7 @@ pub(super) async fn list(session: &Session<'_>, selection: &Queues) -> Result<Ex
             limit: missing.min(input::LIMIT_MAX),
             cursor,
         };
-        let Answer::Queues(page) = session.engine.query(Query::Queues(query)).await? else {
-            return Err(mismatch());
-        };
+        let page = session.engine.query(query::Queues(query)).await?;
         views.extend(page.items);
         if problems.is_empty() {
             problems = page.problems;
@@ -132,7 +131,8 @@ pub(super) async fn one(session: &Session<'_>, queue: &Queue) -> Result<Exit, Fa
             return super::runs::start(session, order, *detach).await;
         }
         Queue::Skip { named, to } => {
-            let order = session.engine.skip(
+            let order = Order::skip(
+                session.engine.naming(),
                 named::queue(session, named, Means::Loses).await?,
                 matches!(to, SkipTo::Dead),
             );
@@ -176,11 +176,9 @@ fn said(done: &Done) -> Vec<(&'static str, Option<String>)> {
 }
 
 async fn why(session: &Session<'_>, name: QueueName) -> Result<Exit, Failure> {
-    let Answer::Queue(view) = session.engine.query(Query::Queue(name)).await? else {
-        return Err(mismatch());
-    };
+    let view = session.engine.query(query::Queue(name)).await?;
     session.output.problems(&view.problems);
-    session.output.facts(&WhyAnswer::from(view.as_ref()), &facts(&view))?;
+    session.output.facts(&WhyAnswer::from(&view), &facts(&view))?;
     Ok(Exit::Done)
 }
 
@@ -240,9 +238,7 @@ const BROWSED: &[Column] = &[
 ];
 
 async fn browse(session: &Session<'_>, queue: QueueName, limit: u32) -> Result<Exit, Failure> {
-    let Answer::Browsed(messages) = session.engine.query(Query::Browse { queue, limit }).await? else {
-        return Err(mismatch());
-    };
+    let messages = session.engine.query(query::Browse { queue, limit }).await?;
     let items: Vec<BrowsedItem<'_>> = messages.iter().map(BrowsedItem::of).collect();
     session.output.list(&items, BROWSED, |item| {
         let message = &item.message.message;

@@ -4,8 +4,9 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use super::when::{told, told_or_dash};
+use crate::engine::query;
 use crate::engine::query::AttemptQuery;
-use crate::engine::{Answer, Query};
+
 use crate::wire::input;
 use crate::wire::record::{Attempt, Audit, AuditVerified, Check, Retry};
 
@@ -13,7 +14,6 @@ use super::Session;
 use super::args::{self, Attempts, Listed, Retries};
 use super::exit::{Exit, Failure};
 use super::output::{Column, Output, or_dash};
-use super::queues::mismatch;
 
 const RETRIES: &[Column] = &[
     Column::Text("at"),
@@ -25,13 +25,11 @@ const RETRIES: &[Column] = &[
 ];
 
 pub(super) async fn retries(session: &Session<'_>, which: &Retries) -> Result<Exit, Failure> {
-    let query = Query::Retries {
+    let query = query::Retries {
         within: which.within.map(Duration::from_secs),
         limit: which.limit,
     };
-    let Answer::Retries(page) = session.engine.query(query).await? else {
-        return Err(mismatch());
-    };
+    let page = session.engine.query(query).await?;
     let items: Vec<Retry> = page.items.iter().map(Retry::from).collect();
     session.output.list(&items, RETRIES, |retry| {
         vec![
@@ -58,15 +56,13 @@ const ATTEMPTS: &[Column] = &[
 ];
 
 pub(super) async fn attempts(session: &Session<'_>, which: &Attempts) -> Result<Exit, Failure> {
-    let query = Query::Attempts(AttemptQuery {
+    let query = query::Attempts(AttemptQuery {
         queue: which.queue.as_deref().map(input::queue).transpose()?,
         url: which.url.as_deref().map(input::url).transpose()?,
         message: which.message_id.as_deref().map(input::id).transpose()?,
         limit: which.limit,
     });
-    let Answer::Attempts(page) = session.engine.query(query).await? else {
-        return Err(mismatch());
-    };
+    let page = session.engine.query(query).await?;
     let items: Vec<Attempt> = page.items.iter().map(Attempt::from).collect();
     session.output.list(&items, ATTEMPTS, |attempt| {
         vec![
@@ -105,9 +101,7 @@ pub(super) async fn audit(session: &Session<'_>, audit: &args::Audit) -> Result<
 }
 
 async fn audit_verify(session: &Session<'_>) -> Result<Exit, Failure> {
-    let Answer::AuditVerified(found) = session.engine.query(Query::AuditVerify).await? else {
-        return Err(mismatch());
-    };
+    let found = session.engine.query(query::AuditVerify()).await?;
     let shape = AuditVerified::from(&found);
     let facts = [
         ("intact", Some(if shape.intact { "yes" } else { "no" }.to_owned())),
@@ -129,13 +123,11 @@ async fn audit_list(session: &Session<'_>, listed: &Listed) -> Result<Exit, Fail
         let missing = listed
             .limit
             .saturating_sub(u32::try_from(items.len()).unwrap_or(u32::MAX));
-        let query = Query::Audit {
+        let query = query::Audit {
             before: items.last().map(|line| line.id),
             limit: missing.min(input::LIMIT_MAX),
         };
-        let Answer::Audit(page) = session.engine.query(query).await? else {
-            return Err(mismatch());
-        };
+        let page = session.engine.query(query).await?;
         let complete = page.items.is_empty() || page.next_cursor.is_none();
         items.extend(page.items.iter().map(Audit::from));
         if complete || items.len() >= usize::try_from(listed.limit).unwrap_or(usize::MAX) {
@@ -159,9 +151,7 @@ async fn audit_list(session: &Session<'_>, listed: &Listed) -> Result<Exit, Fail
 }
 
 pub(super) async fn doctor(session: &Session<'_>) -> Result<Exit, Failure> {
-    let Answer::Doctor(checks) = session.engine.query(Query::Doctor).await? else {
-        return Err(mismatch());
-    };
+    let checks = session.engine.query(query::Doctor()).await?;
     let mut items: Vec<Check> = checks.iter().map(Check::from).collect();
     items.extend(session.warnings.iter().map(|warning| configuration(warning)));
     items.push(terminal());

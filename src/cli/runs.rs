@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 
 use crate::domain::run::{RunState, RunWish};
+use crate::engine::query;
 use crate::engine::runs::{Order, OrderKind, RunView};
-use crate::engine::{Answer, Command, Done, Query};
+use crate::engine::{Command, Done};
 use crate::wire::input;
 use crate::wire::run::{Item, OrderInput, Run as RunShape, RunWithItems};
 
@@ -51,7 +52,7 @@ pub(super) async fn start(session: &Session<'_>, order: Order, detach: bool) -> 
 
 pub(super) async fn follow(session: &Session<'_>, run: &RunView, detach: bool) -> Result<Exit, Failure> {
     let id = run.record.id.clone();
-    if detach && session.engine.others_deliver().await {
+    if detach && session.engine.query(query::OthersDeliver()).await? {
         print(session, run)?;
         return Ok(Exit::Done);
     }
@@ -178,13 +179,11 @@ pub(super) async fn one(session: &Session<'_>, run: &Run) -> Result<Exit, Failur
 }
 
 async fn list(session: &Session<'_>, listed: &Listed) -> Result<Exit, Failure> {
-    let query = Query::Runs {
+    let query = query::Runs {
         before: None,
         limit: listed.limit.min(input::LIMIT_MAX),
     };
-    let Answer::Runs(page) = session.engine.query(query).await? else {
-        return Err(mismatch());
-    };
+    let page = session.engine.query(query).await?;
     let items: Vec<(RunShape, String)> = page
         .items
         .iter()
@@ -226,15 +225,13 @@ const ITEMS: &[Column] = &[
 ];
 
 async fn show(session: &Session<'_>, id: &str, limit: u32) -> Result<Exit, Failure> {
-    let query = Query::Run {
+    let query = query::Run {
         id: id.to_owned(),
         after: None,
         limit,
     };
-    let Answer::Run(detail) = session.engine.query(query).await? else {
-        return Err(mismatch());
-    };
-    let shape = RunWithItems::from(&*detail);
+    let detail = session.engine.query(query).await?;
+    let shape = RunWithItems::from(&detail);
     if session.output.is_json() {
         super::output::document(&shape)?;
         return Ok(Exit::Done);

@@ -1,16 +1,14 @@
 //! Event types, subscriptions and claims.
 
 use super::when::{told, told_or_dash};
-use crate::engine::events::{
-    Claim as ClaimRow, ClaimRequest, EventAnswer, EventCommand, EventQuestion, SubscriptionChoice,
-};
+use crate::engine::events::{Claim as ClaimRow, ClaimRequest, EventCommand, SubscriptionChoice};
+use crate::engine::query;
 use crate::engine::{Command, Done};
 use crate::wire::event::{self as wire, Claim as ClaimShape, Subscription as SubscriptionShape, Type};
 use crate::wire::input;
 use crate::wire::plan::Asked;
 
 use super::event_args::{Claim, EventType, OfType, Subscription};
-use super::events::ask;
 use super::exit::{Exit, Failure};
 use super::output::{Column, document, note, or_dash, print};
 use super::queues::mismatch;
@@ -35,9 +33,7 @@ const METADATA_BYTES_MAX: usize = 64 * 1024;
 pub(super) async fn event_type(session: &Session<'_>, event_type: &EventType) -> Result<Exit, Failure> {
     match event_type {
         EventType::Show { name: None } => {
-            let EventAnswer::Types(types) = ask(session, EventQuestion::Types).await? else {
-                return Err(mismatch());
-            };
+            let types = session.engine.query(query::EventTypes()).await?;
             let types: Vec<Type> = types.iter().map(Type::from).collect();
             session.output.list(&types, TYPES, |of| {
                 vec![
@@ -49,10 +45,8 @@ pub(super) async fn event_type(session: &Session<'_>, event_type: &EventType) ->
             Ok(Exit::Done)
         }
         EventType::Show { name: Some(name) } => {
-            let question = EventQuestion::Type(wire::event_type(name)?);
-            let EventAnswer::Type(record) = ask(session, question).await? else {
-                return Err(mismatch());
-            };
+            let question = query::OneEventType(wire::event_type(name)?);
+            let record = session.engine.query(question).await?;
             let shape = Type::from(&record);
             let facts = [
                 ("type", Some(shape.name.clone())),
@@ -77,10 +71,8 @@ pub(super) async fn event_type(session: &Session<'_>, event_type: &EventType) ->
 pub(super) async fn subscription(session: &Session<'_>, subscription: &Subscription) -> Result<Exit, Failure> {
     match subscription {
         Subscription::List(of) => {
-            let question = EventQuestion::Subscriptions(named(of)?);
-            let EventAnswer::Subscriptions(rows) = ask(session, question).await? else {
-                return Err(mismatch());
-            };
+            let question = query::Subscriptions(named(of)?);
+            let rows = session.engine.query(question).await?;
             let rows: Vec<SubscriptionShape> = rows.iter().map(SubscriptionShape::from).collect();
             session.output.list(&rows, SUBSCRIPTIONS, |row| {
                 vec![

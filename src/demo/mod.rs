@@ -47,7 +47,8 @@ use crate::domain::naming::{Naming, QueueType};
 use crate::domain::policy::{PolicyOwner, RetryPolicy};
 use crate::domain::retention::Retention;
 use crate::domain::value::Value;
-use crate::engine::{Answer, Engine, EngineError, EngineSettings, Query};
+use crate::engine::query;
+use crate::engine::{Engine, EngineError, EngineSettings};
 use crate::sqlite::SqliteFile;
 use crate::store::sqlite::SqliteStore;
 use crate::store::{NewPolicy, PolicyScope, StoreHandle};
@@ -221,7 +222,7 @@ fn endpoint_report(
 
 /// Its state in the store, where it has a row.
 async fn state_of(engine: &Engine, endpoint: &DemoEndpoint) -> Option<EndpointState> {
-    let Ok(Answer::Endpoint(view)) = engine.query(Query::Endpoint(endpoint.url.clone())).await else {
+    let Ok(view) = engine.query(query::Endpoint(endpoint.url.clone())).await else {
         return None;
     };
     Some(view.endpoint.state)

@@ -14,7 +14,8 @@ use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
 use crate::domain::text;
 use crate::domain::url::EndpointUrl;
-use crate::engine::{Answer, Event, Query};
+use crate::engine::Event;
+use crate::engine::query;
 
 /// Between two looks whether everything is delivered.
 const SETTLED_LOOK: Duration = Duration::from_millis(100);
@@ -164,9 +165,9 @@ impl<'a> Play<'a> {
         let waiting = self
             .behaviour_of(url)
             .map_or(0, |behaviour| self.demo.ledger.tally(behaviour).waiting);
-        match (state, self.demo.engine.query(Query::Endpoint(url.clone())).await) {
+        match (state, self.demo.engine.query(query::Endpoint(url.clone())).await) {
             (EndpointState::Available, _) => format!(" again, and what waits goes on: {waiting}"),
-            (_, Ok(Answer::Endpoint(view))) => {
+            (_, Ok(view)) => {
                 let endpoint = &view.endpoint;
                 let why = endpoint.last_status.map(|status| status.to_string());
                 let why = why.or_else(|| {

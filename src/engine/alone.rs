@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::EngineError;
 use super::core::Core;
+use super::daemon::Daemon;
 use super::death::Watched;
-use super::{EngineError, Inner};
 use crate::ambient;
 use crate::domain::id::IncarnationId;
 
@@ -40,7 +41,7 @@ impl Core {
     }
 }
 
-impl Inner {
+impl Daemon {
     pub(super) async fn run_when_alone(self: &Arc<Self>, stop: CancellationToken) -> Result<(), EngineError> {
         let mut watched = Watched::default();
         while !stop.is_cancelled() {

@@ -6,6 +6,8 @@
 
 use std::net::IpAddr;
 
+use super::query::bounded;
+use super::view::Page;
 use super::{Engine, EngineError, core::Core};
 use crate::domain::time::Timestamp;
 use crate::store::{AuditChain, AuditEntry, NewAudit};
@@ -66,6 +68,19 @@ struct Position {
 }
 
 impl Core {
+    pub(super) async fn audit_page(&self, before: Option<i64>, limit: u32) -> Result<Page<AuditEntry>, EngineError> {
+        let limit = bounded(limit);
+        let items = self.store.audit_list(before, limit).await?;
+        let full = items.len() == limit as usize;
+        let next_cursor = items.last().filter(|_| full).map(|entry| entry.id.to_string());
+        Ok(Page {
+            problems: Vec::new(),
+            items,
+            next_cursor,
+            taken_at: self.clock.now(),
+        })
+    }
+
     pub(super) async fn audit_verify(&self) -> Result<AuditVerified, EngineError> {
         let mut chain = self.store.audit_chain().await?;
         let mut at = Position {

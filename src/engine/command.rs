@@ -12,7 +12,7 @@ use crate::domain::url::EndpointUrl;
 use super::EngineError;
 use super::events::EventCommand;
 use super::expiring::{ExpiringOrder, ExpiringOutcome};
-use super::policies::{PolicyAct, PolicyEdit, PolicyView};
+use super::policies::{PolicyEdit, PolicyView};
 use super::runs::{Edit, EditedLetter, Order, RunView};
 use super::view::{EndpointView, QueueView};
 
@@ -81,48 +81,6 @@ pub enum Command {
     AdoptBroker,
     /// Make the vhost of this configuration, which is missing on the broker.
     MakeVhost,
-}
-
-impl Command {
-    /// As audited: `redeliver`, `queue pause`, …
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Redeliver(_) => "redeliver",
-            Self::PauseQueue(_) => "queue pause",
-            Self::ResumeQueue(_) => "queue resume",
-            Self::PurgeQueue(_) => "queue purge",
-            Self::DeleteQueue(_) => "queue delete",
-            Self::RescueQueue(_) => "queue rescue",
-            Self::TestEndpoint { .. } => "endpoint test",
-            Self::DisableEndpoint(_) => "endpoint disable",
-            Self::Events(command) => command.name(),
-            Self::Run(order) => order.kind.command(),
-            Self::EditDead { .. } => "dead edit",
-            Self::ChangeRun { wish, .. } => match wish {
-                RunWish::Pause => "run pause",
-                RunWish::Resume => "run resume",
-                RunWish::Cancel => "run cancel",
-            },
-            Self::Expiring(order) => order.name(),
-            Self::AdoptBroker => "store adopt",
-            Self::MakeVhost => "vhost make",
-            Self::Policy(edit) => match edit.act {
-                PolicyAct::Set(_) => "policy set",
-                PolicyAct::Unset => "policy unset",
-                PolicyAct::Restore(_) => "policy restore",
-            },
-        }
-    }
-
-    /// Whether it changes one thing, whatever follows from it for others: the first line of its plan.
-    #[must_use]
-    pub const fn is_about_one(&self) -> bool {
-        matches!(
-            self,
-            Self::Policy(_) | Self::Events(EventCommand::SetType { .. } | EventCommand::Subscribe { .. })
-        )
-    }
 }
 
 /// Which endpoints.

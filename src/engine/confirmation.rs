@@ -3,8 +3,8 @@
 //! It grows with what is lost, then with how much is touched: a yes; the number, where it is large; the name of the queue
 //! whose messages are lost. In a protected profile a number is typed from two on.
 
-use super::command::{Command, Danger, Plan};
-use super::runs::OrderKind;
+use super::command::{Danger, Plan};
+use super::operation::Friction;
 
 /// The least number that is typed.
 const TYPED_FROM: u64 = 11;
@@ -31,48 +31,34 @@ pub fn confirmation(plans: &[Plan], is_protected: bool) -> Confirmation {
     let Some(first) = plans.first() else {
         return Confirmation::Yes;
     };
+    let friction = first.command.about().friction;
     // Whether anything is in it by now is not known.
-    if let Command::PurgeQueue(queue) | Command::DeleteQueue(queue) = &first.command
-        && plans.len() == 1
-    {
+    if let (Friction::Name(queue), [_]) = (&friction, plans) {
         return by_name(queue.as_str());
     }
     let lines: Vec<_> = plans.iter().flat_map(|plan| &plan.lines).collect();
     let messages = plans.iter().filter_map(|plan| plan.messages).sum::<u64>();
     let destroys = plans.iter().any(|plan| plan.danger == Danger::Destroys);
     if destroys
-        && !matches!(first.command, Command::Events(_))
+        && friction != Friction::Events
         && let [line] = lines.as_slice()
     {
         return by_name(&line.target);
     }
     let lines = lines.len() as u64;
-    let (number, what) = match &first.command {
-        Command::AdoptBroker => {
+    let (number, what) = match friction {
+        Friction::Yes => return Confirmation::Yes,
+        Friction::Word(word) => {
             return Confirmation::Word {
                 what: "word",
-                word: "adopt".to_owned(),
+                word: word.to_owned(),
             };
         }
-        Command::Events(_) => (events(plans), "number of events"),
-        Command::Run(order) => match order.kind {
-            OrderKind::Redrive | OrderKind::Discard | OrderKind::Restore => (messages, "number of dead letters"),
-            OrderKind::Move | OrderKind::Skip => (messages, "number of messages"),
-        },
-        Command::Policy(_) => (messages, "number of messages"),
-        Command::Expiring(_) if messages > lines => (messages, "number of messages"),
-        Command::Expiring(_) => (lines, "number of queues or saves"),
-        Command::PauseQueue(_)
-        | Command::ResumeQueue(_)
-        | Command::RescueQueue(_)
-        | Command::PurgeQueue(_)
-        | Command::DeleteQueue(_) => (lines, "number of queues"),
-        Command::ChangeRun { .. } => (lines, "number of runs"),
-        Command::Redeliver(_) | Command::TestEndpoint { .. } | Command::DisableEndpoint(_) => {
-            (lines, "number of endpoints")
-        }
-        // One letter, one vhost.
-        Command::EditDead { .. } | Command::MakeVhost => return Confirmation::Yes,
+        Friction::Name(_) => (lines, "number of queues"),
+        Friction::LinesOrMessages(_) if messages > lines => (messages, "number of messages"),
+        Friction::Lines(what) | Friction::LinesOrMessages(what) => (lines, what),
+        Friction::Messages(what) => (messages, what),
+        Friction::Events => (events(plans), "number of events"),
     };
     let from = match (destroys, is_protected) {
         (true, _) => 1,
@@ -105,7 +91,7 @@ fn events(plans: &[Plan]) -> u64 {
 mod tests {
     use super::*;
     use crate::domain::id::QueueName;
-    use crate::engine::RedeliverTarget;
+    use crate::engine::{Command, RedeliverTarget};
 
     fn word(plan: Plan, is_protected: bool) -> Option<String> {
         match confirmation(&[plan], is_protected) {

@@ -82,3 +82,18 @@ impl Core {
         let _ = self.news.events.send(event);
     }
 }
+
+/// What the core can do, each of these services can.
+macro_rules! over_core {
+    ($($service:ty),+) => {
+        $(impl std::ops::Deref for $service {
+            type Target = $crate::engine::core::Core;
+
+            fn deref(&self) -> &Self::Target {
+                &self.core
+            }
+        })+
+    };
+}
+
+pub(super) use over_core;

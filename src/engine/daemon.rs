@@ -8,10 +8,19 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::EngineError;
+use super::alerts::Alerts;
+use super::core::{Core, over_core};
+use super::delivery::Delivery;
 use super::dispatch::{CHANNEL, Dispatcher, Tell};
+use super::events::EventTable;
+use super::expiring::Janitor;
+use super::health::{Healing, Ownership};
 use super::incarnation::Part;
+use super::retention::keep_bounds;
+use super::rules::PolicyGuard;
+use super::runs::Runs;
 use super::worker::Stops;
-use super::{EngineError, Inner};
 use crate::ambient;
 use crate::broker::BrokerError;
 use crate::domain::id::IncarnationId;
@@ -25,7 +34,44 @@ const fn is_final(error: &EngineError) -> bool {
     matches!(error, EngineError::Refused { .. } | EngineError::OtherOwner { .. })
 }
 
-impl Inner {
+/// The work of a process that delivers.
+#[derive(Debug)]
+pub(super) struct Daemon {
+    core: Arc<Core>,
+    pub(super) delivery: Arc<Delivery>,
+    pub(super) healing: Arc<Healing>,
+    pub(super) alerts: Arc<Alerts>,
+    ownership: Arc<Ownership>,
+    policy_guard: Arc<PolicyGuard>,
+    event_table: Arc<EventTable>,
+    janitor: Arc<Janitor>,
+    runs: Arc<Runs>,
+}
+
+over_core!(Daemon);
+
+impl Daemon {
+    pub(super) fn new(
+        core: &Arc<Core>,
+        delivery: &Arc<Delivery>,
+        alerts: Alerts,
+        event_table: &Arc<EventTable>,
+        janitor: Janitor,
+        runs: &Arc<Runs>,
+    ) -> Self {
+        Self {
+            core: Arc::clone(core),
+            delivery: Arc::clone(delivery),
+            healing: Arc::clone(&delivery.healing),
+            alerts: Arc::new(alerts),
+            ownership: Arc::clone(&delivery.healing.ownership),
+            policy_guard: Arc::clone(&delivery.policy_guard),
+            event_table: Arc::clone(event_table),
+            janitor: Arc::new(janitor),
+            runs: Arc::clone(runs),
+        }
+    }
+
     /// Delivers until `stop`, then drains.
     pub(super) async fn run(self: &Arc<Self>, stop: CancellationToken) -> Result<(), EngineError> {
         self.healing.watch_health();
@@ -87,7 +133,7 @@ impl Inner {
         let store = self.store.identity().await?;
         self.healing.health.set_store(store.clone());
         // Before anything is made there; what cannot be looked at yet is looked at when it is there.
-        if let Err(error @ EngineError::OtherOwner { .. }) = self.refuse_another_broker(&store).await {
+        if let Err(error @ EngineError::OtherOwner { .. }) = self.ownership.refuse_another_broker(&store).await {
             return Err(error);
         }
         self.broker.prepare().await?;
@@ -138,7 +184,7 @@ impl Inner {
         for task in tasks {
             let _ = task.await;
         }
-        self.delivery.recorder.flush(&self.store).await;
+        self.delivery.flush().await;
         self.leave(id, stop).await;
         self.healing.keep_numbers_once().await;
         tracing::info!(incarnation = id.0, "no longer delivering");
@@ -165,7 +211,7 @@ impl Inner {
     ) -> Vec<JoinHandle<()>> {
         let (me, delivery) = (|| Arc::clone(self), || Arc::clone(&self.delivery));
         let mut tasks = self.event_table.start_events(id, generation);
-        tasks.extend(self.start_alerts(id, generation));
+        tasks.extend(self.alerts.start_alerts(id, generation));
         tasks.extend([
             ambient::spawn("heartbeat", delivery().beat(id, generation.clone())),
             ambient::spawn("poll", delivery().poll(id, tell.clone(), generation.clone())),
@@ -181,16 +227,13 @@ impl Inner {
             ambient::spawn("sweep", me().start_sweep(tell.clone(), generation.clone())),
             ambient::spawn(
                 "janitor",
-                Arc::clone(&self.expiring).keep_lifetimes(id, generation.clone()),
+                Arc::clone(&self.janitor).keep_lifetimes(id, generation.clone()),
             ),
-            ambient::spawn("runs", me().tend_runs(generation.clone())),
+            ambient::spawn("runs", Arc::clone(&self.runs).tend_runs(generation.clone())),
             ambient::spawn("numbers", Arc::clone(&self.healing).keep_numbers(generation.clone())),
-            ambient::spawn("retention", me().keep_bounds(generation.clone())),
+            ambient::spawn("retention", keep_bounds(Arc::clone(&self.core), generation.clone())),
             ambient::spawn("housekeeping", me().keep_house(tell.clone(), generation.clone())),
-            ambient::spawn("recorder", {
-                let (delivery, generation) = (delivery(), generation.clone());
-                async move { delivery.recorder.run(Arc::clone(&delivery.store), generation).await }
-            }),
+            ambient::spawn("recorder", delivery().record(generation.clone())),
         ]);
         tasks
     }

@@ -4,7 +4,8 @@
 //! Everything added is an `x-redrive-…` header, so that looking at it and sending it back need nothing
 //! but the message (docs/architecture.md, *Life of a dead letter*).
 
-use super::{EngineError, core::Core};
+use super::EngineError;
+use super::publisher::Publisher;
 use crate::broker::{BrokerError, Published};
 use crate::domain::dead_letter::HEADER_DEAD;
 use crate::domain::fingerprint::Fingerprint;
@@ -87,7 +88,7 @@ pub(super) fn dead_letter(
     letter
 }
 
-impl Core {
+impl Publisher {
     /// Puts a dead letter where it stays: in the dead-letter queue, without the texts of its failure where it does not
     /// fit otherwise, or whole in the store (docs/protocols.md 32). An error means that it is nowhere yet, and waits.
     pub(super) async fn bury(&self, letter: &Message) -> Result<(), EngineError> {

@@ -1,17 +1,21 @@
 //! What a process that delivers works with: the dispatcher, the workers, and what follows their queues.
 
-use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::core::Core;
+use tokio_util::sync::CancellationToken;
+
+use super::EngineError;
+use super::core::{Core, over_core};
 use super::events::EventTable;
 use super::health::Healing;
 use super::meters::Meters;
 use super::publisher::Publisher;
+use super::query::{AttemptQuery, bounded};
 use super::recorder::Recorder;
 use super::rules::PolicyGuard;
 use super::settled::Resting;
+use super::view::{AttemptView, Page};
 use crate::delivery::SenderHandle;
 
 #[derive(Debug)]
@@ -51,12 +55,31 @@ impl Delivery {
             slow_full: AtomicBool::new(false),
         }
     }
-}
 
-impl Deref for Delivery {
-    type Target = Core;
+    /// Writes what was delivered, until `generation` ends.
+    pub(super) async fn record(self: Arc<Self>, generation: CancellationToken) {
+        self.recorder.run(Arc::clone(&self.store), generation).await;
+    }
 
-    fn deref(&self) -> &Core {
-        &self.core
+    /// Writes what was delivered and is not written yet.
+    pub(super) async fn flush(&self) {
+        self.recorder.flush(&self.store).await;
+    }
+
+    /// The attempt log, with what is not written yet.
+    pub(super) async fn attempts(&self, query: AttemptQuery) -> Result<Page<AttemptView>, EngineError> {
+        let query = AttemptQuery {
+            limit: bounded(query.limit),
+            ..query
+        };
+        self.flush().await;
+        Ok(Page {
+            problems: Vec::new(),
+            items: self.store.attempts(&query).await?,
+            next_cursor: None,
+            taken_at: self.clock.now(),
+        })
     }
 }
+
+over_core!(Delivery);

@@ -56,7 +56,7 @@ impl Delivery {
                     tracing::debug!(queue = ?queue, "told of a queue");
                     if is_new && self.policy_guard.rules.has_odd() {
                         // Whether that policy is for it is asked of the broker.
-                        self.policy_guard.moved.notify_one();
+                        self.policy_guard.look_again();
                     }
                     // A full channel means that there is more than enough to do: the sweep finds this one.
                     let result = if tell.try_send(Tell::Candidate(queue)).is_ok() {
@@ -75,7 +75,7 @@ impl Delivery {
                     let _ = tell.try_send(Tell::Gone(queue));
                 }
             }
-            Signal::PolicyChanged => self.policy_guard.moved.notify_one(),
+            Signal::PolicyChanged => self.policy_guard.look_again(),
             Signal::Blocked(why) => {
                 metrics::gauge!(names::BROKER_BLOCKED).set(1.0);
                 tracing::warn!(why = ?why, "the broker takes no publishes");

@@ -1,8 +1,13 @@
 //! What an operator should mend: broker, rights, plugins, store, clock, daemons, queues.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::Inner;
+use super::core::{Core, over_core};
+use super::expiring::Lifetimes;
+use super::health::Healing;
+use super::queues::Queues;
+use super::rules::PolicyGuard;
 use super::view::Check;
 use crate::domain::words::lasts;
 
@@ -14,17 +19,39 @@ const INCIDENT: Duration = Duration::from_hours(1);
 /// Lines of the audit that are looked through for it, the newest.
 const AUDIT: u32 = 200;
 
-impl Inner {
-    pub(super) async fn doctor(&self) -> Vec<Check> {
+#[derive(Debug)]
+pub(super) struct Doctor {
+    core: Arc<Core>,
+    queues: Arc<Queues>,
+    lifetimes: Arc<Lifetimes>,
+    policy_guard: Arc<PolicyGuard>,
+    healing: Arc<Healing>,
+}
+
+over_core!(Doctor);
+
+impl Doctor {
+    pub(super) fn new(core: &Arc<Core>, queues: &Arc<Queues>, healing: &Arc<Healing>) -> Self {
+        Self {
+            core: Arc::clone(core),
+            queues: Arc::clone(queues),
+            lifetimes: Arc::clone(&queues.expiring.lifetimes),
+            policy_guard: Arc::clone(&healing.policy_guard),
+            healing: Arc::clone(healing),
+        }
+    }
+
+    /// Everything.
+    pub(super) async fn checks(&self) -> Vec<Check> {
         let mut checks = self.broker_checks().await;
         checks.extend(self.store_checks().await);
         checks.extend(self.owner_check().await);
         checks.extend(self.incident_checks().await);
         checks.extend(self.daemon_checks().await);
-        checks.extend(self.intake_checks().await);
+        checks.extend(self.queues.intake_checks().await);
         checks.extend(self.policy_guard.checks().await);
-        checks.extend(self.preflight_checks().await);
-        checks.extend(self.expiring.checks().await);
+        checks.extend(self.queues.preflight_checks().await);
+        checks.extend(self.lifetimes.checks().await);
         checks
     }
 

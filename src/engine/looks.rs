@@ -1,9 +1,10 @@
 //! What looks cost at queues whose messages outlive a limited number of returns (docs/protocols.md 38): noted in the
 //! store before each of them, message by message, and refused before the broker's limit is near, whoever looks.
 //!
-//! Every look at a queue that is not known to be free of cost goes through here: [`Core::cost_of`] says what it costs,
-//! [`Core::look_begins`] notes or refuses it, [`Core::look_ended`] or [`Core::look_broke_off`] say what came of it.
+//! Every look at a queue that is not known to be free of cost goes through here: [`LookCosts::cost_of`] says what it costs,
+//! [`LookCosts::look_begins`] notes or refuses it, [`LookCosts::look_ended`] or [`LookCosts::look_broke_off`] say what came of it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::broker::{BrokerError, ListedQueue, Look};
@@ -14,8 +15,9 @@ use crate::domain::message::Message;
 use crate::domain::naming::QueueType;
 use crate::domain::queue::QueueKind;
 use crate::domain::words::plural;
+use crate::engine::EngineError;
+use crate::engine::core::{Core, over_core};
 use crate::engine::rules::compiled;
-use crate::engine::{EngineError, core::Core};
 
 /// What a quorum queue writes of earlier deliveries.
 const RETURNS: &str = "x-delivery-count";
@@ -78,7 +80,21 @@ pub(in crate::engine) fn returns_of(message: &Message) -> u64 {
     u64::try_from(returns).unwrap_or(0)
 }
 
-impl Core {
+/// Knows and notes what looks cost.
+#[derive(Debug)]
+pub(in crate::engine) struct LookCosts {
+    core: Arc<Core>,
+}
+
+over_core!(LookCosts);
+
+impl LookCosts {
+    pub(in crate::engine) fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core) }
+    }
+}
+
+impl LookCosts {
     /// What looks at a queue cost so far.
     pub(in crate::engine) async fn looks_at(&self, queue: &QueueName) -> Result<Looks, EngineError> {
         let kept = self.store.looks_kept(queue).await?;

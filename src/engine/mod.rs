@@ -5,7 +5,6 @@
 
 pub mod alerts;
 mod alone;
-mod answers;
 pub mod audit;
 mod candidates;
 pub mod command;
@@ -27,26 +26,27 @@ pub mod events;
 pub mod expiring;
 mod fence;
 mod fields;
+mod handover;
 mod health;
 mod holdings;
 mod incarnation;
 mod insist;
-mod intakes;
 pub mod jobs;
 mod looks;
 mod manage;
 mod meters;
 pub mod observe;
+mod operation;
 mod parts;
 mod places;
 mod plans;
 pub mod policies;
-mod preflight;
 mod presence;
 mod process;
 mod publisher;
 pub mod query;
 mod queue_pages;
+mod queues;
 mod recorder;
 mod refused;
 mod retention;
@@ -78,25 +78,33 @@ use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-pub use answers::{Handover, HandoverPart};
 pub use command::{
     Access, Command, Danger, Done, Plan, PlanLine, Receivers, RedeliverTarget, Redelivered, RunPlan, Tested, WriteGrant,
 };
 pub use confirmation::{Confirmation, confirmation};
 pub use error::EngineError;
 pub use event::Event;
-pub use query::{Answer, Query, QueuesQuery};
+pub use handover::{Handover, HandoverPart};
+pub use operation::Subject;
+pub use query::{Query, QueuesQuery};
 
-use self::answers::WaitingCache;
-use self::core::Core;
-use self::dead::DeadRoom;
+use self::alerts::Alerts;
+use self::core::{Core, over_core};
+use self::daemon::Daemon;
+use self::dead::{DeadIndex, DeadLetters, DeadTargets};
 use self::delivery::Delivery;
-use self::events::EventTable;
-use self::expiring::Expiring;
-use self::health::Healing;
+use self::doctor::Doctor;
+use self::endpoints::Endpoints;
+use self::events::{EventOperations, EventTable};
+use self::expiring::{Expiring, Janitor};
+use self::health::{Healing, Ownership};
+use self::looks::LookCosts;
+use self::observe::Observation;
+use self::policies::Policies;
 use self::publisher::Publisher;
+use self::queues::Queues;
 use self::rules::PolicyGuard;
-use self::runs::Tending;
+use self::runs::{RunPlanner, RunReader, Runs};
 use crate::ambient::{self, Clock};
 use crate::broker::BrokerHandle;
 use crate::budget::Budget;
@@ -215,34 +223,22 @@ pub enum Ended {
 #[derive(Clone, Debug)]
 pub struct Engine(Arc<Inner>);
 
+/// The services that fronts call.
 #[derive(Debug)]
 struct Inner {
     core: Arc<Core>,
     publisher: Arc<Publisher>,
-    policy_guard: Arc<PolicyGuard>,
-    healing: Arc<Healing>,
-    delivery: Arc<Delivery>,
-    /// Runs that this process works on.
-    tending: Tending,
-    dead: DeadRoom,
-    observed: observe::Observed,
-    /// What queues were judged by last.
-    preflight: preflight::LastPreflight,
-    speeds: runs::Speeds,
-    /// Of the last listing of endpoints.
-    waiting: WaitingCache,
-    event_table: Arc<EventTable>,
-    expiring: Arc<Expiring>,
+    events: Arc<EventOperations>,
+    policies: Arc<Policies>,
+    queues: Arc<Queues>,
+    endpoints: Arc<Endpoints>,
+    dead_letters: Arc<DeadLetters>,
+    runs: Arc<Runs>,
+    observation: Arc<Observation>,
+    daemon: Arc<Daemon>,
 }
 
-/// What operations work with that no service has taken over yet.
-impl std::ops::Deref for Inner {
-    type Target = Core;
-
-    fn deref(&self) -> &Core {
-        &self.core
-    }
-}
+over_core!(Inner);
 
 impl Engine {
     /// An engine over its three seams. Nothing is contacted yet.
@@ -257,23 +253,39 @@ impl Engine {
         let core = Arc::new(Core::new(store, broker, settings, clock));
         let policy_guard = Arc::new(PolicyGuard::new(&core));
         let publisher = Arc::new(Publisher::new(&core, &sender, &policy_guard));
+        let policies = Arc::new(Policies::new(&core));
         let event_table = Arc::new(EventTable::new(&core, &publisher, &policy_guard));
-        let healing = Arc::new(Healing::new(&core, &publisher, &policy_guard));
-        let delivery = Delivery::new(&core, sender, &publisher, &healing, &event_table);
+        let events = Arc::new(EventOperations::new(&core, &policies, &event_table));
+        let ownership = Arc::new(Ownership::new(&core));
+        let healing = Arc::new(Healing::new(&core, &ownership, &publisher, &policy_guard));
+        let delivery = Delivery::new(&core, SenderHandle::clone(&sender), &publisher, &healing, &event_table);
+        let delivery = Arc::new(delivery);
+        let expiring = Arc::new(Expiring::new(&core));
+        let looks = Arc::new(LookCosts::new(&core));
+        let dead_targets = Arc::new(DeadTargets::new(&core, &looks));
+        let run_reader = Arc::new(RunReader::new(&core));
+        let dead_index = Arc::new(DeadIndex::new(&core, &dead_targets, &run_reader));
+        let dead_letters = Arc::new(DeadLetters::new(&core, &ownership, &dead_targets, &dead_index));
+        let planner = Arc::new(RunPlanner::new(&core, &run_reader, &dead_targets, &dead_index));
+        let runs = Runs::new(&core, &planner, &dead_letters, &publisher, &policy_guard, &events);
+        let runs = Arc::new(runs);
+        let queues = Arc::new(Queues::new(&core, &expiring, &delivery, &dead_targets));
+        let doctor = Doctor::new(&core, &queues, &healing);
+        let observation = Observation::new(&core, &queues, &dead_letters, &run_reader, doctor);
+        let observation = Arc::new(observation);
+        let alerts = Alerts::new(&core, &observation, &dead_index, &sender);
+        let daemon = Daemon::new(&core, &delivery, alerts, &event_table, Janitor::new(&expiring), &runs);
         Self(Arc::new(Inner {
-            expiring: Arc::new(Expiring::new(&core)),
-            delivery: Arc::new(delivery),
-            event_table,
-            publisher,
-            policy_guard,
-            healing,
-            tending: Tending::default(),
-            dead: DeadRoom::default(),
-            observed: observe::Observed::default(),
-            speeds: runs::Speeds::default(),
-            preflight: preflight::LastPreflight::default(),
-            waiting: WaitingCache::default(),
+            endpoints: Arc::new(Endpoints::new(&core, &queues, sender)),
+            daemon: Arc::new(daemon),
             core,
+            publisher,
+            events,
+            policies,
+            queues,
+            dead_letters,
+            runs,
+            observation,
         }))
     }
 
@@ -291,7 +303,7 @@ impl Engine {
 
     /// Publishes a notification; answers only after the broker's confirm.
     pub async fn publish(&self, new: NewNotification) -> Result<Receipt, EngineError> {
-        self.0.healing.watch_unbound();
+        self.0.daemon.healing.watch_unbound();
         self.0.publisher.publish(new).await
     }
 
@@ -302,7 +314,7 @@ impl Engine {
 
     /// Publishes an end mark; nothing to end is success.
     pub async fn end(&self, execution: ExecutionId, url: EndpointUrl) -> Result<Ended, EngineError> {
-        self.0.healing.watch_unbound();
+        self.0.daemon.healing.watch_unbound();
         self.0.publisher.publish_end(execution, url).await
     }
 
@@ -326,11 +338,11 @@ impl Engine {
 
     /// Answers a query; changes nothing. One that takes a lease gives it back also when the caller goes
     /// away in the middle; a list that nobody waits for any more is given up.
-    pub async fn query(&self, query: Query) -> Result<Answer, EngineError> {
-        let (engine, only_reads) = (Arc::clone(&self.0), query.only_reads());
-        let answer = sight::Sight::present().during(async move { engine.answer(query).await });
+    pub async fn query<Q: Query>(&self, query: Q) -> Result<Q::Answer, EngineError> {
+        let engine = self.clone();
+        let answer = sight::Sight::present().during(async move { query.answer(&engine).await });
         let task = ambient::spawn("query", answer);
-        if only_reads {
+        if Q::ONLY_READS {
             finish(AbortOnDropHandle::new(task)).await
         } else {
             finish(task).await
@@ -340,45 +352,25 @@ impl Engine {
     /// Follows a run until nothing more happens to it by itself; tells `on` of its progress. Works on it here when
     /// nobody else alive does.
     pub async fn follow_run(&self, id: &str, on: impl FnMut(&runs::RunView)) -> Result<runs::RunView, EngineError> {
-        self.0.follow_run(id, on).await
-    }
-
-    /// The order that takes the head of a delivery queue to its end, or to the dead letters.
-    #[must_use]
-    pub fn skip(&self, queue: QueueName, to_dead: bool) -> runs::Order {
-        let dead = QueueName::parse(&self.0.settings.naming.dead_letter_queue()).ok();
-        runs::Order {
-            to: dead.filter(|_| to_dead),
-            ..runs::Order::new(runs::OrderKind::Skip, runs::Selection::Head(queue))
-        }
-    }
-
-    /// A dead letter as it would be sent at present, with its message.
-    pub async fn dead_letter_as_sent(&self, id: &str) -> Result<runs::EditedLetter, EngineError> {
-        self.0.edited_letter(id, &runs::Edit::default()).await
-    }
-
-    /// Whether another living process delivers, and so works on runs.
-    pub async fn others_deliver(&self) -> bool {
-        self.0.others_deliver(&mut death::Watched::default()).await
+        self.0.runs.follow_run(id, on).await
     }
 
     /// Refuses to look at, or to work on, a broker that is delivered by the daemons of another store
     /// ([`EngineError::OtherOwner`]). Writes nothing; what cannot be looked at is not refused.
     pub async fn compare_owner(&self) -> Result<(), EngineError> {
-        self.0.healing.compare_owner().await
+        self.0.daemon.healing.compare_owner().await
     }
 
     /// Delivers until `stop` is cancelled, then drains. `Err` only when it cannot begin at all;
     /// a broker or store that goes away later is waited for.
     pub async fn run(&self, stop: CancellationToken) -> Result<(), EngineError> {
-        self.0.run(stop).await
+        self.0.daemon.run(stop).await
     }
 
     /// Delivers while no other living process does, and stands by otherwise, until `stop`.
     /// [`Engine::delivering`] tells which. `Err` as with [`Engine::run`].
     pub async fn run_when_alone(&self, stop: CancellationToken) -> Result<(), EngineError> {
-        self.0.run_when_alone(stop).await
+        self.0.daemon.run_when_alone(stop).await
     }
 
     /// Whether this process delivers at present, and each change of it.
@@ -389,7 +381,7 @@ impl Engine {
 
     /// Closes connections in order; for a process that ends.
     pub async fn close(&self) {
-        self.0.healing.health.end();
+        self.0.daemon.healing.health.end();
         self.0.broker.close().await;
         self.0.store.close().await;
     }

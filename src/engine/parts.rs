@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
+use super::EngineError;
 use super::core::Core;
 use super::delivery::Delivery;
 use super::ending::{Ending, Held};
 use super::manage::ManagedLease;
-use super::{EngineError, Inner};
 use crate::broker::{Deleted, Look};
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueRecord;
@@ -35,34 +35,6 @@ impl Core {
             }
         }
         Some(depth)
-    }
-}
-
-impl Inner {
-    /// Takes as many messages out of it as were planned, from its head on: how many, and why not all. What the store
-    /// knows of its head is about a message that is gone.
-    pub(super) async fn drop_from_parts(
-        &self,
-        lease: &ManagedLease,
-        planned: u64,
-    ) -> Result<(u64, Option<String>), EngineError> {
-        let (mut dropped, mut problem) = (0, None);
-        for part in self.parts(&lease.record) {
-            if dropped >= planned || problem.is_some() {
-                break;
-            }
-            if self.broker.look(&part).await? == Look::Missing {
-                continue;
-            }
-            let (gone, why) = self.expiring.drop_messages(lease.me, &part, planned - dropped).await?;
-            dropped += gone;
-            problem = why;
-        }
-        if dropped > 0 && lease.record.head.is_some() {
-            let gone = QueueMark::HeadGone;
-            self.store.queue_mark(&lease.record.name, lease.epoch, gone).await?;
-        }
-        Ok((dropped, problem))
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use super::core::Core;
+use super::core::{Core, over_core};
 use super::health::{Health, Unbound};
 use super::insist::Pause;
 use super::rules::{PolicyGuard, Rules};
@@ -58,6 +58,8 @@ pub(super) struct Publisher {
     turns: Arc<Turns>,
     recorded: Mutex<HashSet<QueueName>>,
 }
+
+over_core!(Publisher);
 
 impl Publisher {
     pub(super) fn new(core: &Arc<Core>, sender: &SenderHandle, policy_guard: &PolicyGuard) -> Self {
@@ -115,7 +117,7 @@ impl Publisher {
             body: new.body,
             polling_time_s: new.polling_time_s,
             restart_count: new.restart_count,
-            created_at: Some(self.core.clock.now()),
+            created_at: Some(self.clock.now()),
             event_type: None,
             subscription: None,
         };
@@ -136,10 +138,10 @@ impl Publisher {
 
     /// docs/protocols.md 33: what was published without a look at the broker's policies says so.
     async fn receipt(&self, id: NotificationId, queue: QueueName) -> Receipt {
-        let warning = if self.core.broker.is_embedded() {
+        let warning = if self.broker.is_embedded() {
             None
         } else {
-            self.rules.unknown(&self.core.store, &self.core.clock).await
+            self.rules.unknown(&self.store, &self.clock).await
         };
         Receipt { id, queue, warning }
     }
@@ -156,8 +158,8 @@ impl Publisher {
 
     pub(super) async fn publish_end(&self, execution: ExecutionId, url: EndpointUrl) -> Result<Ended, EngineError> {
         let id = generated_id()?;
-        let queue = self.core.settings.naming.delivery_queue(&execution, &url);
-        let message = end_mark(&id, &execution, &url, self.core.clock.now());
+        let queue = self.settings.naming.delivery_queue(&execution, &url);
+        let message = end_mark(&id, &execution, &url, self.clock.now());
         match self.publish_in_turn(&queue, &id, message, Missing::Ignore).await {
             Ok(Settled::Stored) => Ok(Ended::Marked(self.receipt(id, queue).await)),
             Ok(Settled::NoQueue) => Ok(Ended::NoQueue(queue)),
@@ -185,12 +187,12 @@ impl Publisher {
             return Ok(Settled::Stored);
         }
         let publish = Publish {
-            broker: Arc::clone(&self.core.broker),
-            store: Arc::clone(&self.core.store),
+            broker: Arc::clone(&self.broker),
+            store: Arc::clone(&self.store),
             rules: Arc::clone(&self.rules),
             unbound: self.health.unbound(),
-            naming: self.core.settings.naming.clone(),
-            clock: self.core.clock.clone(),
+            naming: self.settings.naming.clone(),
+            clock: self.clock.clone(),
             queue: queue.clone(),
             message,
             missing,
@@ -260,7 +262,7 @@ impl Publisher {
             execution: execution.clone(),
             url: url.clone(),
         };
-        if let Err(error) = self.core.store.queues_learn(&[learned]).await {
+        if let Err(error) = self.store.queues_learn(&[learned]).await {
             self.forget(queue);
             tracing::warn!(error = ?error, queue = ?queue, "a published queue is not recorded yet");
         }

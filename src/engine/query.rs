@@ -1,33 +1,79 @@
-//! Queries and answers: what can be asked without changing anything.
+//! Queries: what can be asked without changing anything, each with what it is answered with.
 
+use std::future::Future;
 use std::time::Duration;
 
+use super::audit::AuditVerified;
+use super::dead::{DeadDetail, DeadGroup, DeadListQuery, DeadPage};
+use super::death::Watched;
+use super::events::{self, Claim, EventCount, EventTypeRecord, EventsQuery, HandledEvent, Subscription};
+use super::expiring::{ExpiringPage, ExpiringQuery, SaveRecord};
+use super::jobs::JobListed;
+use super::policies::{PolicyPreview, PolicyView};
+use super::runs::{Edit, EditedLetter, RunDetail, RunView};
+use super::view::{AttemptView, BrowsedMessage, Check, EndpointView, Page, QueueView, Readiness, Retry};
+use super::{Engine, EngineError, handover};
 use crate::domain::dead_letter::DeadLetter;
+use crate::domain::event::{Event, EventType, Reference};
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
 pub use crate::store::{AttemptQuery, AuditEntry, Incarnation, PolicyScope, PolicyVersion, SaveQuery};
 
-use super::audit::AuditVerified;
-use super::dead::{DeadDetail, DeadGroup, DeadListQuery, DeadPage};
-use super::expiring::{ExpiringPage, ExpiringQuery, SaveRecord};
-use super::policies::{PolicyPreview, PolicyView};
-use super::runs::{RunDetail, RunView};
-use super::view::{AttemptView, BrowsedMessage, Check, EndpointView, Page, QueueView, Readiness, Retry};
+/// What can be asked.
+pub trait Query: Send + 'static {
+    /// What it is answered with.
+    type Answer: Send + 'static;
 
-/// What is asked.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Query {
+    /// Whether it is a list that is read, and nothing is held meanwhile.
+    const ONLY_READS: bool = false;
+
+    /// The answer, by the engine's services: whoever asks does so through [`Engine::query`].
+    #[doc(hidden)]
+    fn answer(self, engine: &Engine) -> impl Future<Output = Result<Self::Answer, EngineError>> + Send;
+}
+
+/// Each query is one entry: what is given with it, its answer, and which service has that.
+macro_rules! queries {
+    ($engine:ident, $only_reads:expr; $($(#[$doc:meta])* $query:ident $given:tt -> $answer:ty { $by:expr })+) => {
+        $(
+            queries!(@struct [$(#[$doc])*] $query $given);
+
+            impl Query for $query {
+                type Answer = $answer;
+
+                const ONLY_READS: bool = $only_reads;
+
+                async fn answer(self, $engine: &Engine) -> Result<$answer, EngineError> {
+                    queries!(@given self $given);
+                    $by.await
+                }
+            }
+        )+
+    };
+    (@struct [$($doc:tt)*] $query:ident ($($given:ident: $type:ty),*)) => {
+        $($doc)*
+        #[derive(Clone, Debug)]
+        pub struct $query($(pub $type),*);
+    };
+    (@struct [$($doc:tt)*] $query:ident { $($(#[$of:meta])* $given:ident: $type:ty,)* }) => {
+        $($doc)*
+        #[derive(Clone, Debug)]
+        pub struct $query {
+            $($(#[$of])* pub $given: $type,)*
+        }
+    };
+    (@given $query:ident ($($given:ident: $type:ty),*)) => {
+        let Self($($given),*) = $query;
+    };
+    (@given $query:ident { $($(#[$of:meta])* $given:ident: $type:ty,)* }) => {
+        let Self { $($given),* } = $query;
+    };
+}
+
+// Lists: nothing is held while they are read.
+queries! { engine, true;
     /// Queues, filtered, sorted, a page.
-    Queues(QueuesQuery),
-    /// One queue, with a fresh look.
-    Queue(QueueName),
-    /// The head of a delivery queue; takes its lease, never reorders.
-    Browse {
-        /// Which queue.
-        queue: QueueName,
-        /// At most this many messages (1 to 500).
-        limit: u32,
-    },
+    Queues(query: QueuesQuery) -> Page<QueueView> { engine.0.queues.queues(&query) }
     /// Endpoints, those that are not available first.
     Endpoints {
         /// Only those that are not available.
@@ -36,34 +82,80 @@ pub enum Query {
         limit: u32,
         /// Where to go on.
         cursor: Option<String>,
-    },
+    } -> Page<EndpointView> { engine.0.endpoints.endpoint_views(not_available, limit, cursor.as_deref()) }
+    /// Dead letters of every home, a page.
+    Dead(query: DeadListQuery) -> DeadPage<DeadLetter> { engine.0.dead_letters.dead_list(&query) }
+    /// The same in groups of those that failed alike (sort and cursor do not apply).
+    DeadGroups(query: DeadListQuery) -> DeadPage<DeadGroup> { engine.0.dead_letters.dead_groups(&query) }
+    /// What the next shift has to know, with what was done in so long a time.
+    Handover(span: Duration) -> handover::Handover { engine.handover(span) }
+    /// Events, newest first. A page may be short, or empty, with a cursor: then that much was looked through without a
+    /// find.
+    Events(query: EventsQuery) -> Page<Event> { engine.0.events.events_list(&query) }
+    /// The same events in groups of those that are there for the same reason (limit and cursor do not count).
+    EventGroups(query: EventsQuery) -> events::EventGroups { engine.0.events.event_groups(&query) }
+    /// One event.
+    OneEvent(id: i64) -> Event { engine.0.events.event(id) }
+    /// The events of a reference, at least one.
+    EventsOf(event_type: EventType, reference: Reference) -> Vec<Event> {
+        engine.0.events.events_of(&event_type, &reference)
+    }
+    /// How many events there are, by type and state.
+    EventCounts() -> Vec<EventCount> { engine.0.events.event_counts() }
+    /// All types of events.
+    EventTypes() -> Vec<EventTypeRecord> { engine.0.events.event_types() }
+    /// One type of events.
+    OneEventType(name: EventType) -> EventTypeRecord { engine.0.events.event_type(&name) }
+    /// The subscriptions of a type.
+    Subscriptions(name: EventType) -> Vec<Subscription> { engine.0.events.subscriptions_of(&name) }
+    /// A claim on events.
+    OneClaim(event_type: EventType, claim: String) -> Claim { engine.0.events.claim(&event_type, &claim) }
+    /// What was handled lately.
+    EventHistory {
+        /// Of which type.
+        event_type: EventType,
+        /// At most this many.
+        limit: u32,
+    } -> Vec<HandledEvent> { engine.0.events.event_history(&event_type, limit) }
+}
+
+queries! { engine, false;
+    /// One queue, with a fresh look.
+    Queue(name: QueueName) -> QueueView { engine.0.queues.queue(&name) }
+    /// The head of a delivery queue; takes its lease, never reorders.
+    Browse {
+        /// Which queue.
+        queue: QueueName,
+        /// At most this many messages (1 to 500).
+        limit: u32,
+    } -> Vec<BrowsedMessage> { engine.0.queues.browse(&queue, limit) }
     /// One endpoint.
-    Endpoint(EndpointUrl),
+    Endpoint(url: EndpointUrl) -> EndpointView { engine.0.endpoints.endpoint_view(&url) }
     /// What is tried when.
     Retries {
         /// Only what is due within this time.
         within: Option<Duration>,
         /// At most this many.
         limit: u32,
-    },
+    } -> Page<Retry> { engine.0.endpoints.retries(within, limit) }
     /// The attempt log, newest first.
-    Attempts(AttemptQuery),
+    Attempts(query: AttemptQuery) -> Page<AttemptView> { engine.0.daemon.delivery.attempts(query) }
     /// The audit, newest first.
     Audit {
         /// Before this id.
         before: Option<i64>,
         /// At most this many.
         limit: u32,
-    },
+    } -> Page<AuditEntry> { engine.0.audit_page(before, limit) }
     /// Whether the audit is what was written.
-    AuditVerify,
+    AuditVerify() -> AuditVerified { engine.0.audit_verify() }
     /// Runs, newest first.
     Runs {
         /// Before this id.
         before: Option<String>,
         /// At most this many.
         limit: u32,
-    },
+    } -> Page<RunView> { engine.0.runs.run_reader.run_page(before, limit) }
     /// One run with a page of its items.
     Run {
         /// Which.
@@ -72,60 +164,43 @@ pub enum Query {
         after: Option<u64>,
         /// At most this many items.
         limit: u32,
-    },
+    } -> RunDetail { engine.0.runs.run_reader.run_detail(&id, after, limit) }
     /// Every retry policy that is set.
-    Policies,
+    Policies() -> Page<PolicyView> { engine.0.policies.policy_views() }
     /// What is saved for a scope, and what applies there.
-    Policy(PolicyScope),
+    Policy(scope: PolicyScope) -> PolicyView { engine.0.policies.policy_view(&scope) }
     /// All versions of a policy, newest first.
-    PolicyHistory(PolicyScope),
+    PolicyHistory(scope: PolicyScope) -> Page<PolicyVersion> { engine.0.policies.policy_versions(&scope) }
     /// What a policy would do.
-    PolicyPreview {
+    PreviewPolicy {
         /// The policy as JSON text.
         document: String,
         /// Where it would be saved: then what waits there is part of the answer.
         scope: Option<PolicyScope>,
-    },
-    /// Dead letters of every home, a page.
-    Dead(DeadListQuery),
-    /// The same in groups of those that failed alike (sort and cursor do not apply).
-    DeadGroups(DeadListQuery),
+    } -> PolicyPreview { engine.0.policies.policy_preview(&document, scope.as_ref()) }
     /// One dead letter with headers, death history and body.
-    DeadLetter {
+    OneDeadLetter {
         /// Its id.
         id: String,
         /// How long to wait for a look, where it was not seen yet.
         patience: Duration,
-    },
+    } -> DeadDetail { engine.0.dead_letters.dead_detail(&id, patience) }
+    /// A dead letter as it would be sent at present, with its message.
+    DeadLetterAsSent(id: String) -> EditedLetter { engine.0.runs.edited_letter(&id, &Edit::default()) }
+    /// Every job that has a queue, by id.
+    Jobs() -> Vec<JobListed> { engine.0.queues.jobs() }
+    /// Whether another living process delivers, and so works on runs.
+    OthersDeliver() -> bool { async { Ok(engine.0.others_deliver(&mut Watched::default()).await) } }
     /// Daemons and other processes that take messages.
-    Incarnations,
+    Incarnations() -> Vec<Incarnation> { async { Ok(engine.0.store.incarnations().await?) } }
     /// Queues with a lifetime and leftovers, what is lost first in front.
-    Expiring(ExpiringQuery),
+    Expiring(query: ExpiringQuery) -> ExpiringPage { engine.0.queues.expiring.lifetimes.list(&query) }
     /// Messages that were saved from such queues, newest save first.
-    Saves(SaveQuery),
-    /// What the next shift has to know, with what was done in so long a time.
-    Handover(Duration),
+    Saves(query: SaveQuery) -> Page<SaveRecord> { engine.0.queues.expiring.lifetimes.saves(&query) }
     /// Broker, rights, plugins, store, clock, with mends.
-    Doctor,
+    Doctor() -> Vec<Check> { async { Ok(engine.0.observation.doctor.checks().await) } }
     /// Whether broker and store can be reached.
-    Readiness,
-    /// About events.
-    Events(super::events::EventQuestion),
-}
-
-impl Query {
-    /// Whether it is a list that is read, and nothing is held meanwhile.
-    pub(super) const fn only_reads(&self) -> bool {
-        matches!(
-            self,
-            Self::Queues(_)
-                | Self::Dead(_)
-                | Self::DeadGroups(_)
-                | Self::Events(_)
-                | Self::Endpoints { .. }
-                | Self::Handover(_)
-        )
-    }
+    IsReady() -> Readiness { async { Ok(engine.0.daemon.healing.readiness()) } }
 }
 
 /// Which queues.
@@ -141,57 +216,13 @@ pub struct QueuesQuery {
     pub cursor: Option<String>,
 }
 
-/// What was answered, one variant for each query.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
-    /// To [`Query::Queues`].
-    Queues(Page<QueueView>),
-    /// To [`Query::Queue`].
-    Queue(Box<QueueView>),
-    /// To [`Query::Browse`].
-    Browsed(Vec<BrowsedMessage>),
-    /// To [`Query::Endpoints`].
-    Endpoints(Page<EndpointView>),
-    /// To [`Query::Endpoint`].
-    Endpoint(Box<EndpointView>),
-    /// To [`Query::Retries`].
-    Retries(Page<Retry>),
-    /// To [`Query::Attempts`].
-    Attempts(Page<AttemptView>),
-    /// To [`Query::Audit`].
-    Audit(Page<AuditEntry>),
-    /// To [`Query::AuditVerify`].
-    AuditVerified(AuditVerified),
-    /// To [`Query::Runs`].
-    Runs(Page<RunView>),
-    /// To [`Query::Run`].
-    Run(Box<RunDetail>),
-    /// To [`Query::Policies`].
-    Policies(Page<PolicyView>),
-    /// To [`Query::Policy`].
-    Policy(Box<PolicyView>),
-    /// To [`Query::PolicyHistory`].
-    PolicyHistory(Page<PolicyVersion>),
-    /// To [`Query::PolicyPreview`].
-    PolicyPreview(Box<PolicyPreview>),
-    /// To [`Query::Dead`].
-    Dead(DeadPage<DeadLetter>),
-    /// To [`Query::DeadGroups`].
-    DeadGroups(DeadPage<DeadGroup>),
-    /// To [`Query::DeadLetter`].
-    DeadLetter(Box<DeadDetail>),
-    /// To [`Query::Incarnations`].
-    Incarnations(Vec<Incarnation>),
-    /// To [`Query::Expiring`].
-    Expiring(ExpiringPage),
-    /// To [`Query::Saves`].
-    Saves(Page<SaveRecord>),
-    /// To [`Query::Handover`].
-    Handover(Box<super::Handover>),
-    /// To [`Query::Doctor`].
-    Doctor(Vec<Check>),
-    /// To [`Query::Readiness`].
-    Readiness(Readiness),
-    /// To [`Query::Events`].
-    Events(super::events::EventAnswer),
+/// Items of one answer, at most.
+const LIMIT_MAX: u32 = 1_000;
+
+pub(super) fn bounded(limit: u32) -> u32 {
+    limit.clamp(1, LIMIT_MAX)
+}
+
+pub(super) fn offset_of(cursor: Option<&str>) -> Result<usize, EngineError> {
+    cursor.map_or(Ok(0), |text| text.parse().map_err(|_| EngineError::unknown_cursor()))
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::Inner;
+use super::core::Core;
 use crate::ambient;
 use crate::domain::retention::Retention;
 use crate::store::{AttemptBounds, RunBounds, StoreError, TYPE_REMEMBERED, Trim};
@@ -105,43 +105,41 @@ fn sweeps(keep: &Retention, begun: Duration) -> Vec<Sweep> {
     ]
 }
 
-impl Inner {
-    /// Trims until the generation ends.
-    pub(super) async fn keep_bounds(self: Arc<Self>, generation: CancellationToken) {
-        let mut sweeps = sweeps(&self.settings.retention, self.clock.uptime());
-        while !generation.is_cancelled() {
-            for sweep in &mut sweeps {
-                if self.clock.uptime() < sweep.next {
-                    continue;
-                }
-                if let Err(error) = self.trim_whole(sweep, &generation).await {
-                    tracing::debug!(table = sweep.table, error = ?error, "trimming waits for the store");
-                }
-                sweep.next = self.clock.uptime() + sweep.every;
+/// Trims until the generation ends.
+pub(super) async fn keep_bounds(core: Arc<Core>, generation: CancellationToken) {
+    let mut sweeps = sweeps(&core.settings.retention, core.clock.uptime());
+    while !generation.is_cancelled() {
+        for sweep in &mut sweeps {
+            if core.clock.uptime() < sweep.next {
+                continue;
             }
-            let next = sweeps.iter().map(|sweep| sweep.next).min().unwrap_or_default();
-            ambient::wait(&generation, next.saturating_sub(self.clock.uptime()).max(REST_MIN)).await;
+            if let Err(error) = trim_whole(&core, sweep, &generation).await {
+                tracing::debug!(table = sweep.table, error = ?error, "trimming waits for the store");
+            }
+            sweep.next = core.clock.uptime() + sweep.every;
         }
+        let next = sweeps.iter().map(|sweep| sweep.next).min().unwrap_or_default();
+        ambient::wait(&generation, next.saturating_sub(core.clock.uptime()).max(REST_MIN)).await;
     }
+}
 
-    /// Page after page, until one is not full.
-    async fn trim_whole(&self, sweep: &Sweep, generation: &CancellationToken) -> Result<(), StoreError> {
-        let mut rows = 0;
-        while !generation.is_cancelled() {
-            let began = self.clock.uptime();
-            let gone = self.store.trim(&sweep.trim, sweep.page).await?;
-            rows += gone;
-            if gone < u64::from(sweep.page) {
-                break;
-            }
-            let took = self.clock.uptime().saturating_sub(began);
-            ambient::wait(generation, (took * REST).max(REST_MIN)).await;
+/// Page after page, until one is not full.
+async fn trim_whole(core: &Core, sweep: &Sweep, generation: &CancellationToken) -> Result<(), StoreError> {
+    let mut rows = 0;
+    while !generation.is_cancelled() {
+        let began = core.clock.uptime();
+        let gone = core.store.trim(&sweep.trim, sweep.page).await?;
+        rows += gone;
+        if gone < u64::from(sweep.page) {
+            break;
         }
-        if rows > 0 {
-            tracing::info!(table = sweep.table, rows, "trimmed what was kept for its time");
-        }
-        Ok(())
+        let took = core.clock.uptime().saturating_sub(began);
+        ambient::wait(generation, (took * REST).max(REST_MIN)).await;
     }
+    if rows > 0 {
+        tracing::info!(table = sweep.table, rows, "trimmed what was kept for its time");
+    }
+    Ok(())
 }
 
 #[cfg(test)]

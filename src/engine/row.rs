@@ -24,7 +24,7 @@ const NOT_IN_NAME: u8 = u8::MAX;
 /// What follows the execution in a name: a dot and 32 hex digits.
 const AFTER_EXECUTION: usize = 33;
 
-/// A queue in a list: the detail is asked for with [`super::Query::Queue`].
+/// A queue in a list: the detail is asked for with [`super::query::Queue`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueRow {
     /// Its name on the broker.

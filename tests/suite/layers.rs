@@ -180,21 +180,37 @@ fn check(path: &str, text: &str, expected: &[&str]) {
 /// one names those before it, never those behind it.
 const SERVICES: &[&str] = &[
     "Core",
+    "LookCosts",
+    "Lifetimes",
+    "Saves",
     "Expiring",
+    "Janitor",
     "PolicyGuard",
     "Publisher",
+    "Policies",
     "EventTable",
+    "EventOperations",
+    "Ownership",
     "Healing",
     "Delivery",
+    "DeadTargets",
+    "RunReader",
+    "DeadIndex",
+    "DeadLetters",
+    "RunPlanner",
+    "Runs",
+    "Queues",
+    "Endpoints",
+    "Doctor",
+    "Observation",
+    "Alerts",
+    "Daemon",
     "Inner",
 ];
 
 #[test]
 fn a_service_of_the_engine_names_only_those_below_it() {
-    let files: Vec<SourceFile> = source::repository_files()
-        .into_iter()
-        .filter(|file| is_program(&file.path) && file.path.starts_with("src/engine/"))
-        .collect();
+    let files = engine_files();
     let mut parts = 0;
     let mut found = Vec::new();
     for file in &files {
@@ -215,6 +231,44 @@ fn a_service_of_the_engine_names_only_those_below_it() {
     }
     assert!(parts > 80, "parts of services are found: {parts}");
     assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn a_service_of_the_engine_has_ten_fields_and_forty_methods_at_most() {
+    let files = engine_files();
+    let members = |head: &str, is_member: fn(&str) -> bool| {
+        let blocks = files
+            .iter()
+            .filter_map(|file| file.text.split_once(&format!("\n{head} {{\n")));
+        // Several blocks of one file.
+        let blocks = blocks.flat_map(|(_, rest)| rest.split(&format!("\n{head} {{\n")).collect::<Vec<_>>());
+        let lines = blocks.flat_map(|block| block.split("\n}\n").next().unwrap_or_default().lines());
+        let own = lines.filter_map(|line| {
+            line.strip_prefix("    ")
+                .filter(|line| !line.starts_with([' ', '/', '#']))
+        });
+        own.filter(|line| is_member(line)).count()
+    };
+    let is_field = |line: &str| line.ends_with(',') && line.contains(": ");
+    let is_method = |line: &str| line.starts_with("fn ") || line.contains(" fn ");
+    let mut found = Vec::new();
+    for service in SERVICES.iter().chain(&["Engine"]) {
+        let fields = members(&format!("struct {service}"), is_field)
+            + members(&format!("pub(super) struct {service}"), is_field)
+            + members(&format!("pub(in crate::engine) struct {service}"), is_field);
+        let methods = members(&format!("impl {service}"), is_method);
+        assert!(fields + methods > 0, "{service} is found");
+        if fields > 10 || methods > 40 {
+            found.push(format!("{service}: {fields} fields, {methods} methods"));
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+fn engine_files() -> Vec<SourceFile> {
+    let mut files = source::repository_files();
+    files.retain(|file| is_program(&file.path) && file.path.starts_with("src/engine/"));
+    files
 }
 
 #[test]

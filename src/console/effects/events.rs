@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use super::feed::{batch, left};
-use super::{inquire, unexpected};
+use super::inquire;
 use crate::console::detail::{EventDetail, TypeDetail};
 use crate::console::events::{GroupRow, TypeRow, group_rows, type_rows};
 use crate::console::feed::{Batch, Progress};
 use crate::domain::event::{Event, EventType};
-use crate::engine::events::{EventAnswer, EventQuestion, EventsQuery};
+use crate::engine::Engine;
+use crate::engine::events::EventsQuery;
 use crate::engine::policies::PolicyView;
+use crate::engine::query;
 use crate::engine::query::PolicyScope;
-use crate::engine::{Answer, Engine, Query};
 
 /// Events of one question, at most: payloads come with them.
 const PAGE_MAX: u32 = 250;
@@ -22,12 +23,9 @@ const HANDLED_MAX: u32 = 200;
 
 pub(super) async fn types(engine: &Engine) -> Result<Batch<TypeRow>, String> {
     let (counts, types) = tokio::try_join!(
-        question(engine, EventQuestion::Counts),
-        question(engine, EventQuestion::Types)
+        inquire(engine, query::EventCounts()),
+        inquire(engine, query::EventTypes())
     )?;
-    let (EventAnswer::Counts(counts), EventAnswer::Types(types)) = (counts, types) else {
-        return Err(unexpected());
-    };
     let rows = type_rows(&counts, &types).into_iter().map(Arc::new).collect();
     Ok(batch(rows, false))
 }
@@ -42,9 +40,7 @@ pub(super) async fn groups(
         filter,
         ..EventsQuery::default()
     };
-    let EventAnswer::Groups(found) = question(engine, EventQuestion::Groups(query)).await? else {
-        return Err(unexpected());
-    };
+    let found = inquire(engine, query::EventGroups(query)).await?;
     let progress = found.more.then(|| {
         Progress::Says(format!(
             "the newest {} were looked at; what a group opens is searched in all",
@@ -73,9 +69,7 @@ pub(super) async fn events(
             limit: left(limit, rows.len()).min(PAGE_MAX),
             cursor,
         };
-        let EventAnswer::List(page) = question(engine, EventQuestion::List(query)).await? else {
-            return Err(unexpected());
-        };
+        let page = inquire(engine, query::Events(query)).await?;
         cursor = page.next_cursor;
         rows.extend(page.items.into_iter().map(|event| Arc::new(without_payload(event))));
         if cursor.is_none() || left(limit, rows.len()) == 0 {
@@ -102,25 +96,16 @@ fn without_payload(event: Event) -> Event {
 
 /// An event with what else is known of its key.
 pub(super) async fn event(engine: &Engine, id: i64) -> Result<EventDetail, String> {
-    let EventAnswer::One(event) = question(engine, EventQuestion::One(id)).await? else {
-        return Err(unexpected());
-    };
-    let of_key = EventQuestion::Of(event.event_type.clone(), event.reference.clone());
-    let handled = EventQuestion::History {
+    let event = inquire(engine, query::OneEvent(id)).await?;
+    let of_key = query::EventsOf(event.event_type.clone(), event.reference.clone());
+    let handled = query::EventHistory {
         event_type: event.event_type.clone(),
         limit: HANDLED_MAX,
     };
-    let (of_key, handled) = tokio::try_join!(question(engine, of_key), question(engine, handled))?;
-    let (EventAnswer::Of(mut others), EventAnswer::History(mut handled)) = (of_key, handled) else {
-        return Err(unexpected());
-    };
+    let (mut others, mut handled) = tokio::try_join!(inquire(engine, of_key), inquire(engine, handled))?;
     others.retain(|other| other.id != event.id);
     handled.retain(|one| one.reference == event.reference);
-    Ok(EventDetail {
-        event: *event,
-        others,
-        handled,
-    })
+    Ok(EventDetail { event, others, handled })
 }
 
 /// A type with its subscriptions, its policy and what was handled of it.
@@ -129,39 +114,24 @@ pub(super) async fn event_type(engine: &Engine, name: EventType) -> Result<TypeD
         event_type: Some(name.as_str().to_owned()),
         url: None,
     };
-    let handled = EventQuestion::History {
+    let handled = query::EventHistory {
         event_type: name.clone(),
         limit: HANDLED_MAX,
     };
     let (record, subscriptions, handled, policy) = tokio::try_join!(
-        question(engine, EventQuestion::Type(name.clone())),
-        question(engine, EventQuestion::Subscriptions(name)),
-        question(engine, handled),
+        inquire(engine, query::OneEventType(name.clone())),
+        inquire(engine, query::Subscriptions(name)),
+        inquire(engine, handled),
         policy(engine, scope),
     )?;
-    match (record, subscriptions, handled) {
-        (EventAnswer::Type(record), EventAnswer::Subscriptions(subscriptions), EventAnswer::History(handled)) => {
-            Ok(TypeDetail {
-                record,
-                subscriptions,
-                handled,
-                policy,
-            })
-        }
-        _ => Err(unexpected()),
-    }
+    Ok(TypeDetail {
+        record,
+        subscriptions,
+        handled,
+        policy,
+    })
 }
 
 async fn policy(engine: &Engine, scope: PolicyScope) -> Result<Box<PolicyView>, String> {
-    let Answer::Policy(view) = inquire(engine, Query::Policy(scope)).await? else {
-        return Err(unexpected());
-    };
-    Ok(view)
-}
-
-async fn question(engine: &Engine, question: EventQuestion) -> Result<EventAnswer, String> {
-    let Answer::Events(answer) = inquire(engine, Query::Events(question)).await? else {
-        return Err(unexpected());
-    };
-    Ok(answer)
+    inquire(engine, query::Policy(scope)).await.map(Box::new)
 }

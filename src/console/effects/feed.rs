@@ -3,19 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Link, NOT_CONNECTED, events, inquire, unexpected};
+use super::{Link, NOT_CONNECTED, events, inquire};
 use crate::ambient::Clock;
 use crate::console::feed::{Batch, Fed, FedRows, FeedQuery, Progress};
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::text::show;
 use crate::domain::time::Timestamp;
+use crate::engine::Engine;
 use crate::engine::dead::{DeadGroup, DeadListQuery, DeadQueueView, DeadSelection};
 use crate::engine::expiring::{ExpiringQuery, ExpiringQueue, SaveRecord};
 use crate::engine::policies::PolicyView;
+use crate::engine::query;
 use crate::engine::query::{AuditEntry, PolicyScope, SaveQuery};
 use crate::engine::runs::RunView;
 use crate::engine::view::Unread;
-use crate::engine::{Answer, Engine, Query};
 
 /// Groups that are listed, at most.
 const GROUPS_MAX: u32 = 1_000;
@@ -68,9 +69,7 @@ async fn rows(engine: &Engine, query: &FeedQuery) -> Result<FedRows, String> {
 }
 
 async fn expiring(engine: &Engine) -> Result<Batch<ExpiringQueue>, String> {
-    let Answer::Expiring(page) = inquire(engine, Query::Expiring(ExpiringQuery::default())).await? else {
-        return Err(unexpected());
-    };
+    let page = inquire(engine, query::Expiring(ExpiringQuery::default())).await?;
     let more = page.next_cursor.is_some();
     Ok(batch(page.items.into_iter().map(Arc::new).collect(), more))
 }
@@ -83,9 +82,7 @@ async fn saves(engine: &Engine, limit: u32) -> Result<Batch<SaveRecord>, String>
             queue: None,
             limit: left(limit, rows.len()).min(PAGE_MAX),
         };
-        let Answer::Saves(page) = inquire(engine, Query::Saves(next)).await? else {
-            return Err(unexpected());
-        };
+        let page = inquire(engine, query::Saves(next)).await?;
         let more = page.next_cursor.is_some() && !page.items.is_empty();
         rows.extend(page.items.into_iter().map(Arc::new));
         if !more || left(limit, rows.len()) == 0 {
@@ -97,13 +94,11 @@ async fn saves(engine: &Engine, limit: u32) -> Result<Batch<SaveRecord>, String>
 async fn runs(engine: &Engine, limit: u32) -> Result<Batch<RunView>, String> {
     let mut rows: Vec<Arc<RunView>> = Vec::new();
     loop {
-        let next = Query::Runs {
+        let next = query::Runs {
             before: rows.last().map(|run| run.record.id.clone()),
             limit: left(limit, rows.len()).min(PAGE_MAX),
         };
-        let Answer::Runs(page) = inquire(engine, next).await? else {
-            return Err(unexpected());
-        };
+        let page = inquire(engine, next).await?;
         let more = page.next_cursor.is_some() && !page.items.is_empty();
         rows.extend(page.items.into_iter().map(Arc::new));
         if !more || left(limit, rows.len()) == 0 {
@@ -123,9 +118,7 @@ async fn dead_groups(engine: &Engine, filter: Option<String>) -> Result<Batch<De
         cursor: None,
         patience: PATIENCE,
     };
-    let Answer::DeadGroups(found) = inquire(engine, Query::DeadGroups(query)).await? else {
-        return Err(unexpected());
-    };
+    let found = inquire(engine, query::DeadGroups(query)).await?;
     let rows: Vec<Arc<DeadGroup>> = found.page.items.into_iter().map(Arc::new).collect();
     let more = rows.len() >= GROUPS_MAX as usize;
     Ok(Batch {
@@ -146,9 +139,7 @@ async fn dead_letters(engine: &Engine, selection: DeadSelection, limit: u32) -> 
             cursor,
             patience: PATIENCE,
         };
-        let Answer::Dead(found) = inquire(engine, Query::Dead(query)).await? else {
-            return Err(unexpected());
-        };
+        let found = inquire(engine, query::Dead(query)).await?;
         cursor = found.page.next_cursor;
         rows.extend(found.page.items.into_iter().map(Arc::new));
         if cursor.is_none() || left(limit, rows.len()) == 0 {
@@ -201,13 +192,9 @@ fn unfinished(queues: &[DeadQueueView]) -> Option<String> {
 }
 
 async fn policies(engine: &Engine) -> Result<Batch<PolicyView>, String> {
-    let Answer::Policy(configured) = inquire(engine, Query::Policy(PolicyScope::default())).await? else {
-        return Err(unexpected());
-    };
-    let Answer::Policies(page) = inquire(engine, Query::Policies).await? else {
-        return Err(unexpected());
-    };
-    let rows = std::iter::once(*configured).chain(page.items).map(Arc::new);
+    let configured = inquire(engine, query::Policy(PolicyScope::default())).await?;
+    let page = inquire(engine, query::Policies()).await?;
+    let rows = std::iter::once(configured).chain(page.items).map(Arc::new);
     Ok(batch(rows.collect(), page.next_cursor.is_some()))
 }
 
@@ -215,13 +202,11 @@ async fn audit(engine: &Engine, limit: u32) -> Result<Batch<AuditEntry>, String>
     let mut rows = Vec::new();
     let mut before = None;
     loop {
-        let next = Query::Audit {
+        let next = query::Audit {
             before,
             limit: left(limit, rows.len()).min(PAGE_MAX),
         };
-        let Answer::Audit(page) = inquire(engine, next).await? else {
-            return Err(unexpected());
-        };
+        let page = inquire(engine, next).await?;
         before = page.items.last().map(|entry| entry.id);
         let more = page.next_cursor.is_some() && before.is_some();
         rows.extend(page.items.into_iter().map(Arc::new));

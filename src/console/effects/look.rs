@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
-use super::{Link, NOT_CONNECTED, events, inquire, unexpected};
+use super::{Link, NOT_CONNECTED, events, inquire};
 use crate::console::detail::{About, DetailAnswer, DetailQuery, Subject};
 use crate::domain::id::{NotificationId, QueueName};
 use crate::domain::run::ItemState;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
+use crate::engine::Engine;
 use crate::engine::dead::DeadDetail;
+use crate::engine::query;
 use crate::engine::query::{AttemptQuery, PolicyScope};
 use crate::engine::runs::RunDetail;
 use crate::engine::view::{AttemptView, BrowsedMessage, EndpointView, QueueView};
-use crate::engine::{Answer, Engine, Query};
 
 /// Attempts that are shown, newest first.
 const ATTEMPTS_MAX: u32 = 100;
@@ -86,30 +87,24 @@ async fn of_letter(engine: &Engine, id: String, now: Timestamp) -> DetailAnswer 
 }
 
 async fn letter(engine: &Engine, id: String) -> Result<Box<DeadDetail>, String> {
-    let query = Query::DeadLetter {
+    let query = query::OneDeadLetter {
         id,
         patience: LETTER_PATIENCE,
     };
-    let Answer::DeadLetter(letter) = inquire(engine, query).await? else {
-        return Err(unexpected());
-    };
-    Ok(letter)
+    inquire(engine, query).await.map(Box::new)
 }
 
 /// A run with its first items; where some failed, those stand before the others.
 async fn run(engine: &Engine, id: &str) -> Result<RunDetail, String> {
     let page = async |after| {
-        let query = Query::Run {
+        let query = query::Run {
             id: id.to_owned(),
             after,
             limit: ITEMS_PAGE,
         };
-        let Answer::Run(run) = inquire(engine, query).await? else {
-            return Err(unexpected());
-        };
-        Ok(*run)
+        inquire(engine, query).await
     };
-    let mut found: RunDetail = page(None).await?;
+    let mut found = page(None).await?;
     let counts = found.run.record.counts;
     let mut next = found.next_after.filter(|_| counts.failed + counts.skipped > 0);
     while let Some(after) = next.filter(|_| found.items.len() < ITEMS_MAX) {
@@ -128,21 +123,17 @@ async fn run(engine: &Engine, id: &str) -> Result<RunDetail, String> {
 }
 
 async fn policy(engine: &Engine, scope: PolicyScope) -> Result<About, String> {
-    let view = inquire(engine, Query::Policy(scope.clone()));
+    let view = inquire(engine, query::Policy(scope.clone()));
     // The configuration's own has no versions.
     let versions = async {
         if scope == PolicyScope::default() {
             return Ok(Vec::new());
         }
-        let Answer::PolicyHistory(page) = inquire(engine, Query::PolicyHistory(scope.clone())).await? else {
-            return Err(unexpected());
-        };
+        let page = inquire(engine, query::PolicyHistory(scope.clone())).await?;
         Ok(page.items)
     };
     let (view, history) = tokio::try_join!(view, versions)?;
-    let Answer::Policy(view) = view else {
-        return Err(unexpected());
-    };
+    let view = Box::new(view);
     Ok(About::Policy { view, history })
 }
 
@@ -201,32 +192,21 @@ async fn of_endpoint(engine: &Engine, url: EndpointUrl, now: Timestamp) -> Detai
 }
 
 async fn queue(engine: &Engine, name: QueueName) -> Result<QueueView, String> {
-    let Answer::Queue(queue) = inquire(engine, Query::Queue(name)).await? else {
-        return Err(unexpected());
-    };
-    Ok(*queue)
+    inquire(engine, query::Queue(name)).await
 }
 
 async fn endpoint(engine: &Engine, url: EndpointUrl) -> Result<EndpointView, String> {
-    let Answer::Endpoint(endpoint) = inquire(engine, Query::Endpoint(url)).await? else {
-        return Err(unexpected());
-    };
-    Ok(*endpoint)
+    inquire(engine, query::Endpoint(url)).await
 }
 
 async fn attempts(engine: &Engine, query: AttemptQuery) -> Result<Vec<AttemptView>, String> {
-    let Answer::Attempts(page) = inquire(engine, Query::Attempts(query)).await? else {
-        return Err(unexpected());
-    };
+    let page = inquire(engine, query::Attempts(query)).await?;
     Ok(page.items)
 }
 
 async fn messages(engine: &Engine, queue: QueueName) -> Result<Vec<BrowsedMessage>, String> {
     let limit = MESSAGES_MAX;
-    let Answer::Browsed(messages) = inquire(engine, Query::Browse { queue, limit }).await? else {
-        return Err(unexpected());
-    };
-    Ok(messages)
+    inquire(engine, query::Browse { queue, limit }).await
 }
 
 fn not_connected(query: DetailQuery, now: Timestamp) -> DetailAnswer {

@@ -27,7 +27,7 @@ use crate::ambient::{self, Clock};
 use crate::domain::time::Timestamp;
 use crate::engine::error::chain;
 use crate::engine::observe::Observer;
-use crate::engine::{Access, Answer, Command, Done, Engine, Plan, Query, WriteGrant};
+use crate::engine::{Access, Command, Done, Engine, Plan, Query, WriteGrant};
 
 /// Plans made at once.
 const PLANS_AT_ONCE: usize = 4;
@@ -280,13 +280,8 @@ async fn execute_one(link: Option<&Link>, actor: &Actor, plan: &Plan) -> Result<
     done.map_err(|error| chain(&error))
 }
 
-async fn inquire(engine: &Engine, query: Query) -> Result<Answer, String> {
+async fn inquire<Q: Query>(engine: &Engine, query: Q) -> Result<Q::Answer, String> {
     engine.query(query).await.map_err(|error| chain(&error))
-}
-
-/// A query has one kind of answer; another one is shown as what it is, a fault of ours.
-fn unexpected() -> String {
-    "the engine answered another question".to_owned()
 }
 
 #[cfg(test)]

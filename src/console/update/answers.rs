@@ -11,8 +11,7 @@ use crate::domain::outcome::OutcomeClass;
 use crate::engine::events::EventsDone;
 use crate::engine::expiring::{ExpiringOutcome, ExpiringResult};
 use crate::engine::query::PolicyScope;
-use crate::engine::runs::Selection;
-use crate::engine::{Command, Done, RedeliverTarget, Tested};
+use crate::engine::{Command, Done, Subject, Tested};
 
 /// Failures of one task that are named in the log; the rest is counted.
 const NAMED_MAX: usize = 20;
@@ -285,33 +284,12 @@ fn redelivered(report: &Report) -> String {
 }
 
 fn target_of(command: &Command) -> String {
-    match command {
-        Command::Redeliver(RedeliverTarget::Urls(urls)) => match urls.as_slice() {
-            [one] => say::url(one),
-            many => counted(u64::try_from(many.len()).unwrap_or(u64::MAX), "endpoint"),
-        },
-        Command::Redeliver(RedeliverTarget::All) => "all endpoints".to_owned(),
-        Command::PauseQueue(queue)
-        | Command::ResumeQueue(queue)
-        | Command::PurgeQueue(queue)
-        | Command::DeleteQueue(queue)
-        | Command::RescueQueue(queue) => say::name(queue.as_str()),
-        Command::Run(order) => match &order.selection {
-            Selection::Head(queue) => say::name(queue.as_str()),
-            Selection::Ids(_) | Selection::Group(_) | Selection::Filter(_) | Selection::All | Selection::Queue(_) => {
-                order.kind.command().to_owned()
-            }
-        },
-        Command::ChangeRun { id, .. } | Command::EditDead { id, .. } => say::name(id),
-        Command::TestEndpoint { url, .. } | Command::DisableEndpoint(url) => say::url(url),
-        Command::Events(command) => command.name().to_owned(),
-        Command::Expiring(order) => match order.queues().as_slice() {
-            [one] => say::name(one.as_str()),
-            many => counted(u64::try_from(many.len()).unwrap_or(u64::MAX), "queue"),
-        },
-        Command::AdoptBroker => "the broker".to_owned(),
-        Command::MakeVhost => "the vhost".to_owned(),
-        Command::Policy(edit) => policy_of(&edit.scope),
+    match command.subject() {
+        Subject::Url(url) => say::url(&url),
+        Subject::Name(name) => say::name(&name),
+        Subject::Policy(scope) => policy_of(&scope),
+        Subject::Several(many, what) => counted(u64::try_from(many).unwrap_or(u64::MAX), what),
+        Subject::Words(words) => words.to_owned(),
     }
 }
 

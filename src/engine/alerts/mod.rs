@@ -18,9 +18,12 @@ use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::core::Core;
-use super::{Engine, EngineError, Event, Inner, WriteGrant};
+use super::core::{Core, over_core};
+use super::dead::DeadIndex;
+use super::observe::Observation;
+use super::{Engine, EngineError, Event, WriteGrant};
 use crate::ambient;
+use crate::delivery::SenderHandle;
 use crate::domain::id::IncarnationId;
 use crate::domain::nearest::nearest;
 use crate::domain::signature::SigningSecret;
@@ -143,8 +146,8 @@ impl Engine {
             items: vec![Item { turn, times: 1 }],
             more: 0,
         };
-        let message = teller::message(&self.0, alert, &told, true);
-        let sent = teller::send(&self.0, alert, &message).await;
+        let message = teller::message(&self.0.daemon.alerts, alert, &told, true);
+        let sent = teller::send(&self.0.daemon.alerts, alert, &message).await;
         let (result, detail) = match &sent {
             Ok(()) => ("done", "it was taken".to_owned()),
             Err(why) => ("failed", show(why, TEXT_WIDTH_MAX)),
@@ -191,7 +194,32 @@ impl Core {
     }
 }
 
-impl Inner {
+/// Watches what can turn bad, and tells of it.
+#[derive(Debug)]
+pub(super) struct Alerts {
+    core: Arc<Core>,
+    observation: Arc<Observation>,
+    dead_index: Arc<DeadIndex>,
+    sender: SenderHandle,
+}
+
+over_core!(Alerts);
+
+impl Alerts {
+    pub(super) fn new(
+        core: &Arc<Core>,
+        observation: &Arc<Observation>,
+        dead_index: &Arc<DeadIndex>,
+        sender: &SenderHandle,
+    ) -> Self {
+        Self {
+            core: Arc::clone(core),
+            observation: Arc::clone(observation),
+            dead_index: Arc::clone(dead_index),
+            sender: SenderHandle::clone(sender),
+        }
+    }
+
     /// Watches, and tells, as long as `generation` lives.
     pub(super) fn start_alerts(
         self: &Arc<Self>,

@@ -11,7 +11,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
 use super::body::{Origin, document, of_chat};
-use super::{AlertSettings, AlertWay};
+use super::{AlertSettings, AlertWay, Alerts};
 use crate::ambient;
 use crate::command::{End, Program, Ran};
 use crate::delivery::{Method, Request};
@@ -22,7 +22,6 @@ use crate::domain::signature::SigningSecret;
 use crate::domain::text::{show, show_bytes};
 use crate::domain::turn::{Course, Pacer, Told, Turn};
 use crate::domain::url::EndpointUrl;
-use crate::engine::Inner;
 use crate::engine::process::host;
 use crate::telemetry::names;
 
@@ -51,18 +50,18 @@ struct Outgoing {
 
 /// Tells one receiver.
 pub(super) struct Teller {
-    engine: Arc<Inner>,
+    alerts: Arc<Alerts>,
     alert: AlertSettings,
     pacer: Pacer,
     outgoing: Option<Outgoing>,
 }
 
 impl Teller {
-    pub(super) fn new(engine: Arc<Inner>, alert: AlertSettings) -> Self {
+    pub(super) fn new(alerts: Arc<Alerts>, alert: AlertSettings) -> Self {
         Self {
             pacer: Pacer::new(alert.every),
             outgoing: None,
-            engine,
+            alerts,
             alert,
         }
     }
@@ -93,7 +92,7 @@ impl Teller {
 
     fn note(&mut self, turn: Turn) {
         if turn.kind.course() == Course::Ends || self.alert.on.contains(&turn.kind) {
-            self.pacer.note(turn, self.engine.clock.uptime());
+            self.pacer.note(turn, self.alerts.clock.uptime());
         }
     }
 
@@ -103,24 +102,24 @@ impl Teller {
             Some(outgoing) => Some(outgoing.next_at),
             None => self.pacer.due(),
         };
-        Some(at?.saturating_sub(self.engine.clock.uptime()))
+        Some(at?.saturating_sub(self.alerts.clock.uptime()))
     }
 
     /// Sends what is due, once.
     async fn go_on(&mut self) {
-        let now = self.engine.clock.uptime();
+        let now = self.alerts.clock.uptime();
         let mut outgoing = match self.outgoing.take() {
             Some(outgoing) => outgoing,
             None => match self.pacer.take(now) {
                 Some(told) => Outgoing {
-                    message: message(&self.engine, &self.alert, &told, false),
+                    message: message(&self.alerts, &self.alert, &told, false),
                     failures: 0,
                     next_at: now,
                 },
                 None => return,
             },
         };
-        let why = match send(&self.engine, &self.alert, &outgoing.message).await {
+        let why = match send(&self.alerts, &self.alert, &outgoing.message).await {
             Ok(()) => return self.count("told"),
             Err(why) => why,
         };
@@ -132,7 +131,7 @@ impl Teller {
         };
         tracing::warn!(alert = ?self.alert.name, why = ?why, again_in_s = retry.delay_s, "an alert is not taken yet");
         self.count("failed");
-        outgoing.next_at = self.engine.clock.uptime() + Duration::from_secs(u64::from(retry.delay_s));
+        outgoing.next_at = self.alerts.clock.uptime() + Duration::from_secs(u64::from(retry.delay_s));
         self.outgoing = Some(outgoing);
     }
 
@@ -143,14 +142,14 @@ impl Teller {
 
 /// What `alert` gets.
 #[expect(clippy::expect_used, reason = "letters, digits and dashes")]
-pub(super) fn message(engine: &Inner, alert: &AlertSettings, told: &Told, test: bool) -> Message {
+pub(super) fn message(alerts: &Alerts, alert: &AlertSettings, told: &Told, test: bool) -> Message {
     let host = host();
     let origin = Origin {
         alert: &alert.name,
         host: &host,
-        vhost: &engine.settings.naming.vhost,
+        vhost: &alerts.settings.naming.vhost,
         test,
-        at: engine.clock.now(),
+        at: alerts.clock.now(),
     };
     let body = match &alert.way {
         AlertWay::Command { .. } | AlertWay::Url { .. } => document(&origin, told),
@@ -163,7 +162,7 @@ pub(super) fn message(engine: &Inner, alert: &AlertSettings, told: &Told, test: 
 }
 
 /// One try; an error says why it was not taken.
-pub(super) async fn send(engine: &Inner, alert: &AlertSettings, message: &Message) -> Result<(), String> {
+pub(super) async fn send(alerts: &Alerts, alert: &AlertSettings, message: &Message) -> Result<(), String> {
     match &alert.way {
         AlertWay::Command { command, directory } => {
             let program = Program {
@@ -176,8 +175,8 @@ pub(super) async fn send(engine: &Inner, alert: &AlertSettings, message: &Messag
             let ran = program.run(message.body.to_vec(), &CancellationToken::new()).await;
             ended(&ran)
         }
-        AlertWay::Url { url, secrets } => post(engine, url, secrets, message).await,
-        AlertWay::Chat { url, .. } => post(engine, url, &[], message).await,
+        AlertWay::Url { url, secrets } => post(alerts, url, secrets, message).await,
+        AlertWay::Chat { url, .. } => post(alerts, url, &[], message).await,
     }
 }
 
@@ -194,8 +193,8 @@ fn ended(ran: &Ran) -> Result<(), String> {
     Err(if said.is_empty() { how } else { format!("{how}: {said}") })
 }
 
-async fn post(engine: &Inner, url: &EndpointUrl, secrets: &[SigningSecret], message: &Message) -> Result<(), String> {
-    if let Some(why) = engine.delivery.sender.refusal(url) {
+async fn post(alerts: &Alerts, url: &EndpointUrl, secrets: &[SigningSecret], message: &Message) -> Result<(), String> {
+    if let Some(why) = alerts.sender.refusal(url) {
         return Err(why);
     }
     let request = Request {
@@ -208,7 +207,7 @@ async fn post(engine: &Inner, url: &EndpointUrl, secrets: &[SigningSecret], mess
         secrets: secrets.to_vec(),
         method: Method::Post,
     };
-    let sent = engine.delivery.sender.send(request).await;
+    let sent = alerts.sender.send(request).await;
     if sent.outcome.class() == OutcomeClass::Delivered {
         return Ok(());
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::Alerts;
 use crate::ambient;
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::IncarnationId;
@@ -18,7 +19,6 @@ use crate::domain::text::show;
 use crate::domain::time::Timestamp;
 use crate::domain::turn::{Condition, Standing, TurnKind, Watch};
 use crate::domain::words::plural;
-use crate::engine::Inner;
 use crate::engine::dead::Heard;
 use crate::engine::snapshot::{EndpointRow, QUEUE_STATES, QueueRow, Snapshot};
 use crate::store::{NamedLease, RunQuery, RunRecord, StoreError};
@@ -57,7 +57,7 @@ struct Numbers {
     queues: Option<[u64; QUEUE_STATES.len()]>,
 }
 
-impl Inner {
+impl Alerts {
     /// Watches while this process holds the lease, until `generation` ends.
     pub(super) async fn watch_turns(self: Arc<Self>, me: IncarnationId, generation: CancellationToken) {
         let mut held: Option<NamedLease> = None;
@@ -99,11 +99,11 @@ impl Inner {
     }
 
     async fn look_at_everything(self: &Arc<Self>, looked: &mut Looked) -> (Standing, Numbers) {
-        let (snapshot, runs) = tokio::join!(self.look_once(LOOK), self.look_at_runs(&mut looked.running));
+        let (snapshot, runs) = tokio::join!(self.observation.look_once(LOOK), self.look_at_runs(&mut looked.running));
         let is_listed = snapshot.broker.problem.is_none();
         let is_stored = snapshot.store.problem.is_none();
         let groups = if is_listed && is_stored {
-            self.hear_groups(&mut looked.heard).await.ok().flatten()
+            self.dead_index.hear_groups(&mut looked.heard).await.ok().flatten()
         } else {
             None
         };

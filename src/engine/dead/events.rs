@@ -6,18 +6,17 @@ use std::time::Duration;
 
 use super::look::{HOLD, SOON};
 use super::outlet::Outlet;
-use super::{DeadDetail, DeadPages, DeadQueueView, DeadSelection, DeadSort};
+use super::{DeadDetail, DeadIndex, DeadLetters, DeadPages, DeadQueueView, DeadSelection, DeadSort};
 use crate::ambient;
-use crate::domain::dead_letter::{DeadLetter, DeadLetterId, EVENT_TABLE, Home, of_event};
+use crate::domain::dead_letter::{DeadLetter, EVENT_TABLE, Home, of_event};
 use crate::domain::death;
 use crate::domain::event::Event;
 use crate::domain::id::QueueName;
 use crate::domain::message::Message;
 use crate::domain::time::Timestamp;
-use crate::engine::runs::{Order, OrderKind, Selection};
+use crate::engine::EngineError;
 use crate::engine::sieve::Sieve;
-use crate::engine::{EngineError, Inner};
-use crate::store::{DeadClaim, DeadLooked, DeadQuery, DeadQueue, DeadRow, EventQuery, StoreError};
+use crate::store::{DeadClaim, DeadLooked, DeadQueue, DeadRow, EventQuery, StoreError};
 
 /// Rows of one read: their payloads come with them.
 const BATCH: u32 = 100;
@@ -36,7 +35,7 @@ pub(super) fn is_due(known: Option<&DeadQueue>, now: Timestamp) -> bool {
 }
 
 /// The event table as one of the queues, when something dead is in it.
-pub(super) fn view(known: &[DeadQueue]) -> Option<DeadQueueView> {
+pub(in crate::engine) fn event_table_view(known: &[DeadQueue]) -> Option<DeadQueueView> {
     let known = known.iter().find(|known| known.name.as_str() == EVENT_TABLE)?;
     known.messages.filter(|messages| *messages > 0)?;
     Some(DeadQueueView {
@@ -50,7 +49,7 @@ pub(super) fn view(known: &[DeadQueue]) -> Option<DeadQueueView> {
     })
 }
 
-impl Inner {
+impl DeadIndex {
     /// Looks at the event table unless somebody does so already.
     pub(super) async fn look_at_events(self: Arc<Self>) {
         if let Err(error) = self.look_events_claimed().await {
@@ -109,56 +108,9 @@ impl Inner {
         };
         Ok(self.store.events_page(&first).await?.is_empty())
     }
+}
 
-    /// Where a run is asked for dead rows of the event table, by name or by group: says how they come back.
-    pub(in crate::engine) async fn refuse_events(&self, order: &Order) -> Result<(), EngineError> {
-        let is_event = |letter: &DeadLetter| letter.home == Home::Event;
-        let found = match &order.selection {
-            Selection::Ids(ids) => self.first_event(ids).await?,
-            Selection::Group(fingerprint) => {
-                let query = DeadQuery {
-                    fingerprint: Some(fingerprint.clone()),
-                    limit: 1,
-                    ..DeadQuery::default()
-                };
-                self.store.dead_letters(&query).await?.into_iter().find(is_event)
-            }
-            Selection::Filter(_) | Selection::All | Selection::Queue(_) | Selection::Head(_) => None,
-        };
-        match found {
-            Some(letter) => Err(EngineError::Refused {
-                why: format!("dead letter {}: {}", letter.id.as_str(), way_back(&letter)),
-            }),
-            None => Ok(()),
-        }
-    }
-
-    async fn first_event(&self, ids: &[String]) -> Result<Option<DeadLetter>, StoreError> {
-        for id in ids.iter().filter_map(|id| DeadLetterId::parse(id)) {
-            let row = self.store.dead_letter(&id).await?;
-            if let Some(row) = row
-                && row.letter.home == Home::Event
-            {
-                return Ok(Some(row.letter));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Where a run takes all that is dead, or what matches: those of the event table are not among it.
-    pub(in crate::engine) async fn warn_of_events(&self, order: &Order) -> Result<Option<String>, StoreError> {
-        let takes_dead = matches!(order.kind, OrderKind::Redrive | OrderKind::Discard);
-        if !takes_dead || !matches!(order.selection, Selection::All | Selection::Filter(_)) {
-            return Ok(None);
-        }
-        let events = view(&self.store.dead_queues().await?).and_then(|table| table.messages);
-        Ok(events.map(|events| {
-            format!(
-                "{events} dead letters of the event table are not part of it: `redrive event retry` brings those back"
-            )
-        }))
-    }
-
+impl DeadLetters {
     /// A dead row with everything.
     pub(super) async fn dead_event(&self, letter: DeadLetter) -> Result<Option<DeadDetail>, EngineError> {
         let id = letter.message_id.as_deref().and_then(|id| id.parse().ok());
@@ -206,7 +158,7 @@ fn row(event: &Event) -> Option<DeadRow> {
 }
 
 /// How a dead event comes back.
-fn way_back(letter: &DeadLetter) -> String {
+pub(in crate::engine) fn way_back(letter: &DeadLetter) -> String {
     format!(
         "it is event {id} of type {:?}: `redrive event retry {id}` makes it due again, with its whole budget",
         letter.queue.as_str(),

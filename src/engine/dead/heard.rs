@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::DeadTarget;
+use super::{DeadIndex, DeadTarget};
 use crate::domain::broker_rules::Looks;
 use crate::domain::id::QueueName;
 use crate::domain::turn::Group;
-use crate::engine::{EngineError, Inner};
+use crate::engine::EngineError;
 use crate::store::{DeadGroupQuery, DeadQueue};
 
 /// Messages of a short look, at most.
@@ -30,7 +30,7 @@ pub(in crate::engine) struct Heard {
     read_at: Option<Duration>,
 }
 
-impl Inner {
+impl DeadIndex {
     /// The groups by fingerprint; `None`: nobody looked since they were read last.
     pub(in crate::engine) async fn hear_groups(
         self: &Arc<Self>,
@@ -39,7 +39,7 @@ impl Inner {
         let begun = self.clock.uptime();
         let now = self.store.now().await?;
         let known = self.store.dead_queues().await?;
-        let found = self.dead_targets_found().await?;
+        let found = self.targets.dead_targets_found().await?;
         heard.looked.retain(|_, at| begun.saturating_sub(*at) < AGAIN);
         let mut has_looked = false;
         for target in found.queues.iter() {

@@ -12,7 +12,8 @@ use super::look::Reader;
 use super::outlet::Outlet;
 use super::targets::Targets;
 use super::{
-    DeadDetail, DeadGroup, DeadListQuery, DeadPage, DeadPages, DeadQueueView, DeadSelection, DeadSort, DeadTarget,
+    DeadDetail, DeadGroup, DeadLetters, DeadListQuery, DeadPage, DeadPages, DeadQueueView, DeadSelection, DeadSort,
+    DeadTarget,
 };
 use crate::ambient;
 use crate::broker::BrokerError;
@@ -24,11 +25,10 @@ use crate::domain::filter::{Condition, Filter};
 use crate::domain::id::QueueName;
 use crate::domain::message::{self, Message};
 use crate::domain::time::Timestamp;
-use crate::engine::core::Core;
 use crate::engine::fields::{DEAD_FIELDS, DeadFields};
 use crate::engine::sieve::{Question, Sieve};
 use crate::engine::view::{Page, Source, Unread};
-use crate::engine::{Engine, EngineError, Inner};
+use crate::engine::{Engine, EngineError};
 use crate::store::{DeadGroupQuery, DeadQuery, DeadQueue, DeadText};
 
 /// Rows of one read while a filter is applied.
@@ -66,7 +66,7 @@ impl Looked {
 /// A letter that is handed out, with the memory that its message takes; or why there is no more.
 pub type Exported = Result<(DeadDetail, Share), EngineError>;
 
-impl Core {
+impl DeadLetters {
     pub(super) fn detailed(&self, letter: DeadLetter, message: Message) -> DeadDetail {
         let ours = |name: &str| self.settings.naming.is_delivery_queue(name);
         DeadDetail {
@@ -78,7 +78,7 @@ impl Core {
     }
 }
 
-impl Inner {
+impl DeadLetters {
     pub(in crate::engine) async fn dead_list(
         self: &Arc<Self>,
         query: &DeadListQuery,
@@ -121,7 +121,7 @@ impl Inner {
         }
         let more = items.len() > limit;
         items.truncate(limit);
-        let broker = self.broker_label().await?;
+        let broker = self.ownership.broker_label().await?;
         for item in &mut items {
             item.broker.clone_from(&broker);
         }
@@ -219,7 +219,7 @@ impl Inner {
         patience: Duration,
     ) -> Result<DeadDetail, EngineError> {
         let mut detail = self.find_detail(id, patience).await?;
-        detail.letter.broker = self.broker_label().await?;
+        detail.letter.broker = self.ownership.broker_label().await?;
         Ok(detail)
     }
 
@@ -254,11 +254,11 @@ impl Inner {
 
     /// The message in its queue.
     async fn dead_message(&self, letter: &DeadLetter, patience: Duration) -> Result<Option<Message>, EngineError> {
-        let targets = self.dead_targets_asked_for().await?.queues;
+        let targets = self.targets.dead_targets_asked_for().await?.queues;
         let Some(target) = targets.iter().find(|target| target.name == letter.queue) else {
             return Ok(None);
         };
-        self.find_letter(target, letter, patience).await
+        self.index.find_letter(target, letter, patience).await
     }
 
     /// Begins the looks that are due and waits for them, at most for `patience`; answers how every queue
@@ -267,20 +267,20 @@ impl Inner {
         let Targets {
             queues: targets,
             unread,
-        } = self.dead_targets_asked_for().await?;
+        } = self.targets.dead_targets_asked_for().await?;
         let (known, now) = (self.store.dead_queues().await?, self.store.now().await?);
         let mut looks = Vec::new();
         for target in targets.iter() {
             let known = known.iter().find(|known| known.name == target.name);
-            let cost = self.looks_of(target).await?;
+            let cost = self.index.looks_of(target).await?;
             if target.out_of_bounds(known, &cost).is_none() && target.is_due(known, now) {
-                let look = Arc::clone(self).look_at(target.clone());
+                let look = Arc::clone(&self.index).look_at(target.clone());
                 looks.push(ambient::spawn("look at dead letters", look));
             }
         }
         let table = known.iter().find(|known| known.name.as_str() == EVENT_TABLE);
         if events::is_due(table, now) {
-            let look = Arc::clone(self).look_at_events();
+            let look = Arc::clone(&self.index).look_at_events();
             looks.push(ambient::spawn("look at dead events", look));
         }
         let is_gone = |known: &&DeadQueue| {
@@ -302,13 +302,13 @@ impl Inner {
         let mut views = Vec::with_capacity(targets.len());
         for target in targets.iter() {
             let known = known.iter().find(|known| known.name == target.name);
-            views.push(self.queue_view(target, known, &self.looks_of(target).await?));
+            views.push(self.queue_view(target, known, &self.index.looks_of(target).await?));
         }
         if let Some(why) = &unread {
             let hidden = known.iter().filter(is_gone);
             views.extend(hidden.map(|known| unread_view(known, &why.reason)));
         }
-        views.extend(events::view(&known));
+        views.extend(events::event_table_view(&known));
         // One of which only the number is known has letters that are not in the list.
         let of_queues = targets.iter().filter_map(|target| {
             let seen = known.iter().find(|known| known.name == target.name);
@@ -337,12 +337,12 @@ impl Inner {
         sieve: &mut Sieve,
         outlet: &Outlet,
     ) -> Result<(), EngineError> {
-        let Targets { queues, mut unread } = self.dead_targets_asked_for().await?;
+        let Targets { queues, mut unread } = self.targets.dead_targets_asked_for().await?;
         let wanted = |target: &DeadTarget| selection.queue.as_ref().is_none_or(|queue| *queue == target.name);
         let mut targets: Vec<DeadTarget> = queues.iter().filter(|target| wanted(target)).cloned().collect();
         if let Some(queue) = &selection.queue {
             if targets.is_empty() {
-                targets.extend(self.named_target(queue).await?);
+                targets.extend(self.targets.named_target(queue).await?);
             }
             if !targets.is_empty() {
                 // Whichever others there are is not asked.
@@ -510,7 +510,7 @@ impl Engine {
         let sieve = self.0.sieve(filter(&selection)?);
         let (sender, receiver) = mpsc::channel(EXPORTED_AHEAD);
         let outlet = Outlet::of(sender, &self.0.clock, self.0.settings.export_time);
-        let exporting = Arc::clone(&self.0).dead_export(selection, sieve, outlet);
+        let exporting = Arc::clone(&self.0.dead_letters).dead_export(selection, sieve, outlet);
         ambient::spawn("export dead letters", exporting);
         Ok(receiver)
     }
@@ -577,7 +577,7 @@ fn join(groups: &mut HashMap<String, DeadGroup>, letter: &DeadLetter, asked: &De
     }
 }
 
-impl Inner {
+impl DeadLetters {
     fn queue_view(&self, target: &DeadTarget, known: Option<&DeadQueue>, looks: &Looks) -> DeadQueueView {
         let looking = known.filter(|known| known.claimed_by.is_some());
         DeadQueueView {
@@ -586,7 +586,9 @@ impl Inner {
             messages: known.and_then(|known| known.messages),
             looked_at: known.and_then(|known| known.looked_at),
             looking: looking.map(|known| (known.seen, known.expected)),
-            consumed: self.is_worked_on(&target.name, looking.is_some(), target.consumers),
+            consumed: self
+                .targets
+                .is_worked_on(&target.name, looking.is_some(), target.consumers),
             problem: target
                 .out_of_bounds(known, looks)
                 .or_else(|| known.and_then(|known| known.problem.clone())),

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::DeadTarget;
+use super::{DeadIndex, DeadTarget};
 use crate::ambient;
 use crate::broker::{Walk, WalkOptions, Walked};
 use crate::domain::broker_rules::Looks;
 use crate::domain::dead_letter::{self, DeadLetter, Found, Home, Likeness};
 use crate::domain::message::{Message, encode};
+use crate::engine::EngineError;
 use crate::engine::looks::{Charge, returns_of};
-use crate::engine::{EngineError, Inner};
 use crate::store::{DeadClaim, DeadLooked, DeadQueue, DeadRow};
 
 /// A look that writes nothing for so long has lost its claim.
@@ -101,16 +101,16 @@ impl Reader {
     }
 }
 
-impl Inner {
+impl DeadIndex {
     /// Looks at a queue unless somebody does so already.
     pub(super) async fn look_at(self: Arc<Self>, target: DeadTarget) {
-        if !self.dead.enter(&target.name) {
+        if !self.enter(&target.name) {
             return;
         }
         if let Err(error) = self.look_claimed(&target).await {
             tracing::warn!(queue = ?target.name, error = ?error, "a dead-letter queue could not be looked at");
         }
-        self.dead.leave(&target.name);
+        self.leave(&target.name);
         self.news.moved.send_replace(());
     }
 
@@ -157,9 +157,9 @@ impl Inner {
         let closed = walk.close().await;
         if let (Some(charge), Ok(again)) = (charge, &closed) {
             if matches!(seen, Ok(Some(_))) && !cut {
-                self.look_ended(charge, returns, *again).await;
+                self.looks.look_ended(charge, returns, *again).await;
             } else {
-                self.look_broke_off(charge, *again).await;
+                self.looks.look_broke_off(charge, *again).await;
             }
         }
         let Some(messages) = seen? else {
@@ -251,7 +251,7 @@ impl Inner {
             }
         };
         match (walk.close().await, charge) {
-            (Ok(again), Some(charge)) => self.look_broke_off(charge, again).await,
+            (Ok(again), Some(charge)) => self.looks.look_broke_off(charge, again).await,
             (Ok(_), None) => {}
             (Err(error), _) => {
                 tracing::debug!(error = ?error, "a walk was not closed in order: the broker gives everything back");
@@ -261,21 +261,21 @@ impl Inner {
     }
 }
 
-impl Inner {
+impl DeadIndex {
     /// One more look at a queue that counts them is noted, or refused.
     pub(super) async fn charge_look(&self, target: &DeadTarget) -> Result<Option<Charge>, EngineError> {
         if target.delivery_limit.is_none() {
             return Ok(None);
         }
         // What others did to it since the targets were found is not in their numbers.
-        let cost = self.cost_of(&target.name).await?;
-        self.look_begins(&target.name, &cost, target.ready).await
+        let cost = self.looks.cost_of(&target.name).await?;
+        self.looks.look_begins(&target.name, &cost, target.ready).await
     }
 
     /// What looks at this queue cost so far, where they count.
     pub(super) async fn looks_of(&self, target: &DeadTarget) -> Result<Looks, EngineError> {
         match target.delivery_limit {
-            Some(_) => self.looks_at(&target.name).await,
+            Some(_) => self.looks.looks_at(&target.name).await,
             None => Ok(Looks::default()),
         }
     }

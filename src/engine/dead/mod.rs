@@ -6,6 +6,7 @@
 //! that changed, or after a while. The broker marks what was looked at as redelivered; nothing else changes.
 //! Queues that somebody consumes are not looked at: a look would take their messages out of his hands.
 
+mod claim;
 mod events;
 mod heard;
 mod list;
@@ -34,34 +35,90 @@ use crate::domain::time::Timestamp;
 pub use crate::store::{DeadGroup, DeadSort};
 pub use sum::DeadSum;
 
+use super::core::{Core, over_core};
+use super::health::Ownership;
+use super::looks::LookCosts;
+use super::queues::listing::Seen;
+use super::runs::RunReader;
 use super::view::{Page, Unread};
+use crate::broker::ListedQueue;
+pub(in crate::engine) use events::{event_table_view, way_back};
 pub(in crate::engine) use heard::Heard;
 pub use list::Exported;
 pub(in crate::engine) use list::dead_filter;
 pub use outlet::EXPORT_TIME;
 pub(in crate::engine) use pages::DeadPages;
+pub(in crate::engine) use places::DeadCounts;
 pub(in crate::engine) use targets::DeadTarget;
 pub(in crate::engine) use watch::Died;
 pub(in crate::engine) use ways::{Exchanges, Way};
 
 type LastFound = (Option<Duration>, Arc<Vec<DeadTarget>>);
 
-/// What is remembered between two questions.
-#[derive(Debug, Default)]
-pub(in crate::engine) struct DeadRoom {
+/// Which queues dead letters end in.
+#[derive(Debug)]
+pub(in crate::engine) struct DeadTargets {
+    core: Arc<Core>,
+    pub(in crate::engine) looks: Arc<LookCosts>,
     /// The targets as last found, and when (uptime); no time: they could not be found since.
     found: Mutex<Option<LastFound>>,
-    /// What was sought last by what stands in messages.
-    sought: Mutex<Option<sought::Found>>,
-    /// Queues that this process looks at.
-    looking: Mutex<HashSet<QueueName>>,
-    /// Where dead letters are, for whoever looks again and again.
-    pub(in crate::engine) places: tokio::sync::Mutex<places::DeadPlaces>,
     /// What the first messages of queues said that no name tells.
     peeked: Mutex<peek::Peeked>,
 }
 
-impl DeadRoom {
+/// The store's index of them, which looks at the queues write.
+#[derive(Debug)]
+pub(in crate::engine) struct DeadIndex {
+    core: Arc<Core>,
+    targets: Arc<DeadTargets>,
+    looks: Arc<LookCosts>,
+    run_reader: Arc<RunReader>,
+    /// Queues that this process looks at.
+    looking: Mutex<HashSet<QueueName>>,
+}
+
+/// Lists, groups and single dead letters.
+#[derive(Debug)]
+pub(in crate::engine) struct DeadLetters {
+    core: Arc<Core>,
+    ownership: Arc<Ownership>,
+    targets: Arc<DeadTargets>,
+    index: Arc<DeadIndex>,
+    /// What was sought last by what stands in messages.
+    last_sought: Mutex<Option<sought::Found>>,
+    /// Where dead letters are, for whoever looks again and again.
+    places: tokio::sync::Mutex<places::DeadPlaces>,
+}
+
+over_core!(DeadTargets, DeadIndex, DeadLetters);
+
+impl DeadTargets {
+    pub(in crate::engine) fn new(core: &Arc<Core>, looks: &Arc<LookCosts>) -> Self {
+        Self {
+            core: Arc::clone(core),
+            looks: Arc::clone(looks),
+            found: Mutex::default(),
+            peeked: Mutex::default(),
+        }
+    }
+
+    /// Has them found again by whoever asks next.
+    fn forget(&self) {
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+impl DeadIndex {
+    pub(in crate::engine) fn new(core: &Arc<Core>, targets: &Arc<DeadTargets>, run_reader: &Arc<RunReader>) -> Self {
+        Self {
+            core: Arc::clone(core),
+            targets: Arc::clone(targets),
+            looks: Arc::clone(&targets.looks),
+            run_reader: Arc::clone(run_reader),
+            looking: Mutex::default(),
+        }
+    }
+
     /// Takes the turn to look at a queue in this process.
     fn enter(&self, queue: &QueueName) -> bool {
         self.looking
@@ -75,6 +132,39 @@ impl DeadRoom {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .remove(queue);
+    }
+}
+
+impl DeadLetters {
+    pub(in crate::engine) fn new(
+        core: &Arc<Core>,
+        ownership: &Arc<Ownership>,
+        targets: &Arc<DeadTargets>,
+        index: &Arc<DeadIndex>,
+    ) -> Self {
+        Self {
+            core: Arc::clone(core),
+            ownership: Arc::clone(ownership),
+            targets: Arc::clone(targets),
+            index: Arc::clone(index),
+            last_sought: Mutex::default(),
+            places: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Finds where dead letters are, in a listing, unless that was done a moment ago.
+    pub(in crate::engine) async fn find_places(&self, listed: &[ListedQueue]) {
+        self.places.lock().await.find(&self.targets, listed).await;
+    }
+
+    /// Counts the dead events, unless that was done a moment ago.
+    pub(in crate::engine) async fn count_events(&self) {
+        self.places.lock().await.count_events(&self.core).await;
+    }
+
+    /// How many there are by this listing, with those that are `stored`.
+    pub(in crate::engine) async fn count(&self, seen: Option<&[Seen]>, stored: Option<u64>) -> DeadCounts {
+        self.places.lock().await.count(seen, stored)
     }
 }
 

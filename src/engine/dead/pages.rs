@@ -2,7 +2,7 @@
 
 use super::{DeadLetter, DeadSort};
 use crate::domain::id::QueueName;
-use crate::engine::Inner;
+use crate::engine::core::Core;
 use crate::store::{DeadQuery, DeadText, StoreError};
 
 /// Rows of one read.
@@ -37,11 +37,11 @@ impl DeadPages {
     }
 
     /// The next page; `None` behind the last one.
-    pub(in crate::engine) async fn next(&mut self, engine: &Inner) -> Result<Option<Vec<DeadLetter>>, StoreError> {
+    pub(in crate::engine) async fn next(&mut self, core: &Core) -> Result<Option<Vec<DeadLetter>>, StoreError> {
         let Some(mut read) = self.next.take() else {
             return Ok(None);
         };
-        let rows = engine.store.dead_letters(&read).await?;
+        let rows = core.store.dead_letters(&read).await?;
         if rows.len() == READ as usize {
             read.after = rows.last().map(|row| (read.sort.value(row), row.id.clone()));
             self.next = Some(read);

@@ -10,12 +10,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::PoisonError;
 use std::time::Duration;
 
+use super::DeadTargets;
 use crate::broker::ListedQueue;
 use crate::domain::broker_rules::Policies;
 use crate::domain::error_queue::recognise;
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueKind;
-use crate::engine::{EngineError, Inner};
+use crate::engine::EngineError;
 
 /// Queues whose first message is looked at in one go, at most.
 const AT_ONCE: usize = 10;
@@ -36,11 +37,11 @@ pub(super) struct Peeked {
     again_at: Duration,
 }
 
-impl Inner {
+impl DeadTargets {
     /// Takes the turn to look at first messages, which comes only now and then.
     pub(super) fn is_time_to_peek(&self) -> bool {
         let now = self.clock.uptime();
-        let mut peeked = self.dead.peeked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut peeked = self.peeked.lock().unwrap_or_else(PoisonError::into_inner);
         let is_time = peeked.again_at <= now;
         if is_time {
             peeked.again_at = now + AGAIN;
@@ -51,7 +52,7 @@ impl Inner {
     /// The names of those whose first message said it when somebody looked.
     pub(super) fn error_queues_by_headers(&self) -> Vec<String> {
         let now = self.clock.uptime();
-        let peeked = self.dead.peeked.lock().unwrap_or_else(PoisonError::into_inner);
+        let peeked = self.peeked.lock().unwrap_or_else(PoisonError::into_inner);
         let says = peeked
             .said
             .iter()
@@ -73,7 +74,7 @@ impl Inner {
         };
         let candidates: Vec<&ListedQueue> = listed.iter().filter(may_be).collect();
         let unknown: Vec<QueueName> = {
-            let mut peeked = self.dead.peeked.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut peeked = self.peeked.lock().unwrap_or_else(PoisonError::into_inner);
             peeked.said.retain(|_, (at, _)| now.saturating_sub(*at) < GOOD);
             let room = KNOWN_MAX.saturating_sub(peeked.said.len()).min(AT_ONCE);
             let names = candidates.iter().map(|queue| &queue.name);
@@ -86,7 +87,7 @@ impl Inner {
         for name in unknown {
             let looked = tokio::time::timeout(LOOK, self.is_given_up(&name)).await;
             if matches!(looked, Ok(Ok(true))) {
-                let mut peeked = self.dead.peeked.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut peeked = self.peeked.lock().unwrap_or_else(PoisonError::into_inner);
                 peeked.said.insert(name, (now, true));
             }
         }
@@ -97,7 +98,7 @@ impl Inner {
         let Some(detail) = self.broker.queue_detail(queue).await? else {
             return Ok(false);
         };
-        if detail.consumers != Some(0) || self.cost_of(queue).await?.limit().is_some() {
+        if detail.consumers != Some(0) || self.looks.cost_of(queue).await?.limit().is_some() {
             return Ok(false);
         }
         let first = self.broker.browse(queue, 1).await?;

@@ -4,16 +4,17 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use super::DeadSum;
 use super::sum::Place;
+use super::{DeadSum, DeadTargets};
 use crate::broker::ListedQueue;
 use crate::domain::dead_letter::STORE;
 use crate::domain::event::EventState;
 use crate::domain::id::QueueName;
-use crate::engine::answers::listing::Seen;
+use crate::engine::EngineError;
+use crate::engine::core::Core;
 use crate::engine::error::chain;
+use crate::engine::queues::listing::Seen;
 use crate::engine::rules::compiled;
-use crate::engine::{EngineError, Inner};
 
 /// How long what was found is good for.
 const GOOD: Duration = Duration::from_secs(10);
@@ -24,7 +25,7 @@ const SHARE: u32 = 20;
 
 /// Where dead letters are, as found last.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct DeadPlaces {
+pub(super) struct DeadPlaces {
     /// Names of dead-letter queues, whether they are there or not.
     targets: HashSet<QueueName>,
     /// Those that somebody consumes: what is in them is being worked on.
@@ -51,7 +52,7 @@ pub(in crate::engine) struct DeadCounts {
 
 impl DeadPlaces {
     /// Finds them in a listing, unless that was done a moment ago.
-    pub(in crate::engine) async fn find(&mut self, engine: &Inner, listed: &[ListedQueue]) {
+    pub(super) async fn find(&mut self, engine: &DeadTargets, listed: &[ListedQueue]) {
         let begun = engine.clock.uptime();
         if begun < self.next_at {
             return;
@@ -64,7 +65,7 @@ impl DeadPlaces {
         self.next_at = now + GOOD.max(now.saturating_sub(begun) * SHARE);
     }
 
-    async fn found(&mut self, engine: &Inner, listed: &[ListedQueue]) -> Result<(), EngineError> {
+    async fn found(&mut self, engine: &DeadTargets, listed: &[ListedQueue]) -> Result<(), EngineError> {
         let policies = compiled(&engine.broker.policies().await?);
         let names = engine.target_names(listed, &policies).await?;
         let known = engine.store.dead_queues().await?;
@@ -92,7 +93,7 @@ impl DeadPlaces {
     }
 
     /// Counts the dead events, unless that was done a moment ago.
-    pub(in crate::engine) async fn count_events(&mut self, engine: &Inner) {
+    pub(super) async fn count_events(&mut self, engine: &Core) {
         let begun = engine.clock.uptime();
         if begun < self.events_next_at {
             return;
@@ -109,7 +110,7 @@ impl DeadPlaces {
     }
 
     /// What is in them by this listing, with what is `stored`; unknown where something of it was not read.
-    pub(in crate::engine) fn count(&self, seen: Option<&[Seen]>, stored: Option<u64>) -> DeadCounts {
+    pub(super) fn count(&self, seen: Option<&[Seen]>, stored: Option<u64>) -> DeadCounts {
         let targets = seen.unwrap_or_default().iter();
         let listed = targets.filter(|queue| self.targets.contains(&queue.name)).map(|queue| {
             let place = Place {

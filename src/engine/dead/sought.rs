@@ -8,13 +8,13 @@ use std::sync::{Arc, PoisonError};
 use tokio::sync::mpsc;
 
 use super::outlet::Outlet;
-use super::{DeadQueueView, DeadSelection};
+use super::{DeadLetters, DeadQueueView, DeadSelection};
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
+use crate::engine::EngineError;
 use crate::engine::sieve::Sieve;
 use crate::engine::sight::Sight;
-use crate::engine::{EngineError, Inner};
 
 /// Letters of one search.
 const FOUND_MAX: usize = 10_000;
@@ -34,7 +34,7 @@ pub(super) struct Found {
 /// A queue as it stood: any change of it makes what was found old.
 type Stood = (QueueName, Option<u64>, Option<Timestamp>);
 
-impl Inner {
+impl DeadLetters {
     /// Whether the selection names a queue that nobody's dead letters go to: it is walked for this answer alone.
     pub(super) async fn is_of_another_queue(
         &self,
@@ -47,10 +47,10 @@ impl Inner {
         if views.iter().any(|view| view.name == *queue) {
             return Ok(false);
         }
-        let Some(target) = self.named_target(queue).await? else {
+        let Some(target) = self.targets.named_target(queue).await? else {
             return Ok(false);
         };
-        match target.out_of_bounds(None, &self.looks_of(&target).await?) {
+        match target.out_of_bounds(None, &self.index.looks_of(&target).await?) {
             Some(why) => Err(EngineError::Refused {
                 why: format!("queue {:?} is not looked at: {why}", queue.as_str()),
             }),
@@ -76,7 +76,7 @@ impl Inner {
             .as_ref()
             .is_none_or(|queue| views.iter().any(|view| view.name == *queue));
         if is_seen
-            && let Some(found) = &*self.dead.sought.lock().unwrap_or_else(PoisonError::into_inner)
+            && let Some(found) = &*self.last_sought.lock().unwrap_or_else(PoisonError::into_inner)
             && (&found.selection, found.is_masked, &found.of) == (selection, is_masked, &of)
         {
             return Ok(Arc::clone(&found.letters));
@@ -111,7 +111,7 @@ impl Inner {
             Err(error) => return Err(error),
         }
         let letters = Arc::new(letters?);
-        *self.dead.sought.lock().unwrap_or_else(PoisonError::into_inner) = Some(Found {
+        *self.last_sought.lock().unwrap_or_else(PoisonError::into_inner) = Some(Found {
             selection: selection.clone(),
             is_masked,
             of,

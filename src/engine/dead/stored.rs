@@ -4,13 +4,15 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::{DeadDetail, DeadTarget};
+use super::{DeadDetail, DeadIndex, DeadLetters, DeadTarget, DeadTargets};
 use crate::broker::{BrokerError, DeliveryTag, Walk, WalkOptions, Walked};
 use crate::domain::dead_letter::{self, DeadLetter, DeadLetterId, Found, HEADER_DEAD, Home, STORE, likeness};
 use crate::domain::id::QueueName;
 use crate::domain::message::{HeaderValue, Message, decode, encode};
+use crate::engine::EngineError;
+use crate::engine::core::Core;
 use crate::engine::error::chain;
-use crate::engine::{EngineError, core::Core};
+use crate::engine::publisher::Publisher;
 use crate::store::{DeadRow, NewStoredLetter, StoreError, StoreHandle, StoredLetter};
 
 /// Letters of one read; their bodies come one by one.
@@ -34,7 +36,9 @@ impl Core {
             }))),
         }
     }
+}
 
+impl DeadTargets {
     /// The store as one of the targets, while letters are in it.
     pub(super) async fn stored_target(&self) -> Result<Option<DeadTarget>, StoreError> {
         let count = self.store.stored_letters_count().await?;
@@ -53,7 +57,44 @@ impl Core {
             unread: None,
         }))
     }
+}
 
+impl DeadLetters {
+    /// A stored dead letter with everything.
+    pub(super) async fn dead_stored(&self, letter: DeadLetter) -> Result<Option<DeadDetail>, EngineError> {
+        let Some(stored) = self.store.stored_letter(&letter.id).await? else {
+            return Ok(None);
+        };
+        let body = self.store.stored_letter_body(stored.place).await?;
+        let message = body.and_then(|body| whole(&stored, body));
+        Ok(message.map(|message| self.detailed(letter, message)))
+    }
+}
+
+impl DeadIndex {
+    /// Writes what is in the store into the index, without reading bodies; `None` when the claim is lost.
+    pub(super) async fn write_stored(&self, target: &DeadTarget, generation: i64) -> Result<Option<u64>, EngineError> {
+        let (mut after, mut seen) = (None, 0);
+        loop {
+            let page = self.store.stored_letters(after, PAGE).await?;
+            let rows: Vec<DeadRow> = page.iter().filter_map(|stored| row(target, stored)).collect();
+            seen += rows.len() as u64;
+            if !self
+                .store
+                .dead_write(&target.name, generation, &rows, super::look::HOLD)
+                .await?
+            {
+                return Ok(None);
+            }
+            after = page.last().map(|last| last.place);
+            if page.len() < PAGE as usize {
+                return Ok(Some(seen));
+            }
+        }
+    }
+}
+
+impl Publisher {
     /// Keeps a dead letter, with why the broker does not take it; one that is kept already stays as it is.
     pub(in crate::engine) async fn store_letter(&self, letter: &Message, refusal: &str) -> Result<(), EngineError> {
         let mut letter = letter.clone();
@@ -80,37 +121,6 @@ impl Core {
     /// Whether a dead letter is in the store already.
     pub(in crate::engine) async fn is_letter_stored(&self, letter: &Message) -> Result<bool, StoreError> {
         Ok(self.store.stored_letter(&stored_id(letter)).await?.is_some())
-    }
-
-    /// A stored dead letter with everything.
-    pub(super) async fn dead_stored(&self, letter: DeadLetter) -> Result<Option<DeadDetail>, EngineError> {
-        let Some(stored) = self.store.stored_letter(&letter.id).await? else {
-            return Ok(None);
-        };
-        let body = self.store.stored_letter_body(stored.place).await?;
-        let message = body.and_then(|body| whole(&stored, body));
-        Ok(message.map(|message| self.detailed(letter, message)))
-    }
-
-    /// Writes what is in the store into the index, without reading bodies; `None` when the claim is lost.
-    pub(super) async fn write_stored(&self, target: &DeadTarget, generation: i64) -> Result<Option<u64>, EngineError> {
-        let (mut after, mut seen) = (None, 0);
-        loop {
-            let page = self.store.stored_letters(after, PAGE).await?;
-            let rows: Vec<DeadRow> = page.iter().filter_map(|stored| row(target, stored)).collect();
-            seen += rows.len() as u64;
-            if !self
-                .store
-                .dead_write(&target.name, generation, &rows, super::look::HOLD)
-                .await?
-            {
-                return Ok(None);
-            }
-            after = page.last().map(|last| last.place);
-            if page.len() < PAGE as usize {
-                return Ok(Some(seen));
-            }
-        }
     }
 }
 

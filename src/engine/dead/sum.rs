@@ -1,9 +1,8 @@
 //! How many dead letters there are, wherever they are: one sum for every place that shows it.
 
-use super::{DeadPage, DeadQueueView};
+use super::{DeadPage, DeadQueueView, DeadTargets};
 use crate::domain::dead_letter::EVENT_TABLE;
 use crate::domain::id::QueueName;
-use crate::engine::core::Core;
 use crate::engine::view::Source;
 
 /// The dead letters of a vhost, and the dead events of the table beside them.
@@ -53,7 +52,7 @@ impl DeadSum {
     }
 }
 
-impl Core {
+impl DeadTargets {
     /// Whether what is in a dead-letter queue is in the hands of those who consume it, and no dead letter that waits:
     /// not where it is we who look at it. Our own queue has no other consumers.
     pub(super) fn is_worked_on(&self, queue: &QueueName, is_looked_at: bool, consumers: u64) -> bool {

@@ -18,11 +18,12 @@ use crate::domain::error_queue::is_error_queue;
 use crate::domain::id::QueueName;
 use crate::domain::naming::QueueType;
 use crate::domain::time::Timestamp;
+use crate::engine::EngineError;
 use crate::engine::error::chain;
 use crate::engine::rules::compiled;
 use crate::engine::view::Unread;
-use crate::engine::{EngineError, Inner};
 
+use super::DeadTargets;
 use super::ways::{Exchanges, Way};
 
 /// How long what was found is good for.
@@ -66,7 +67,7 @@ enum Others {
     Left,
 }
 
-impl Inner {
+impl DeadTargets {
     /// The targets: the broker's queues, and the store while letters are in it.
     pub(in crate::engine) async fn dead_targets(&self) -> Result<Arc<Vec<DeadTarget>>, EngineError> {
         Ok(self.dead_targets_found().await?.queues)
@@ -93,7 +94,7 @@ impl Inner {
     /// The queues, found again when what is known is old.
     async fn broker_targets(&self, others: Others) -> Result<Targets, EngineError> {
         let now = self.clock.uptime();
-        let known = self.dead.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let others = match others {
             Others::LookedAt if self.is_time_to_peek() => Others::LookedAt,
             Others::LookedAt | Others::Left => Others::Left,
@@ -108,15 +109,14 @@ impl Inner {
         match self.find_targets(others).await {
             Ok(found) => {
                 let queues = Arc::new(found);
-                *self.dead.found.lock().unwrap_or_else(PoisonError::into_inner) =
-                    Some((Some(now), Arc::clone(&queues)));
+                *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some((Some(now), Arc::clone(&queues)));
                 self.is_read(&self.listing_source());
                 Ok(Targets { queues, unread: None })
             }
             // Without a connection nothing can be looked at either.
             Err(error) if is_away(&error) => Err(error),
             Err(error) => {
-                if let Some((at, _)) = &mut *self.dead.found.lock().unwrap_or_else(PoisonError::into_inner) {
+                if let Some((at, _)) = &mut *self.found.lock().unwrap_or_else(PoisonError::into_inner) {
                     *at = None;
                 }
                 tracing::warn!(error = ?error, "the dead-letter queues of others could not be looked for");

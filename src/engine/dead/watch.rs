@@ -4,20 +4,19 @@
 //! made whole is not seen, which is no answer, and never *none died*.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::PoisonError;
 
-use super::DeadTarget;
 use super::look::HOLD;
 use super::targets::Targets;
 use super::ways::Way;
+use super::{DeadIndex, DeadTarget};
 use crate::ambient;
 use crate::domain::dead_letter::{HEADER_RUN, STORE};
 use crate::domain::message::Message;
 use crate::domain::run::Target;
+use crate::engine::EngineError;
 use crate::engine::error::chain;
 use crate::engine::looks::returns_of;
 use crate::engine::rules::compiled;
-use crate::engine::{EngineError, Inner};
 use crate::store::DeadClaim;
 
 /// Messages of one read.
@@ -32,7 +31,7 @@ pub(in crate::engine) enum Died {
     NotSeen(String),
 }
 
-impl Inner {
+impl DeadIndex {
     /// Looks, from now on, at every queue in which messages of `run` would be dead again: those of `sources`, and where
     /// queues that `targets` lead to send their dead letters.
     pub(in crate::engine) async fn died_again(
@@ -50,8 +49,8 @@ impl Inner {
     async fn look_for(&self, run: &str, targets: &[Target], sources: &BTreeSet<String>) -> Result<Died, EngineError> {
         let graves = self.graves_of(targets, sources).await?;
         // What became a dead-letter queue a moment ago counts too.
-        *self.dead.found.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        let Targets { queues, unread } = self.dead_targets_found().await?;
+        self.targets.forget();
+        let Targets { queues, unread } = self.targets.dead_targets_found().await?;
         if let Some(unread) = unread {
             return Ok(Died::NotSeen(unread.reason));
         }
@@ -82,11 +81,11 @@ impl Inner {
                 }),
             }
         }
-        receivers.append(&mut self.follow(ways).await?.queues);
+        receivers.append(&mut self.targets.follow(ways).await?.queues);
         let mut listed = self.broker.queues_all().await?.queues;
         listed.retain(|queue| receivers.contains(queue.name.as_str()));
         let policies = compiled(&self.broker.policies().await?);
-        let mut graves = self.target_names(&listed, &policies).await?;
+        let mut graves = self.targets.target_names(&listed, &policies).await?;
         graves.extend(sources.iter().cloned());
         graves.insert(STORE.to_owned());
         Ok(graves)
@@ -139,8 +138,8 @@ impl Inner {
         let cut = walk.is_cut();
         let again = walk.close().await?;
         match charge {
-            Some(charge) if matches!(seen, Ok(true)) && !cut => self.look_ended(charge, returns, again).await,
-            Some(charge) => self.look_broke_off(charge, again).await,
+            Some(charge) if matches!(seen, Ok(true)) && !cut => self.looks.look_ended(charge, returns, again).await,
+            Some(charge) => self.looks.look_broke_off(charge, again).await,
             None => {}
         }
         Ok(match (seen?, cut) {

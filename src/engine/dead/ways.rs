@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::DeadTargets;
 use crate::broker::{BrokerError, ExchangeBinding, ExchangeDetail};
 use crate::domain::run::routes;
-use crate::engine::core::Core;
 
 /// Exchanges that are asked for their bindings, at most.
 const EXCHANGES_MAX: usize = 100;
@@ -43,7 +43,7 @@ impl Way {
     }
 }
 
-impl Core {
+impl DeadTargets {
     /// The queues that these ways lead to, through exchanges that are bound to exchanges too.
     pub(in crate::engine) async fn follow(&self, ways: VecDeque<Way>) -> Result<Reached, BrokerError> {
         self.follow_among(ways, &mut Exchanges::new()).await

@@ -1,7 +1,9 @@
 //! What operators change: events, types, subscriptions. A plan names each event with its revision; what was
 //! pushed since is skipped, and said to be.
 
-use super::EventTable;
+use std::sync::Arc;
+
+use super::EventOperations;
 use super::documents::{options_to_save, shown_options};
 use super::json::from_json;
 use super::look::{EventPages, parse};
@@ -11,15 +13,51 @@ use crate::domain::event::{Event, EventError, EventType, Metadata, check_due, rf
 use crate::domain::url::EndpointUrl;
 use crate::domain::value::Value;
 use crate::domain::words::plural_of;
-use crate::engine::plans::simple;
-use crate::engine::{Command, Danger, EngineError, Plan, PlanLine, WriteGrant};
+use crate::engine::operation::{About, Friction, Operation, Subject};
+use crate::engine::plans::{hash, simple};
+use crate::engine::{Command, Danger, Done, EngineError, Plan, PlanLine, WriteGrant};
 use crate::store::{Acted, EventAct, NewEventType, NewSubscription, TypePut};
 
 /// Events of one plan.
 const EVENTS_MAX: usize = 1_000;
 
-impl EventTable {
-    pub(in crate::engine) async fn plan_events(&self, command: &EventCommand) -> Result<Plan, EngineError> {
+impl Operation<EventOperations> for EventCommand {
+    fn about(&self) -> About {
+        let name = match self {
+            Self::Retry(_) => "event retry",
+            Self::Reschedule(..) => "event reschedule",
+            Self::Cancel(_) => "event cancel",
+            Self::SetType { .. } => "event-type set",
+            Self::Subscribe { .. } => "subscription add",
+            Self::Unsubscribe { .. } => "subscription remove",
+        };
+        About {
+            name,
+            subject: Subject::Words(name),
+            friction: Friction::Events,
+            undo: Err("what was done with events is not taken back from here"),
+        }
+    }
+
+    fn is_about_one(&self) -> bool {
+        matches!(self, Self::SetType { .. } | Self::Subscribe { .. })
+    }
+
+    async fn plan(&self, table: &Arc<EventOperations>) -> Result<Plan, EngineError> {
+        let mut draft = table.plan_events(self).await?;
+        if draft.run.is_none() {
+            draft.hash = hash(&draft);
+        }
+        table.with_policy(draft, self).await
+    }
+
+    async fn perform(&self, table: &Arc<EventOperations>, _: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
+        Ok(Done::Events(table.perform_on_events(self, grant).await?))
+    }
+}
+
+impl EventOperations {
+    async fn plan_events(&self, command: &EventCommand) -> Result<Plan, EngineError> {
         match command {
             EventCommand::Retry(selection) => {
                 self.plan_change(selection, "retry", "due now", EventCommand::Retry)
@@ -179,11 +217,7 @@ impl EventTable {
         })
     }
 
-    pub(in crate::engine) async fn perform_on_events(
-        &self,
-        command: &EventCommand,
-        grant: &WriteGrant,
-    ) -> Result<EventsDone, EngineError> {
+    async fn perform_on_events(&self, command: &EventCommand, grant: &WriteGrant) -> Result<EventsDone, EngineError> {
         match command {
             EventCommand::Retry(selection) => self.change(selection, EventAct::Retry).await,
             EventCommand::Reschedule(selection, at) => self.change(selection, EventAct::Reschedule(*at)).await,
@@ -208,7 +242,7 @@ impl EventTable {
                 let policy = self.written_policy(command).await?;
                 let found = self.chosen(event_type, which).await?;
                 self.store.subscription_remove(event_type, found.id).await?;
-                self.secrets.forget();
+                self.table.forget_secrets();
                 self.save_policy(policy, grant).await?;
                 Ok(EventsDone::Unsubscribed(found))
             }
@@ -230,7 +264,7 @@ impl EventTable {
                 events.push(*event);
             }
         }
-        self.wakes.wake(events.iter().map(|event| &event.event_type));
+        self.table.wake(events.iter().map(|event| &event.event_type));
         match skipped.as_slice() {
             [(id, why)] if events.is_empty() => Err(EngineError::Refused {
                 why: format!("event {id}: {why}"),
@@ -276,7 +310,7 @@ impl EventTable {
         };
         let saved = self.store.subscription_put(&new).await?;
         let saved = saved.ok_or_else(|| unknown_type(event_type))?;
-        self.secrets.forget();
+        self.table.forget_secrets();
         Ok(EventsDone::Subscribed(saved))
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::EventTable;
+use super::EventOperations;
 use super::EventsQuery;
 use super::fields::error_of;
 use crate::domain::dead_letter::{fingerprint, kind_of};
@@ -54,9 +54,9 @@ pub struct EventGroups {
     pub taken_at: Timestamp,
 }
 
-impl EventTable {
+impl EventOperations {
     /// The groups of the events of a query; its limit and cursor do not count.
-    pub(super) async fn event_groups(&self, query: &EventsQuery) -> Result<EventGroups, EngineError> {
+    pub(in crate::engine) async fn event_groups(&self, query: &EventsQuery) -> Result<EventGroups, EngineError> {
         let mut asked = EventsQuery {
             limit: PAGE,
             cursor: None,

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::EventTable;
+use super::EventOperations;
 use super::fields::{AtMoment, EVENT_FIELDS};
 use super::service::unknown_type;
-use super::{EventAnswer, EventQuestion, EventsQuery};
+use super::{Claim, EventCount, EventTypeRecord, EventsQuery, HandledEvent, Subscription};
 use crate::domain::event::{Event, EventState, EventType, Reference};
 use crate::domain::filter::{Condition, Filter};
 use crate::domain::time::Timestamp;
@@ -47,50 +47,48 @@ impl EventPages {
     }
 }
 
-impl EventTable {
-    pub(in crate::engine) async fn answer_about_events(
-        &self,
-        question: EventQuestion,
-    ) -> Result<EventAnswer, EngineError> {
-        Ok(match question {
-            EventQuestion::List(query) => EventAnswer::List(self.events_list(&query).await?),
-            EventQuestion::Groups(query) => EventAnswer::Groups(self.event_groups(&query).await?),
-            EventQuestion::One(id) => EventAnswer::One(Box::new(self.event(id).await?)),
-            EventQuestion::Of(event_type, reference) => EventAnswer::Of(self.events_of(&event_type, &reference).await?),
-            EventQuestion::Counts => EventAnswer::Counts(self.store.events_counts().await?),
-            EventQuestion::Types => EventAnswer::Types(self.store.event_types().await?),
-            EventQuestion::Type(name) => {
-                let found = self.store.event_type_get(&name).await?;
-                EventAnswer::Type(found.ok_or_else(|| unknown_type(&name))?)
-            }
-            EventQuestion::Subscriptions(name) => {
-                self.store
-                    .event_type_get(&name)
-                    .await?
-                    .ok_or_else(|| unknown_type(&name))?;
-                EventAnswer::Subscriptions(self.store.subscriptions(&name).await?)
-            }
-            EventQuestion::Claim(event_type, claim) => {
-                let found = self.store.claim_get(&event_type, &claim).await?;
-                let found = found.ok_or_else(|| EngineError::NotFound {
-                    what: format!("claim {claim:?} with events"),
-                })?;
-                EventAnswer::Claim(Box::new(found))
-            }
-            EventQuestion::History { event_type, limit } => {
-                EventAnswer::History(self.store.event_history(&event_type, limit.clamp(1, 1000)).await?)
-            }
+impl EventOperations {
+    pub(in crate::engine) async fn event_counts(&self) -> Result<Vec<EventCount>, EngineError> {
+        Ok(self.store.events_counts().await?)
+    }
+
+    pub(in crate::engine) async fn event_types(&self) -> Result<Vec<EventTypeRecord>, EngineError> {
+        Ok(self.store.event_types().await?)
+    }
+
+    pub(in crate::engine) async fn event_type(&self, name: &EventType) -> Result<EventTypeRecord, EngineError> {
+        let found = self.store.event_type_get(name).await?;
+        found.ok_or_else(|| unknown_type(name))
+    }
+
+    pub(in crate::engine) async fn subscriptions_of(&self, name: &EventType) -> Result<Vec<Subscription>, EngineError> {
+        self.event_type(name).await?;
+        Ok(self.store.subscriptions(name).await?)
+    }
+
+    pub(in crate::engine) async fn claim(&self, event_type: &EventType, claim: &str) -> Result<Claim, EngineError> {
+        let found = self.store.claim_get(event_type, claim).await?;
+        found.ok_or_else(|| EngineError::NotFound {
+            what: format!("claim {claim:?} with events"),
         })
     }
 
-    pub(super) async fn event(&self, id: i64) -> Result<Event, EngineError> {
+    pub(in crate::engine) async fn event_history(
+        &self,
+        event_type: &EventType,
+        limit: u32,
+    ) -> Result<Vec<HandledEvent>, EngineError> {
+        Ok(self.store.event_history(event_type, limit.clamp(1, 1000)).await?)
+    }
+
+    pub(in crate::engine) async fn event(&self, id: i64) -> Result<Event, EngineError> {
         self.store.event_get(id).await?.ok_or_else(|| EngineError::NotFound {
             what: format!("event {id}"),
         })
     }
 
     /// At least one.
-    pub(super) async fn events_of(
+    pub(in crate::engine) async fn events_of(
         &self,
         event_type: &EventType,
         reference: &Reference,
@@ -114,7 +112,7 @@ impl EventTable {
         Ok(Some(page.items))
     }
 
-    pub(super) async fn events_list(&self, query: &EventsQuery) -> Result<Page<Event>, EngineError> {
+    pub(in crate::engine) async fn events_list(&self, query: &EventsQuery) -> Result<Page<Event>, EngineError> {
         let mut sieve = self.sieve(query.filter.as_deref().map(parse).transpose()?);
         let _turn = self.page_with_bodies().await?;
         if let Some(name) = &query.event_type

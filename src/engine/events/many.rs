@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::EventTable;
+use super::EventOperations;
 use super::look::EventPages;
 use super::{EventCommand, EventSelection};
 use crate::ambient;
@@ -24,6 +24,7 @@ use crate::domain::words::plural;
 use crate::engine::EngineError;
 use crate::engine::command::{Command, Danger, Plan, PlanLine, RunPlan};
 use crate::engine::error::chain;
+use crate::engine::operation::Operation;
 use crate::store::{
     EventAct, EventItem, EventsChange, EventsChanged, Frozen, ItemQuery, NewAudit, NewItem, NewRun, RunRecord, RunStop,
     StoreError,
@@ -115,7 +116,7 @@ impl Gathered {
     }
 }
 
-impl EventTable {
+impl EventOperations {
     /// Freezes everything that a filter finds.
     pub(super) async fn plan_many(
         &self,
@@ -125,12 +126,12 @@ impl EventTable {
     ) -> Result<Plan, EngineError> {
         let Some(act) = Act::of(&command) else {
             return Err(EngineError::Refused {
-                why: format!("{} is not done with many", command.name()),
+                why: format!("{} is not done with many", command.about().name),
             });
         };
         let new = NewRun {
             id: ambient::new_id(),
-            command: command.name().to_owned(),
+            command: command.about().name.to_owned(),
             rate,
             canary: None,
         };
@@ -218,7 +219,7 @@ impl EventTable {
             return false;
         };
         let ended = self.work_on_events(run, document.events, stop).await;
-        self.wakes.wake_all();
+        self.table.wake_all();
         let stopped = match ended {
             Ok(Some(stop)) => self
                 .store

@@ -24,7 +24,6 @@ mod secrets;
 mod service;
 mod wakes;
 
-use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,10 +38,10 @@ pub use crate::store::{
 };
 
 use super::EngineError;
-use super::core::Core;
+use super::core::{Core, over_core};
+use super::policies::Policies;
 use super::publisher::Publisher;
 use super::rules::{PolicyGuard, Rules};
-use super::view::Page;
 
 pub use documents::{check_metadata, check_options, shown_options};
 pub use fields::EVENT_FIELDS;
@@ -90,11 +89,25 @@ impl EventTable {
     }
 }
 
-impl Deref for EventTable {
-    type Target = Core;
+/// What a person asks of the event table and changes in it.
+#[derive(Debug)]
+pub(super) struct EventOperations {
+    core: Arc<Core>,
+    publisher: Arc<Publisher>,
+    policies: Arc<Policies>,
+    pub(super) table: Arc<EventTable>,
+}
 
-    fn deref(&self) -> &Core {
-        &self.core
+over_core!(EventTable, EventOperations);
+
+impl EventOperations {
+    pub(super) fn new(core: &Arc<Core>, policies: &Arc<Policies>, table: &Arc<EventTable>) -> Self {
+        Self {
+            core: Arc::clone(core),
+            publisher: Arc::clone(&table.publisher),
+            policies: Arc::clone(policies),
+            table: Arc::clone(table),
+        }
     }
 }
 
@@ -219,21 +232,6 @@ pub enum SubscriptionChoice {
     Url(EndpointUrl),
 }
 
-impl EventCommand {
-    /// As audited.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Retry(_) => "event retry",
-            Self::Reschedule(..) => "event reschedule",
-            Self::Cancel(_) => "event cancel",
-            Self::SetType { .. } => "event-type set",
-            Self::Subscribe { .. } => "subscription add",
-            Self::Unsubscribe { .. } => "subscription remove",
-        }
-    }
-}
-
 /// Which events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventSelection {
@@ -267,36 +265,6 @@ pub enum EventsDone {
     Unsubscribed(Subscription),
 }
 
-/// What is asked about events.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EventQuestion {
-    /// A list, newest first.
-    List(EventsQuery),
-    /// The same events in groups of those that are there for the same reason (limit and cursor do not count).
-    Groups(EventsQuery),
-    /// One event.
-    One(i64),
-    /// The events of a reference.
-    Of(EventType, Reference),
-    /// How many there are, by type and state.
-    Counts,
-    /// All types.
-    Types,
-    /// One type.
-    Type(EventType),
-    /// The subscriptions of a type.
-    Subscriptions(EventType),
-    /// A claim.
-    Claim(EventType, String),
-    /// What was handled lately.
-    History {
-        /// Of which type.
-        event_type: EventType,
-        /// At most this many.
-        limit: u32,
-    },
-}
-
 /// Which events are listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventsQuery {
@@ -308,31 +276,6 @@ pub struct EventsQuery {
     pub limit: u32,
     /// Where to go on.
     pub cursor: Option<String>,
-}
-
-/// What was answered.
-#[derive(Clone, Debug, PartialEq)]
-pub enum EventAnswer {
-    /// A page. It may be short, or empty, with a cursor: then that much was looked through without a find.
-    List(Page<Event>),
-    /// Groups.
-    Groups(EventGroups),
-    /// One.
-    One(Box<Event>),
-    /// Those of a reference.
-    Of(Vec<Event>),
-    /// How many.
-    Counts(Vec<EventCount>),
-    /// All types.
-    Types(Vec<EventTypeRecord>),
-    /// One type.
-    Type(EventTypeRecord),
-    /// Subscriptions.
-    Subscriptions(Vec<Subscription>),
-    /// A claim.
-    Claim(Box<Claim>),
-    /// Handled events.
-    History(Vec<HandledEvent>),
 }
 
 /// A claim that a consumer wants.

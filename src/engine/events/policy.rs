@@ -9,7 +9,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::EventCommand;
-use super::EventTable;
+use super::EventOperations;
 use crate::domain::event::EventType;
 use crate::domain::naming::hex;
 use crate::domain::url::EndpointUrl;
@@ -19,18 +19,14 @@ use crate::store::PolicyScope;
 
 const KEY: &str = "_retry_policy";
 
-impl EventTable {
+impl EventOperations {
     /// The plan with what becomes of the policy, where the command says something of it.
-    pub(in crate::engine) async fn with_policy(
-        &self,
-        mut plan: Plan,
-        command: &EventCommand,
-    ) -> Result<Plan, EngineError> {
+    pub(super) async fn with_policy(&self, mut plan: Plan, command: &EventCommand) -> Result<Plan, EngineError> {
         let Some(edit) = self.written_policy(command).await? else {
             plan.warnings.extend(self.policy_that_stays(command).await?);
             return Ok(plan);
         };
-        let policy = self.plan_policy(&edit).await?;
+        let policy = self.policies.plan_policy(&edit).await?;
         plan.hash = hex(&Sha256::digest(format!("{}\n{}", plan.hash, policy.hash).as_bytes()));
         plan.lines.extend(policy.lines);
         plan.warnings.extend(policy.warnings);
@@ -77,7 +73,7 @@ impl EventTable {
     }
 
     async fn saved_policy(&self, scope: &PolicyScope) -> Result<Option<Value>, EngineError> {
-        let newest = self.newest_policy(scope).await?;
+        let newest = self.policies.newest_policy(scope).await?;
         let document = newest.and_then(|newest| newest.document);
         Ok(document.and_then(|document| serde_json::from_str(&document).ok()))
     }
@@ -97,7 +93,7 @@ impl EventTable {
 
     pub(super) async fn save_policy(&self, edit: Option<PolicyEdit>, grant: &WriteGrant) -> Result<(), EngineError> {
         if let Some(edit) = edit {
-            self.change_policy(&edit, grant).await?;
+            self.policies.change_policy(&edit, grant).await?;
         }
         Ok(())
     }

@@ -41,15 +41,7 @@ impl std::fmt::Debug for EventHandlers {
 impl Engine {
     /// Hands events of a type to a handler in this process, once it delivers; in the place of a configured one.
     pub fn handle_events(&self, event_type: EventType, handler: Arc<dyn EventHandler>) {
-        let mut handlers = self
-            .0
-            .event_table
-            .handlers
-            .0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        handlers.retain(|(known, _)| *known != event_type);
-        handlers.push((event_type, handler));
+        self.0.events.table.handle_with(event_type, handler);
     }
 
     /// Handles what is due of a type, and ends when nothing is, or with `stop`: what is in hand then is given back.
@@ -61,11 +53,21 @@ impl Engine {
         event_type: &EventType,
         stop: CancellationToken,
     ) -> Result<Processed, EngineError> {
-        self.0.event_table.process_once(event_type, stop).await
+        self.0.events.table.process_once(event_type, stop).await
     }
 }
 
 impl EventTable {
+    fn handle_with(&self, event_type: EventType, handler: Arc<dyn EventHandler>) {
+        let mut handlers = self
+            .handlers
+            .0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        handlers.retain(|(known, _)| *known != event_type);
+        handlers.push((event_type, handler));
+    }
+
     /// The tasks of an incarnation that have to do with events.
     pub(in crate::engine) fn start_events(
         self: &Arc<Self>,

@@ -45,6 +45,11 @@ struct Known {
 }
 
 impl EventTable {
+    /// Something was written: the next look reads it.
+    pub(super) fn forget_secrets(&self) {
+        self.secrets.forget();
+    }
+
     /// What signs a notification in the place of its endpoint's secrets; empty for what no subscription made.
     pub(in crate::engine) async fn secrets_of(
         &self,

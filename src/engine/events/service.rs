@@ -19,7 +19,7 @@ impl Engine {
     /// The field that is wrong, or the store.
     pub async fn event_push(&self, event: NewEvent) -> Result<Pushed, EngineError> {
         event.check(self.0.clock.now())?;
-        let mut pushed = self.0.event_table.push_events(vec![event]).await?;
+        let mut pushed = self.0.events.table.push_events(vec![event]).await?;
         pushed.pop().ok_or_else(|| EngineError::Refused {
             why: "the store answered nothing".to_owned(),
         })
@@ -31,7 +31,7 @@ impl Engine {
     /// The field that is wrong with the index of its element, or the store.
     pub async fn events_push(&self, events: Vec<NewEvent>) -> Result<Vec<Pushed>, EngineError> {
         check_batch(&events, self.0.clock.now())?;
-        self.0.event_table.push_events(events).await
+        self.0.events.table.push_events(events).await
     }
 
     /// Claims events; `None` when nothing is due.
@@ -56,8 +56,7 @@ impl Engine {
             ClaimOutcome::Claimed { claim, moved } => {
                 if moved > 0 {
                     tracing::info!(event_type = ?request.event_type, moved, "events were claimed too often and moved");
-                    let label = self.0.event_table.meters.label(&request.event_type);
-                    counter!(names::EVENTS_MOVED, "type" => label).increment(moved);
+                    self.0.events.table.count_moved(&request.event_type, moved);
                 }
                 Ok(claim)
             }
@@ -79,7 +78,7 @@ impl Engine {
             ttl: claim_span("ttl", ttl_s)?,
             grace: grace_s.map(|grace| claim_span("grace", grace)).transpose()?,
         };
-        self.known_type(event_type).await?;
+        self.0.events.event_type(event_type).await?;
         let renewed = self.0.store.claim_renew(event_type, claim, span).await?;
         renewed.ok_or_else(|| no_claim(claim))
     }
@@ -89,11 +88,11 @@ impl Engine {
     /// # Errors
     /// An unknown type, a claim that holds nothing (any more), or the store.
     pub async fn claim_release(&self, event_type: &EventType, claim: &str) -> Result<u64, EngineError> {
-        self.known_type(event_type).await?;
+        self.0.events.event_type(event_type).await?;
         match self.0.store.claim_release(event_type, claim).await? {
             0 => Err(no_claim(claim)),
             released => {
-                self.0.event_table.wakes.wake(std::iter::once(event_type));
+                self.0.events.table.wake(std::iter::once(event_type));
                 Ok(released)
             }
         }
@@ -109,7 +108,7 @@ impl Engine {
         reference: &Reference,
         claim: &str,
     ) -> Result<Finished, EngineError> {
-        self.known_type(event_type).await?;
+        self.0.events.event_type(event_type).await?;
         match self.0.store.claim_done(event_type, reference, claim).await? {
             Finished::Gone => Err(EngineError::NotFound {
                 what: format!("event {:?}", reference.as_str()),
@@ -123,16 +122,10 @@ impl Engine {
             | Finished::Dead
             | Finished::Released
             | Finished::Superseded) => {
-                self.0.event_table.meters.of(event_type).ended(finished);
+                self.0.events.table.count_ended(event_type, finished);
                 Ok(finished)
             }
         }
-    }
-
-    /// Refuses a type that nobody made and nothing was pushed to.
-    async fn known_type(&self, event_type: &EventType) -> Result<(), EngineError> {
-        let found = self.0.store.event_type_get(event_type).await?;
-        found.map(|_| ()).ok_or_else(|| unknown_type(event_type))
     }
 }
 
@@ -151,6 +144,15 @@ impl EventTable {
                 why: "the lease of this push is lost".to_owned(),
             }),
         }
+    }
+
+    fn count_moved(&self, event_type: &EventType, moved: u64) {
+        let label = self.meters.label(event_type);
+        counter!(names::EVENTS_MOVED, "type" => label).increment(moved);
+    }
+
+    fn count_ended(&self, event_type: &EventType, how: Finished) {
+        self.meters.of(event_type).ended(how);
     }
 
     /// Counts what was pushed, and wakes whoever handles it here.

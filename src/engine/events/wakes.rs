@@ -49,6 +49,16 @@ impl Wakes {
 }
 
 impl EventTable {
+    /// Events of these types may be due.
+    pub(super) fn wake<'a>(&self, types: impl Iterator<Item = &'a EventType>) {
+        self.wakes.wake(types);
+    }
+
+    /// Events of any type may be due.
+    pub(super) fn wake_all(&self) {
+        self.wakes.wake_all();
+    }
+
     /// Passes on what other processes say, until `stop`.
     pub(super) async fn hear_of_events(self: Arc<Self>, stop: CancellationToken) {
         let mut signals = self.store.event_signals();

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::order::{ExpiringOrder, ExpiringOutcome, ExpiringResult, PlannedQueue, Which};
 use crate::domain::id::IncarnationId;
-use crate::engine::expiring::Expiring;
-use crate::engine::{EngineError, WriteGrant};
+use crate::engine::expiring::{Expiring, Saves};
+use crate::engine::operation::{About, Friction, Operation, Subject};
+use crate::engine::{Done, EngineError, Plan, WriteGrant};
 use crate::store::SaveCause;
 
 /// Who does it, and why.
@@ -16,8 +17,40 @@ pub(super) struct Who {
     pub(super) cause: SaveCause,
 }
 
+impl Operation<Expiring> for ExpiringOrder {
+    fn about(&self) -> About {
+        About {
+            name: match self {
+                Self::Save(_) => "expiring save",
+                Self::Purge { .. } => "expiring purge",
+                Self::Restore { .. } => "expiring restore",
+                Self::Extend { .. } => "expiring extend",
+            },
+            subject: match self.queues().as_slice() {
+                [one] => Subject::Name(one.as_str().to_owned()),
+                many => Subject::Several(many.len(), "queue"),
+            },
+            friction: Friction::LinesOrMessages("number of queues or saves"),
+            undo: Err("saved messages are in the store: `redrive expiring restore` puts them back"),
+        }
+    }
+
+    /// They are looked at again one by one, and those that changed are left.
+    fn is_planned_again(&self) -> bool {
+        false
+    }
+
+    async fn plan(&self, expiring: &Arc<Expiring>) -> Result<Plan, EngineError> {
+        expiring.plan(self).await
+    }
+
+    async fn perform(&self, expiring: &Arc<Expiring>, _: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
+        Ok(Done::Expiring(expiring.perform(self, grant).await?))
+    }
+}
+
 impl Expiring {
-    pub(in crate::engine) async fn perform(
+    async fn perform(
         self: &Arc<Self>,
         order: &ExpiringOrder,
         grant: &WriteGrant,
@@ -30,37 +63,28 @@ impl Expiring {
         match order {
             ExpiringOrder::Save(which) => self.save_planned(planned(which)?, &who(SaveCause::Asked)).await,
             ExpiringOrder::Purge { which, keep } => {
-                self.purge_planned(planned(which)?, *keep, &who(SaveCause::Purge)).await
+                self.saves
+                    .purge_planned(planned(which)?, *keep, &who(SaveCause::Purge))
+                    .await
             }
-            ExpiringOrder::Restore { saves, to } => self.restore_saves(saves, to.as_ref()).await,
+            ExpiringOrder::Restore { saves, to } => self.saves.restore_saves(saves, to.as_ref()).await,
             ExpiringOrder::Extend { which, lifetime } => self.extend_planned(planned(which)?, *lifetime).await,
         }
     }
 
     async fn save_planned(&self, queues: &[PlannedQueue], who: &Who) -> Result<Vec<ExpiringOutcome>, EngineError> {
-        self.as_somebody("save", |me| async move {
-            let mut outcomes = Vec::with_capacity(queues.len());
-            for queue in queues {
-                outcomes.push(match self.save_queue(me, &queue.name, who).await {
-                    Ok(outcome) => outcome,
-                    Err(error) => failed(&queue.name, error)?,
-                });
-            }
-            Ok(outcomes)
-        })
-        .await
-    }
-
-    /// Runs `work` as an incarnation of its own: whoever takes messages is alive or found dead.
-    pub(in crate::engine) async fn as_somebody<T, F, W>(&self, what: &'static str, work: W) -> Result<T, EngineError>
-    where
-        F: Future<Output = Result<T, EngineError>>,
-        W: FnOnce(IncarnationId) -> F,
-    {
-        let manager = self.begin_managing(what).await?;
-        let result = work(manager.id()).await;
-        manager.end().await;
-        result
+        self.saves
+            .as_somebody("save", |me| async move {
+                let mut outcomes = Vec::with_capacity(queues.len());
+                for queue in queues {
+                    outcomes.push(match self.saves.save_queue(me, &queue.name, who).await {
+                        Ok(outcome) => outcome,
+                        Err(error) => failed(&queue.name, error)?,
+                    });
+                }
+                Ok(outcomes)
+            })
+            .await
     }
 }
 
@@ -79,5 +103,19 @@ fn planned(which: &Which) -> Result<&[PlannedQueue], EngineError> {
         Which::Queues(_) | Which::Expired => Err(EngineError::Refused {
             why: "this was not planned".to_owned(),
         }),
+    }
+}
+
+impl Saves {
+    /// Runs `work` as an incarnation of its own: whoever takes messages is alive or found dead.
+    pub(in crate::engine) async fn as_somebody<T, F, W>(&self, what: &'static str, work: W) -> Result<T, EngineError>
+    where
+        F: Future<Output = Result<T, EngineError>>,
+        W: FnOnce(IncarnationId) -> F,
+    {
+        let manager = self.begin_managing(what).await?;
+        let result = work(manager.id()).await;
+        manager.end().await;
+        result
     }
 }

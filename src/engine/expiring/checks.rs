@@ -3,12 +3,12 @@
 use super::{ExpiringQuery, ExpiringQueue};
 use crate::domain::words::plural;
 use crate::engine::error::chain;
-use crate::engine::expiring::Expiring;
+use crate::engine::expiring::Lifetimes;
 use crate::engine::view::Check;
 
 const NAME: &str = "expiring";
 
-impl Expiring {
+impl Lifetimes {
     /// Uses no queue. What cannot be listed is not judged.
     pub(in crate::engine) async fn checks(&self) -> Vec<Check> {
         let page = match self.list(&ExpiringQuery::default()).await {

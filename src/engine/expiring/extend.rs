@@ -34,7 +34,7 @@ impl Expiring {
     }
 
     async fn extend(&self, queue: &QueueName, wanted: Option<Duration>) -> Result<ExpiringOutcome, EngineError> {
-        let Some(record) = self.lifetime_now(queue).await? else {
+        let Some(record) = self.lifetimes.lifetime_now(queue).await? else {
             return Ok(ExpiringOutcome::left(queue, "it is gone already"));
         };
         let lifetime = match extends(&facts::living(&record), wanted) {

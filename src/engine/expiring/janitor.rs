@@ -19,7 +19,7 @@ use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::time::Timestamp;
 use crate::domain::turn::{Turn, TurnKind};
 use crate::domain::words::{about, plural};
-use crate::engine::expiring::Expiring;
+use crate::engine::expiring::Janitor;
 use crate::engine::rules::compiled;
 use crate::engine::{EngineError, Event};
 use crate::store::{NewAudit, SOON, SaveCause};
@@ -47,7 +47,7 @@ struct Swept {
     shortest: Option<Duration>,
 }
 
-impl Expiring {
+impl Janitor {
     /// Sweeps until the generation ends.
     pub(in crate::engine) async fn keep_lifetimes(self: Arc<Self>, me: IncarnationId, generation: CancellationToken) {
         let mut signals = self.broker.signals();
@@ -118,15 +118,15 @@ impl Expiring {
         let Some(sweep) = self.store.janitor_take(me).await? else {
             return Ok(None);
         };
-        let known = self.lifetimes_known().await?;
+        let known = self.lifetimes.lifetimes_known().await?;
         let began = self.clock.uptime();
         let policies = self.broker.policies().await?;
         let read = compiled(&policies);
         let mut records = Vec::new();
         self.each_listed(None, PAGES_MAX, |listed| {
-            if facts::lifetime_ms(&listed, &read).is_some() || self.is_leftover(&listed.name) {
+            if facts::lifetime_ms(&listed, &read).is_some() || self.lifetimes.is_leftover(&listed.name) {
                 let before = known.get(&listed.name);
-                records.push(facts::record(listed, &read, before, self.tells_exactly()));
+                records.push(facts::record(listed, &read, before, self.lifetimes.tells_exactly()));
             }
         })
         .await?;
@@ -138,12 +138,17 @@ impl Expiring {
         let mut there = Vec::new();
         for (place, record) in self.store.lifetimes_swept(sweep).await?.into_iter().enumerate() {
             match self.still_there(&record, place).await {
-                Some(listed) => there.push(facts::record(listed, &read, Some(&record), self.tells_exactly())),
+                Some(listed) => there.push(facts::record(
+                    listed,
+                    &read,
+                    Some(&record),
+                    self.lifetimes.tells_exactly(),
+                )),
                 None => self.gone(&record, self.how_it_went(&record)).await,
             }
         }
         // One that has no lifetime any more is nothing to remember.
-        there.retain(|record| record.lifetime_ms.is_some() || self.is_leftover(&record.name));
+        there.retain(|record| record.lifetime_ms.is_some() || self.lifetimes.is_leftover(&record.name));
         if !there.is_empty() {
             self.store.lifetimes_note(sweep, &there).await?;
         }
@@ -277,11 +282,11 @@ impl Expiring {
             reason: Some("save_before_expiry".to_owned()),
             cause: SaveCause::Expiry,
         };
-        let saving = self.as_somebody("janitor", |me| {
+        let saving = self.saves.as_somebody("janitor", |me| {
             let (who, due) = (&who, &due);
             async move {
                 for record in due {
-                    let saved = self.save_queue(me, &record.name, who).await?;
+                    let saved = self.saves.save_queue(me, &record.name, who).await?;
                     if let ExpiringResult::Left(why) = saved.result {
                         tracing::warn!(queue = ?record.name, why = ?why, "not all of a queue that is about to expire is saved");
                     }
@@ -298,13 +303,13 @@ impl Expiring {
     async fn tidy_up(&self, me: IncarnationId, policies: &[BrokerPolicy]) -> Result<(), EngineError> {
         for queue in self.store.unbinding_take(me, UNBOUND_MAX).await? {
             tracing::info!(queue = ?queue, "a queue that a purge left unbound is bound again");
-            self.end_unbinding(&queue, false).await;
+            self.saves.end_unbinding(&queue, false).await;
         }
         let left = self.store.saves_left(LEFT_MAX).await?;
         if !left.is_empty() {
-            self.as_somebody("janitor", |me| async move {
+            self.saves.as_somebody("janitor", |me| async move {
                 for save in &left {
-                    if let Err(error) = self.end_left_save(me, &save.id).await {
+                    if let Err(error) = self.saves.end_left_save(me, &save.id).await {
                         tracing::warn!(save = ?save.id, error = ?error, "a save that broke off cannot be ended yet");
                     }
                 }
@@ -312,7 +317,7 @@ impl Expiring {
             })
             .await?;
         }
-        self.remove_spent_policies(policies).await
+        self.expiring.remove_spent_policies(policies).await
     }
 }
 

@@ -17,7 +17,6 @@ mod restore;
 mod save;
 
 use std::collections::HashMap;
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,8 +24,8 @@ use facts::is_quorum;
 pub use order::{ExpiringOrder, ExpiringOutcome, ExpiringResult, Keep, PlannedQueue, Which};
 
 use super::EngineError;
-use super::answers::listing::PAGES_MAX;
-use super::core::Core;
+use super::core::{Core, over_core};
+use super::queues::listing::PAGES_MAX;
 use super::rules::compiled;
 use super::view::Page;
 use crate::domain::expiry::{self, Extends};
@@ -45,25 +44,63 @@ const LISTED_ANEW: u64 = 500;
 /// How old the janitor's last sweep may be to answer for a listing of more.
 const SWEEP_GOOD: Duration = Duration::from_mins(10);
 
-/// Queues that delete themselves: how long they live, and what of them is saved, restored, prolonged or purged.
+/// How long queues live that delete themselves, and what is lost with them.
+#[derive(Debug)]
+pub(super) struct Lifetimes {
+    core: Arc<Core>,
+}
+
+/// Takes messages out of queues that go, keeps them in the store, and puts them back.
+#[derive(Debug)]
+pub(super) struct Saves {
+    core: Arc<Core>,
+    lifetimes: Arc<Lifetimes>,
+}
+
+/// What a person wants done with queues that delete themselves.
 #[derive(Debug)]
 pub(super) struct Expiring {
     core: Arc<Core>,
+    pub(super) lifetimes: Arc<Lifetimes>,
+    pub(super) saves: Arc<Saves>,
+}
+
+/// Sweeps them in a daemon: saves what goes, tells what went, tidies up.
+#[derive(Debug)]
+pub(super) struct Janitor {
+    core: Arc<Core>,
+    lifetimes: Arc<Lifetimes>,
+    saves: Arc<Saves>,
+    expiring: Arc<Expiring>,
 }
 
 impl Expiring {
     pub(super) fn new(core: &Arc<Core>) -> Self {
-        Self { core: Arc::clone(core) }
+        let lifetimes = Arc::new(Lifetimes { core: Arc::clone(core) });
+        let saves = Arc::new(Saves {
+            core: Arc::clone(core),
+            lifetimes: Arc::clone(&lifetimes),
+        });
+        Self {
+            core: Arc::clone(core),
+            lifetimes,
+            saves,
+        }
     }
 }
 
-impl Deref for Expiring {
-    type Target = Core;
-
-    fn deref(&self) -> &Core {
-        &self.core
+impl Janitor {
+    pub(super) fn new(expiring: &Arc<Expiring>) -> Self {
+        Self {
+            core: Arc::clone(&expiring.core),
+            lifetimes: Arc::clone(&expiring.lifetimes),
+            saves: Arc::clone(&expiring.saves),
+            expiring: Arc::clone(expiring),
+        }
     }
 }
+
+over_core!(Lifetimes, Saves, Expiring, Janitor);
 
 /// A queue with a lifetime, or one that should have one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,10 +199,10 @@ fn urgency(record: &LifetimeRecord) -> (bool, bool, Option<Timestamp>, &QueueNam
     )
 }
 
-impl Expiring {
+impl Lifetimes {
     /// Queues with a lifetime and leftovers. Where they are many, as the janitor saw them last.
     pub(super) async fn list(&self, query: &ExpiringQuery) -> Result<ExpiringPage, EngineError> {
-        let offset = super::answers::offset_of(query.cursor.as_deref())?;
+        let offset = super::query::offset_of(query.cursor.as_deref())?;
         let limit = if query.limit == 0 {
             QUEUES_MAX
         } else {

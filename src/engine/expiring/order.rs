@@ -34,17 +34,6 @@ pub enum ExpiringOrder {
 }
 
 impl ExpiringOrder {
-    /// As audited.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Save(_) => "expiring save",
-            Self::Purge { .. } => "expiring purge",
-            Self::Restore { .. } => "expiring restore",
-            Self::Extend { .. } => "expiring extend",
-        }
-    }
-
     /// The queues that were named or planned.
     #[must_use]
     pub fn queues(&self) -> Vec<&QueueName> {

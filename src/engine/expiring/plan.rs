@@ -22,7 +22,7 @@ use crate::store::SaveState;
 const QUEUES_MAX: usize = 20_000;
 
 impl Expiring {
-    pub(in crate::engine) async fn plan(&self, order: &ExpiringOrder) -> Result<Plan, EngineError> {
+    pub(super) async fn plan(&self, order: &ExpiringOrder) -> Result<Plan, EngineError> {
         let mut plan = match order {
             ExpiringOrder::Save(which) => self.plan_save(which).await?,
             ExpiringOrder::Purge { which, keep } => self.plan_purge(which, *keep).await?,
@@ -183,8 +183,9 @@ impl Expiring {
         let names: Vec<&QueueName> = match which {
             Which::Expired => {
                 let now = self.clock.now();
-                let mut records = self.lifetimes_listed().await?;
-                records.retain(|record| self.is_leftover(&record.name) && self.is_over(record, now));
+                let mut records = self.lifetimes.lifetimes_listed().await?;
+                records
+                    .retain(|record| self.lifetimes.is_leftover(&record.name) && self.lifetimes.is_over(record, now));
                 records.truncate(QUEUES_MAX);
                 records.sort_by(|a, b| a.name.cmp(&b.name));
                 return Ok(records);
@@ -203,7 +204,7 @@ impl Expiring {
         }
         let mut records = Vec::with_capacity(names.len());
         for name in names {
-            let record = self.lifetime_now(name).await?;
+            let record = self.lifetimes.lifetime_now(name).await?;
             records.push(record.ok_or_else(|| EngineError::Expired {
                 queue: name.as_str().to_owned(),
             })?);

@@ -17,7 +17,7 @@ use crate::domain::naming::QueueType;
 use crate::domain::queue::QueueKind;
 use crate::engine::EngineError;
 use crate::engine::error::chain;
-use crate::engine::expiring::Expiring;
+use crate::engine::expiring::Saves;
 use crate::telemetry::names;
 
 /// Between unbinding and the last look: what was on its way has arrived then (docs/protocols.md 8).
@@ -29,7 +29,7 @@ const WINDOW: usize = 1_000;
 /// Queues that are worked on side by side.
 const SIDE_BY_SIDE: usize = 8;
 
-impl Expiring {
+impl Saves {
     pub(super) async fn purge_planned(
         &self,
         queues: &[PlannedQueue],

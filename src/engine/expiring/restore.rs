@@ -15,14 +15,14 @@ use crate::domain::queue::QueueKind;
 use crate::domain::storable::storable;
 use crate::engine::EngineError;
 use crate::engine::error::chain;
-use crate::engine::expiring::Expiring;
+use crate::engine::expiring::Saves;
 use crate::store::{SaveRecord, SaveState, SaveTaken, SavedMessage};
 use crate::telemetry::names;
 
 /// Messages that are put back at once.
 const WINDOW: u32 = 500;
 
-impl Expiring {
+impl Saves {
     pub(super) async fn restore_saves(
         &self,
         saves: &[String],

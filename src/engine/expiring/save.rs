@@ -16,7 +16,7 @@ use crate::domain::message::{Message, decode, encode};
 use crate::engine::EngineError;
 use crate::engine::death::Watched;
 use crate::engine::error::chain;
-use crate::engine::expiring::Expiring;
+use crate::engine::expiring::Saves;
 use crate::store::{NewSave, SaveBegun, SaveTaken, SaveWindow, SavedMessage};
 use crate::telemetry::names;
 
@@ -58,7 +58,7 @@ struct Taken {
     settled: bool,
 }
 
-impl Expiring {
+impl Saves {
     /// Moves what is in a queue now into the store.
     pub(super) async fn save_queue(
         &self,
@@ -281,7 +281,7 @@ impl Expiring {
             head.extend(walked);
         }
         // Only what somebody had before can be what was kept.
-        let had = if self.tells_exactly() {
+        let had = if self.lifetimes.tells_exactly() {
             head.len()
         } else {
             head.iter().take_while(|one| one.redelivered).count()

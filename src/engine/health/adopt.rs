@@ -1,19 +1,39 @@
 //! Giving the broker to the store of this configuration: the mend where another store had it.
 
-use crate::broker::Owner;
-use crate::engine::command::{Done, Plan};
-use crate::engine::plans::simple;
-use crate::engine::{EngineError, core::Core};
+use std::sync::Arc;
 
-impl Core {
-    pub(in crate::engine) async fn plan_adoption(&self) -> Result<Plan, EngineError> {
-        let store = self.store.identity().await?;
+use super::place::Ownership;
+use crate::broker::Owner;
+use crate::engine::EngineError;
+use crate::engine::command::{Done, Plan, WriteGrant};
+use crate::engine::operation::{About, Friction, Operation, Subject};
+use crate::engine::plans::simple;
+
+/// The broker becomes this store's, whosever it was.
+pub(in crate::engine) struct Adopt;
+
+impl Operation<Ownership> for Adopt {
+    fn about(&self) -> About {
+        About {
+            name: "store adopt",
+            subject: Subject::Words("the broker"),
+            friction: Friction::Word("adopt"),
+            undo: Err("the other store takes it back with `redrive store adopt`"),
+        }
+    }
+
+    fn needs_ownership(&self) -> bool {
+        false
+    }
+
+    async fn plan(&self, ownership: &Arc<Ownership>) -> Result<Plan, EngineError> {
+        let store = ownership.store.identity().await?;
         let mut plan = simple(
             format!("give the broker to the store {}", store.as_str()),
-            format!("vhost {}", self.settings.naming.vhost),
+            format!("vhost {}", ownership.settings.naming.vhost),
             "the daemons of this store deliver what is on it; those of another store stop".to_owned(),
         );
-        match self.broker.owner(&store).await? {
+        match ownership.broker.owner(&store).await? {
             Owner::Ours => "it is this store's already".clone_into(&mut plan.lines[0].now),
             Owner::Nobody => "it is nobody's".clone_into(&mut plan.lines[0].now),
             Owner::Other(other) => {
@@ -31,10 +51,10 @@ impl Core {
         Ok(plan)
     }
 
-    pub(in crate::engine) async fn adopt_broker(&self) -> Result<Done, EngineError> {
-        let store = self.store.identity().await?;
-        self.broker.adopt(&store).await?;
-        self.keep_place().await?;
+    async fn perform(&self, ownership: &Arc<Ownership>, _: &Plan, _: &WriteGrant) -> Result<Done, EngineError> {
+        let store = ownership.store.identity().await?;
+        ownership.broker.adopt(&store).await?;
+        ownership.keep_place().await?;
         Ok(Done::Adopted {
             store: store.as_str().to_owned(),
         })

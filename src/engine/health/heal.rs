@@ -55,9 +55,9 @@ impl Healing {
 
     /// The broker is the store's, or nothing goes on: two stores would each deliver what is on it.
     pub(in crate::engine) async fn own_broker(&self, store: &StoreId) -> Result<(), EngineError> {
-        self.refuse_another_broker(store).await?;
+        self.ownership.refuse_another_broker(store).await?;
         match self.broker.own(store).await? {
-            Owner::Ours => self.keep_place().await,
+            Owner::Ours => self.ownership.keep_place().await,
             Owner::Nobody | Owner::Other(_) if *self.news.delivering.borrow() => {
                 if self.fence.close() {
                     tracing::error!("the broker was given to another store: nothing goes on here");
@@ -77,7 +77,7 @@ impl Healing {
         };
         match self.look_at_owner(store.clone()).await {
             Ok(Owner::Other(other)) => Err(others(other, &store)),
-            Ok(owner) => self.compare_place(&owner).await,
+            Ok(owner) => self.ownership.compare_place(&owner).await,
             Err(error) => {
                 tracing::debug!(error = ?error, "whose the broker is cannot be looked at");
                 Ok(())

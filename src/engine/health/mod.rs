@@ -14,7 +14,6 @@ mod vhost;
 mod watch;
 
 use std::collections::HashMap;
-use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,7 +21,10 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::core::Core;
+pub(super) use self::adopt::Adopt;
+pub(super) use self::place::Ownership;
+pub(super) use self::vhost::MakeVhost;
+use super::core::{Core, over_core};
 use super::publisher::Publisher;
 use super::rules::PolicyGuard;
 use super::settled::Resting;
@@ -187,6 +189,7 @@ impl Health {
 pub(super) struct Healing {
     core: Arc<Core>,
     pub(super) health: Arc<Health>,
+    pub(super) ownership: Arc<Ownership>,
     publisher: Arc<Publisher>,
     pub(super) policy_guard: Arc<PolicyGuard>,
     /// What was delivered lately, by queue.
@@ -195,19 +198,19 @@ pub(super) struct Healing {
     pub(super) sweep_now: Notify,
 }
 
-impl Deref for Healing {
-    type Target = Core;
-
-    fn deref(&self) -> &Core {
-        &self.core
-    }
-}
+over_core!(Healing);
 
 impl Healing {
-    pub(super) fn new(core: &Arc<Core>, publisher: &Arc<Publisher>, policy_guard: &Arc<PolicyGuard>) -> Self {
+    pub(super) fn new(
+        core: &Arc<Core>,
+        ownership: &Arc<Ownership>,
+        publisher: &Arc<Publisher>,
+        policy_guard: &Arc<PolicyGuard>,
+    ) -> Self {
         Self {
             core: Arc::clone(core),
             health: Arc::clone(&publisher.health),
+            ownership: Arc::clone(ownership),
             publisher: Arc::clone(publisher),
             policy_guard: Arc::clone(policy_guard),
             settled: Arc::default(),

@@ -9,9 +9,22 @@ use std::sync::Arc;
 use super::numbers::asked;
 use crate::broker::Owner;
 use crate::domain::id::StoreId;
-use crate::engine::{EngineError, core::Core};
+use crate::engine::EngineError;
+use crate::engine::core::{Core, over_core};
 
-impl Core {
+/// Which store the broker belongs to, and giving it to one.
+#[derive(Debug)]
+pub(in crate::engine) struct Ownership {
+    core: Arc<Core>,
+}
+
+over_core!(Ownership);
+
+impl Ownership {
+    pub(in crate::engine) fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core) }
+    }
+
     /// Refuses a broker that is another one than the store's, before anything is made on it.
     pub(in crate::engine) async fn refuse_another_broker(&self, store: &StoreId) -> Result<(), EngineError> {
         if self.store.broker_name().await?.is_none() {

@@ -1,16 +1,34 @@
 //! Making the vhost, where it is missing and nobody who makes it by itself runs.
 
-use crate::broker::VhostFound;
-use crate::engine::command::{Done, Plan};
-use crate::engine::plans::simple;
-use crate::engine::{EngineError, core::Core};
+use std::sync::Arc;
 
-impl Core {
-    /// # Errors
-    /// It is there, or it cannot be made from here: with the commands that make it.
-    pub(in crate::engine) async fn plan_vhost(&self) -> Result<Plan, EngineError> {
-        let vhost = &self.settings.naming.vhost;
-        match self.broker.vhost().await? {
+use super::place::Ownership;
+use crate::broker::VhostFound;
+use crate::engine::EngineError;
+use crate::engine::command::{Done, Plan, WriteGrant};
+use crate::engine::operation::{About, Friction, Operation, Subject};
+use crate::engine::plans::simple;
+
+/// The vhost of this configuration, which is missing on the broker.
+pub(in crate::engine) struct MakeVhost;
+
+impl Operation<Ownership> for MakeVhost {
+    fn about(&self) -> About {
+        About {
+            name: "vhost make",
+            subject: Subject::Words("the vhost"),
+            friction: Friction::Yes,
+            undo: Err("the vhost stays: `rabbitmqctl delete_vhost` removes it with all that is in it"),
+        }
+    }
+
+    fn needs_ownership(&self) -> bool {
+        false
+    }
+
+    async fn plan(&self, ownership: &Arc<Ownership>) -> Result<Plan, EngineError> {
+        let vhost = &ownership.settings.naming.vhost;
+        match ownership.broker.vhost().await? {
             VhostFound::There => Err(EngineError::Refused {
                 why: format!("vhost {vhost:?} is there already"),
             }),
@@ -34,10 +52,10 @@ impl Core {
         }
     }
 
-    pub(in crate::engine) async fn make_vhost(&self) -> Result<Done, EngineError> {
-        self.broker.make_vhost().await?;
+    async fn perform(&self, ownership: &Arc<Ownership>, _: &Plan, _: &WriteGrant) -> Result<Done, EngineError> {
+        ownership.broker.make_vhost().await?;
         Ok(Done::VhostMade {
-            vhost: self.settings.naming.vhost.clone(),
+            vhost: ownership.settings.naming.vhost.clone(),
         })
     }
 }

@@ -36,7 +36,7 @@ impl Engine {
         };
         let lifetime = options.auto_cleanup_after_ttl.unwrap_or_else(|| self.job_lifetime());
         let job = self.job_submit(id, lifetime).await?;
-        self.followed(job, options.auto_disconnect_on_result).await
+        JobConnection::of(self, job, options.auto_disconnect_on_result).await
     }
 
     /// Follows a job that was submitted before. It is looked for first, without using its queues.
@@ -51,19 +51,7 @@ impl Engine {
             let lifetime = options.auto_cleanup_after_ttl.unwrap_or_else(|| self.job_lifetime());
             self.job_submit(id, lifetime).await?
         };
-        self.followed(job, options.auto_disconnect_on_result).await
-    }
-
-    async fn followed(&self, job: Job, auto_disconnect_on_result: bool) -> Result<JobConnection, EngineError> {
-        let followed = self.job_follow(&job.id).await?;
-        Ok(JobConnection {
-            engine: self.clone(),
-            job,
-            followed: Some(followed),
-            in_hand: None,
-            over: false,
-            auto_disconnect_on_result,
-        })
+        JobConnection::of(self, job, options.auto_disconnect_on_result).await
     }
 }
 
@@ -82,6 +70,18 @@ pub struct JobConnection {
 }
 
 impl JobConnection {
+    async fn of(engine: &Engine, job: Job, auto_disconnect_on_result: bool) -> Result<Self, EngineError> {
+        let followed = engine.job_follow(&job.id).await?;
+        Ok(Self {
+            engine: engine.clone(),
+            job,
+            followed: Some(followed),
+            in_hand: None,
+            over: false,
+            auto_disconnect_on_result,
+        })
+    }
+
     /// Which job.
     #[must_use]
     pub const fn job(&self) -> &Job {

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::answers::listing::PAGES_MAX;
 use super::expiring::EXPIRES;
-use super::{Engine, EngineError, core::Core};
+use super::queues::Queues;
+use super::queues::listing::PAGES_MAX;
+use super::{Engine, EngineError};
 use crate::broker::{
     Acked, AttachOptions, AttachOutcome, Attached, BrokerError, DeliveryTag, ListedQueue, Next, Published, QueuePart,
 };
@@ -80,7 +81,7 @@ impl Engine {
     pub async fn job_submit(&self, id: JobId, lifetime: Lifetime) -> Result<Job, EngineError> {
         self.0.broker.prepare().await?;
         for part in JobPart::ALL {
-            self.0.declare_part(&id, part, lifetime).await?;
+            self.0.queues.declare_part(&id, part, lifetime).await?;
         }
         let lifetime = Some(lifetime);
         Ok(Job { id, lifetime })
@@ -112,9 +113,9 @@ impl Engine {
     /// missing.
     pub async fn job_follow(&self, id: &JobId) -> Result<JobFollowed, EngineError> {
         let [progress, status, result] = [
-            self.0.follow_part(id, JobPart::Progress).await?,
-            self.0.follow_part(id, JobPart::Status).await?,
-            self.0.follow_part(id, JobPart::Result).await?,
+            self.0.queues.follow_part(id, JobPart::Progress).await?,
+            self.0.queues.follow_part(id, JobPart::Status).await?,
+            self.0.queues.follow_part(id, JobPart::Result).await?,
         ];
         Ok(JobFollowed {
             progress,
@@ -141,7 +142,7 @@ impl Engine {
             body,
             ..Message::default()
         };
-        self.0.publish_to_job(&queue, &message).await
+        self.0.queues.publish_to_job(&queue, &message).await
     }
 
     /// Deletes the queues of a job with whatever is in them; answers how many were there.
@@ -155,11 +156,6 @@ impl Engine {
         Ok(removed)
     }
 
-    /// Every job that has a queue, by id.
-    pub async fn jobs(&self) -> Result<Vec<JobListed>, EngineError> {
-        self.0.jobs().await
-    }
-
     /// How long the queues of a job live when nothing else is said.
     #[must_use]
     pub fn job_lifetime(&self) -> Lifetime {
@@ -167,7 +163,7 @@ impl Engine {
     }
 }
 
-impl Core {
+impl Queues {
     /// A queue that is there and takes nothing is being purged: it is gone in a moment, or bound again.
     async fn publish_to_job(&self, queue: &QueueName, message: &Message) -> Result<(), EngineError> {
         let began = self.clock.uptime();
@@ -222,7 +218,8 @@ impl Core {
         }
     }
 
-    async fn jobs(&self) -> Result<Vec<JobListed>, EngineError> {
+    /// Every job that has a queue, by id.
+    pub(super) async fn jobs(&self) -> Result<Vec<JobListed>, EngineError> {
         let mut jobs = std::collections::BTreeMap::<JobId, JobListed>::new();
         let read = self.each_listed(Some(job::PREFIX), PAGES_MAX, |listed| {
             let Some((id, _)) = job::of_queue(listed.name.as_str()) else {

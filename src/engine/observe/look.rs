@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use super::Observation;
 use super::intern::Interner;
 use super::kept;
 use super::rows::{Rows, recounted, seen_before};
@@ -13,12 +14,11 @@ use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueRecord;
 use crate::domain::time::Timestamp;
-use crate::engine::Inner;
-use crate::engine::answers::listing::{Oldest, Seen};
-use crate::engine::answers::retries;
-use crate::engine::answers::world::World;
+use crate::engine::endpoints::retries;
 use crate::engine::error::chain;
 use crate::engine::process::host;
+use crate::engine::queues::listing::{Oldest, Seen};
+use crate::engine::queues::world::World;
 use crate::engine::row::{QueueFacts, QueueRow};
 use crate::engine::runs::RunView;
 use crate::engine::snapshot::{EndpointRow, Part, Silent, Snapshot, Worst};
@@ -39,7 +39,7 @@ const RUNS_MAX: u32 = 100;
 /// Who looks, and what it saw last.
 #[derive(Debug)]
 pub(super) struct Looker {
-    engine: Arc<Inner>,
+    engine: Arc<Observation>,
     pub(super) last: Arc<Snapshot>,
     texts: Interner,
 }
@@ -74,7 +74,7 @@ struct Content {
 }
 
 impl Looker {
-    pub(super) fn new(engine: Arc<Inner>) -> Self {
+    pub(super) fn new(engine: Arc<Observation>) -> Self {
         Self {
             texts: Interner::default(),
             last: Arc::default(),
@@ -84,7 +84,7 @@ impl Looker {
 
     /// From now on others of this process need not look themselves.
     pub(super) fn show(&self, snapshot: &Arc<Snapshot>) {
-        *self.engine.observed.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(snapshot);
+        *self.engine.observed.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(snapshot);
     }
 
     /// The next snapshot.
@@ -96,7 +96,7 @@ impl Looker {
             open_runs(&engine),
             seen(&engine),
             self.engine.broker.blocked(),
-            self.engine.incident()
+            self.engine.doctor.incident()
         );
         let now = self.engine.clock.now();
         let last = Arc::clone(&self.last);
@@ -108,7 +108,7 @@ impl Looker {
         let is_listed = seen.is_ok();
         let stored = known.as_ref().ok().map(|known| known.stored);
         // What was listed before is no count of today.
-        let dead = engine.dead.places.lock().await.count(seen.as_deref().ok(), stored);
+        let dead = engine.dead_letters.count(seen.as_deref().ok(), stored).await;
         let seen = seen.unwrap_or_else(|_| seen_before(&last.queues, last.broker.taken_at.unwrap_or(now)));
         let listed = Listed::of(&seen, broker.taken_at.is_some());
         let content = match known {
@@ -167,7 +167,7 @@ impl Looker {
         let mut items = retries::arrange(known.not_available(), &known.waiting);
         items.truncate(RETRIES_MAX as usize);
         let mut rows = Rows::new(&last.queues, &mut self.texts, seen, retries::unfilled(&items));
-        self.engine.join(world, seen, |view| rows.push(view)).await?;
+        self.engine.queues.join(world, seen, |view| rows.push(view)).await?;
         retries::fill(&mut items, &rows.heads);
         let delivered = rows.delivered;
         let mut delivered_to = std::mem::take(&mut rows.delivered_to);
@@ -205,15 +205,15 @@ impl Looker {
 }
 
 /// What the broker lists, and where in it dead letters are.
-async fn seen(engine: &Arc<Inner>) -> Result<Vec<Seen>, BrokerError> {
-    engine.dead.places.lock().await.count_events(engine).await;
+async fn seen(engine: &Arc<Observation>) -> Result<Vec<Seen>, BrokerError> {
+    engine.dead_letters.count_events().await;
     let listed = engine.broker.queues_all().await?.queues;
-    engine.dead.places.lock().await.find(engine, &listed).await;
-    Ok(engine.seen_in(listed, Oldest::OnePage).await)
+    engine.dead_letters.find_places(&listed).await;
+    Ok(engine.queues.seen_in(listed, Oldest::OnePage).await)
 }
 
 /// How much of the broker is away when its queues could not be listed: whether AMQP answers says it.
-async fn silent(engine: &Inner, error: &BrokerError) -> Option<Silent> {
+async fn silent(engine: &Observation, error: &BrokerError) -> Option<Silent> {
     if matches!(error, BrokerError::Vhost { .. }) {
         return Some(Silent::Vhost);
     }
@@ -226,16 +226,16 @@ async fn silent(engine: &Inner, error: &BrokerError) -> Option<Silent> {
 }
 
 /// Runs that are not over; `None`: they cannot be read at present.
-async fn open_runs(engine: &Arc<Inner>) -> Option<Arc<Vec<RunView>>> {
+async fn open_runs(engine: &Arc<Observation>) -> Option<Arc<Vec<RunView>>> {
     let query = RunQuery {
         open: true,
         limit: RUNS_MAX,
         ..RunQuery::default()
     };
-    Some(Arc::new(engine.run_views(&query).await.ok()?))
+    Some(Arc::new(engine.run_reader.run_views(&query).await.ok()?))
 }
 
-async fn known(engine: &Inner) -> Result<Known, StoreError> {
+async fn known(engine: &Observation) -> Result<Known, StoreError> {
     let store = &engine.store;
     let mut endpoints = Vec::new();
     loop {

@@ -17,8 +17,13 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use self::look::Looker;
+use super::Engine;
+use super::core::{Core, over_core};
+use super::dead::DeadLetters;
+use super::doctor::Doctor;
+use super::queues::Queues;
+use super::runs::RunReader;
 use super::snapshot::Snapshot;
-use super::{Engine, Inner};
 use crate::ambient::{self, Clock};
 
 /// Between two looks, also where a person asks.
@@ -68,7 +73,10 @@ impl Engine {
             look_now: Arc::clone(&look_now),
             stop,
         };
-        ambient::spawn("observer", run(Looker::new(Arc::clone(&self.0)), pace, sender));
+        ambient::spawn(
+            "observer",
+            run(Looker::new(Arc::clone(&self.0.observation)), pace, sender),
+        );
         Observer {
             snapshots,
             look_now,
@@ -77,15 +85,42 @@ impl Engine {
     }
 }
 
-/// The last snapshot of whoever observes in this process, as long as that one has it.
-#[derive(Debug, Default)]
-pub(super) struct Observed(Mutex<Weak<Snapshot>>);
+/// Looks at everything, for screens and for alerts.
+#[derive(Debug)]
+pub(super) struct Observation {
+    core: Arc<Core>,
+    queues: Arc<Queues>,
+    dead_letters: Arc<DeadLetters>,
+    run_reader: Arc<RunReader>,
+    pub(super) doctor: Arc<Doctor>,
+    /// The last snapshot of whoever observes in this process, as long as that one has it.
+    observed: Mutex<Weak<Snapshot>>,
+}
 
-impl Inner {
+over_core!(Observation);
+
+impl Observation {
+    pub(super) fn new(
+        core: &Arc<Core>,
+        queues: &Arc<Queues>,
+        dead_letters: &Arc<DeadLetters>,
+        run_reader: &Arc<RunReader>,
+        doctor: Doctor,
+    ) -> Self {
+        Self {
+            core: Arc::clone(core),
+            queues: Arc::clone(queues),
+            dead_letters: Arc::clone(dead_letters),
+            run_reader: Arc::clone(run_reader),
+            doctor: Arc::new(doctor),
+            observed: Mutex::default(),
+        }
+    }
+
     /// What an observer of this process saw within `age`, or as far back as it looks where looking takes long; where
     /// there is none, a look of which nothing is kept.
     pub(super) async fn look_once(self: &Arc<Self>, age: Duration) -> Arc<Snapshot> {
-        let observed = self.observed.0.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        let observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
         let now = self.clock.now();
         match observed.filter(|last| now.since(last.taken_at) <= age.max(last.took * 10)) {
             Some(snapshot) => snapshot,

@@ -4,19 +4,21 @@
 //! those are frozen. The times of the others move by themselves, and are shown without being part of the hash.
 
 use std::fmt::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
 use super::backlog::{Backlog, Supposed};
 use super::view::{Forecast, ForecastLine, PolicyAct, PolicyEdit};
-use super::{check_scope, document, name_of, owner_of};
+use super::{Policies, check_scope, document, name_of, owner_of};
 use crate::domain::naming::hex;
 use crate::domain::policy::{Phase, Rescheduled, RetryPolicy};
 use crate::domain::time::Timestamp;
 use crate::domain::words::{lasts, plural};
+use crate::engine::EngineError;
 use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, WriteGrant};
-use crate::engine::{EngineError, core::Core};
+use crate::engine::operation::{About, Friction, Operation, Subject};
 use crate::store::{NewPolicy, PolicyChange, PolicyChanged, PolicyScope, PolicyVersion, StoreError};
 
 /// What an edit comes to.
@@ -34,7 +36,46 @@ impl Target {
     }
 }
 
-impl Core {
+impl Operation<Policies> for PolicyEdit {
+    fn about(&self) -> About {
+        let back = |act| {
+            Ok(Command::Policy(Self {
+                scope: self.scope.clone(),
+                act,
+                expected: None,
+            }))
+        };
+        About {
+            name: match self.act {
+                PolicyAct::Set(_) => "policy set",
+                PolicyAct::Unset => "policy unset",
+                PolicyAct::Restore(_) => "policy restore",
+            },
+            subject: Subject::Policy(self.scope.clone()),
+            friction: Friction::Messages("number of messages"),
+            undo: match self.expected {
+                // What was newest when it was planned; before the first one there was the default.
+                Some(0) => back(PolicyAct::Unset),
+                Some(version) => back(PolicyAct::Restore(version)),
+                None => Err("H opens the versions of the policy, R there restores one"),
+            },
+        }
+    }
+
+    fn is_about_one(&self) -> bool {
+        true
+    }
+
+    async fn plan(&self, policies: &Arc<Policies>) -> Result<Plan, EngineError> {
+        policies.plan_policy(self).await
+    }
+
+    async fn perform(&self, policies: &Arc<Policies>, _: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
+        policies.change_policy(self, grant).await
+    }
+}
+
+impl Policies {
     /// What the edit would do at present.
     pub(in crate::engine) async fn plan_policy(&self, edit: &PolicyEdit) -> Result<Plan, EngineError> {
         let target = self.policy_target(edit).await?;
@@ -112,17 +153,6 @@ impl Core {
         self.store.generation_raise().await?;
         self.read_endpoints().await?;
         Ok(Done::Policy(Box::new(self.policy_view(&edit.scope).await?)))
-    }
-
-    /// Applies what is saved to what waits; changes nothing where that was done. Answers how many heads moved.
-    pub(in crate::engine) async fn reapply(&self, scope: &PolicyScope) -> Result<u64, StoreError> {
-        let mut moved = 0;
-        let mut backlog = Backlog::new(self, scope, None);
-        while let Some(page) = backlog.next().await? {
-            let moves: Vec<_> = page.iter().filter_map(super::backlog::Judged::moves).collect();
-            moved += self.store.heads_move(&moves).await?;
-        }
-        Ok(moved)
     }
 
     /// What this policy would do to what waits.
@@ -311,4 +341,26 @@ fn warnings(forecast: &Forecast) -> Vec<String> {
         .filter(|(count, _)| *count > 0)
         .map(|(count, what)| format!("{count} of {of} that wait {what}"))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::url::EndpointUrl;
+
+    #[test]
+    fn a_policy_goes_back_to_the_version_before_and_the_first_one_to_the_default() {
+        let url = EndpointUrl::parse("https://stock.example/changed").unwrap();
+        let edit = |act, expected| PolicyEdit {
+            scope: PolicyScope {
+                url: Some(url.clone()),
+                event_type: None,
+            },
+            act,
+            expected,
+        };
+        let undone = |expected| edit(PolicyAct::Set("{}".to_owned()), expected).about().undo;
+        assert_eq!(undone(Some(0)), Ok(Command::Policy(edit(PolicyAct::Unset, None))));
+        assert_eq!(undone(Some(3)), Ok(Command::Policy(edit(PolicyAct::Restore(3), None))));
+    }
 }

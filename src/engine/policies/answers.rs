@@ -2,16 +2,16 @@
 
 use super::act::around;
 use super::view::{PolicyPreview, PolicyView};
-use super::{check_scope, owner_of, read};
+use super::{Policies, check_scope, owner_of, read};
 use crate::domain::policy::PolicyOwner;
+use crate::engine::EngineError;
 use crate::engine::view::Page;
-use crate::engine::{EngineError, core::Core};
 use crate::store::{PolicyScope, PolicyVersion};
 
 /// Policies of one answer, at most.
 const POLICIES_MAX: u32 = 1_000;
 
-impl Core {
+impl Policies {
     /// What is saved for `scope`, and what applies there.
     pub(in crate::engine) async fn policy_view(&self, scope: &PolicyScope) -> Result<PolicyView, EngineError> {
         let newest = self.newest_policy(scope).await?;

@@ -14,8 +14,10 @@ pub use document::{canonical, read, value};
 pub use view::{Forecast, ForecastLine, PolicyAct, PolicyEdit, PolicyPreview, PolicyView};
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use super::{EngineError, core::Core};
+use super::EngineError;
+use super::core::{Core, over_core};
 use crate::domain::notification::Notification;
 use crate::domain::policy::{PolicyOwner, PolicySource, RetryPolicy, applicable};
 use crate::domain::url::EndpointUrl;
@@ -91,6 +93,20 @@ impl Book {
     }
 }
 
+/// Retry policies for people: what is set, what it does, and setting it.
+#[derive(Debug)]
+pub(super) struct Policies {
+    core: Arc<Core>,
+}
+
+over_core!(Policies);
+
+impl Policies {
+    pub(super) fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core) }
+    }
+}
+
 impl Core {
     /// The policy that applies now.
     pub(super) async fn policy_for(&self, notification: &Notification) -> Result<Applied, StoreError> {
@@ -128,6 +144,17 @@ impl Core {
         };
         book.learn(self.store.policies_newest(scopes).await?);
         Ok(book)
+    }
+
+    /// Applies what is saved to what waits; changes nothing where that was done. Answers how many heads moved.
+    pub(in crate::engine) async fn reapply(&self, scope: &PolicyScope) -> Result<u64, StoreError> {
+        let mut moved = 0;
+        let mut backlog = backlog::Backlog::new(self, scope, None);
+        while let Some(page) = backlog.next().await? {
+            let moves: Vec<_> = page.iter().filter_map(backlog::Judged::moves).collect();
+            moved += self.store.heads_move(&moves).await?;
+        }
+        Ok(moved)
     }
 }
 

@@ -7,7 +7,6 @@ mod letters;
 mod settle;
 
 use std::collections::HashMap;
-use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -17,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::kept::LastKept;
 use super::Event;
-use super::core::Core;
+use super::core::{Core, over_core};
 use super::dispatch::Tell;
 use super::turns::Turns;
 use crate::broker::{BrokerError, BrokerPolicy};
@@ -163,18 +162,12 @@ pub(super) struct PolicyGuard {
     core: Arc<Core>,
     pub(super) rules: Arc<Rules>,
     /// The broker's policies changed.
-    pub(super) moved: Notify,
+    moved: Notify,
     /// Who binds or unbinds a delivery queue under a lease of this process's delivery, or frees that.
     pub(super) bindings: Arc<Turns>,
 }
 
-impl Deref for PolicyGuard {
-    type Target = Core;
-
-    fn deref(&self) -> &Core {
-        &self.core
-    }
-}
+over_core!(PolicyGuard);
 
 impl PolicyGuard {
     pub(super) fn new(core: &Arc<Core>) -> Self {
@@ -184,6 +177,11 @@ impl PolicyGuard {
             moved: Notify::new(),
             bindings: Arc::default(),
         }
+    }
+
+    /// A policy, or a queue that one is about, is another one.
+    pub(super) fn look_again(&self) {
+        self.moved.notify_one();
     }
 
     /// What policies and arguments mean for a queue; asks the broker once for arguments that no listing

@@ -125,7 +125,10 @@ impl Driver<'_> {
             return Ok(Trouble::None);
         }
         let targets: Vec<Target> = self.targets().collect();
-        let died = self.engine.died_again(&self.run.id, &targets, &self.document.sources);
+        let died = self
+            .engine
+            .dead_index
+            .died_again(&self.run.id, &targets, &self.document.sources);
         Ok(match died.await {
             Died::Seen(0) => Trouble::None,
             Died::Seen(again) => Trouble::Told(format!(

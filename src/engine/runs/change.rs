@@ -1,16 +1,19 @@
 //! Executing a planned run, and what a person does to one.
 
 use super::plan::Document;
-use super::{RunDetail, RunView};
+use super::{RunDetail, RunReader, RunView, Runs};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::domain::run::{Phase, RunState, RunWish, Speed, Target, eta};
 use crate::domain::time::Timestamp;
-use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, RunPlan, WriteGrant};
+use crate::engine::EngineError;
+use crate::engine::command::{Command, Done, Plan, RunPlan, WriteGrant};
 use crate::engine::dead::Exchanges;
-use crate::engine::{EngineError, Inner};
+use crate::engine::operation::{About, Friction, Operation, Subject};
+use crate::engine::plans::simple;
+use crate::engine::view::Page;
 use crate::store::{ItemQuery, NewAudit, RunQuery, RunRecord};
 
 /// Runs whose speed is known, at most.
@@ -18,53 +21,39 @@ const SPEEDS_MAX: usize = 200;
 /// A plan that is older than this is stale.
 const PLAN_MAX: std::time::Duration = std::time::Duration::from_mins(15);
 
-impl Inner {
-    /// Starts a planned run, if the world is still as it was planned for: its targets above all. Messages that are
-    /// gone meanwhile are skipped when it comes to them.
-    pub(in crate::engine) async fn execute_run(
-        self: &std::sync::Arc<Self>,
-        plan: &Plan,
-        planned: &RunPlan,
-        grant: &WriteGrant,
-    ) -> Result<Done, EngineError> {
-        let run = self.run_record(&planned.id).await?;
-        let document = Document::read(&run.plan).map_err(|why| EngineError::Refused { why })?;
-        if run.state != RunState::Planned || run.hash != plan.hash {
-            return Err(stale("it was executed already, or it is another plan"));
+/// A run is paused, resumed or cancelled.
+pub(in crate::engine) struct ChangeRun<'a> {
+    pub(in crate::engine) id: &'a str,
+    pub(in crate::engine) wish: RunWish,
+}
+
+impl Operation<Runs> for ChangeRun<'_> {
+    fn about(&self) -> About {
+        let back = |wish| {
+            Ok(Command::ChangeRun {
+                id: self.id.to_owned(),
+                wish,
+            })
+        };
+        About {
+            name: match self.wish {
+                RunWish::Pause => "run pause",
+                RunWish::Resume => "run resume",
+                RunWish::Cancel => "run cancel",
+            },
+            subject: Subject::Name(self.id.to_owned()),
+            friction: Friction::Lines("number of runs"),
+            undo: match self.wish {
+                RunWish::Pause => back(RunWish::Resume),
+                RunWish::Resume => back(RunWish::Pause),
+                RunWish::Cancel => Err("a run that was cancelled stays so: plan it anew"),
+            },
         }
-        if self.store.now().await?.since(run.created_at) > PLAN_MAX {
-            return Err(stale("it is older than 15 minutes"));
-        }
-        let mut exchanges = Exchanges::new();
-        for (target, existed) in &document.targets {
-            let Some(target) = Target::decode(target) else { continue };
-            if self.takes(&target, &mut exchanges).await? != *existed {
-                let now = if *existed {
-                    "does not exist any more"
-                } else {
-                    "exists now"
-                };
-                return Err(stale(&format!("{target} {now}")));
-            }
-        }
-        if let Some(change) = self.receivers_changed(&document.receivers).await? {
-            return Err(stale(&change));
-        }
-        self.audit_run(&run, grant, "planned", &document.title).await?;
-        if !self
-            .store
-            .run_start(&run.id, &plan.hash, grant.actor(), grant.reason())
-            .await?
-        {
-            return Err(stale("it was executed meanwhile"));
-        }
-        self.see_to_run(&run.id).await;
-        Ok(Done::Run(Box::new(self.run_view(&run.id).await?)))
     }
 
-    /// What a person's wish would do to a run.
-    pub(in crate::engine) async fn plan_run_change(&self, id: &str, wish: RunWish) -> Result<Plan, EngineError> {
-        let run = self.run_record(id).await?;
+    async fn plan(&self, runs: &Arc<Runs>) -> Result<Plan, EngineError> {
+        let (id, wish) = (self.id, self.wish);
+        let run = runs.run_reader.run_record(id).await?;
         let Some(next) = run.state.after(wish) else {
             let possible: Vec<&str> = wish.possible_from().into_iter().map(RunState::as_str).collect();
             return Err(EngineError::Refused {
@@ -81,32 +70,16 @@ impl Inner {
             RunWish::Resume => "goes on",
             RunWish::Cancel => "ends after the window in hand; what is done stays done",
         };
-        Ok(Plan {
-            command: Command::ChangeRun {
-                id: id.to_owned(),
-                wish,
-            },
-            title: format!("{} run {id}", wish.as_str()),
-            lines: vec![PlanLine {
-                target: format!("run {id}"),
-                now: run.state.as_str().to_owned(),
-                effect: format!("{}: {effect}", next.as_str()),
-            }],
-            warnings: Vec::new(),
-            messages: Some(run.total.saturating_sub(run.counts.settled())),
-            danger: Danger::Reversible,
-            hash: String::new(),
-            run: None,
-        })
+        let title = format!("{} run {id}", wish.as_str());
+        let mut plan = simple(title, format!("run {id}"), format!("{}: {effect}", next.as_str()));
+        run.state.as_str().clone_into(&mut plan.lines[0].now);
+        plan.messages = Some(run.total.saturating_sub(run.counts.settled()));
+        Ok(plan)
     }
 
-    pub(in crate::engine) async fn change_run(
-        self: &std::sync::Arc<Self>,
-        id: &str,
-        wish: RunWish,
-        grant: &WriteGrant,
-    ) -> Result<Done, EngineError> {
-        let run = self.run_record(id).await?;
+    async fn perform(&self, runs: &Arc<Runs>, _: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
+        let (id, wish) = (self.id, self.wish);
+        let run = runs.run_reader.run_record(id).await?;
         let next = run.state.after(wish).ok_or_else(|| EngineError::Refused {
             why: format!("run {id} is {}", run.state.as_str()),
         })?;
@@ -117,14 +90,59 @@ impl Inner {
                 None => format!("{} by {}", next.as_str(), grant.actor()),
             }),
         };
-        let changed = self.store.run_change(id, &[run.state], next, note.as_deref()).await?;
+        let changed = runs.store.run_change(id, &[run.state], next, note.as_deref()).await?;
         if !changed {
             return Err(stale("the run moved on meanwhile"));
         }
         if next == RunState::Running {
-            self.see_to_run(id).await;
+            runs.see_to_run(id).await;
         }
-        Ok(Done::Run(Box::new(self.run_view(id).await?)))
+        Ok(Done::Run(Box::new(runs.run_reader.run_view(id).await?)))
+    }
+}
+
+impl Runs {
+    /// Starts a planned run, if the world is still as it was planned for: its targets above all. Messages that are
+    /// gone meanwhile are skipped when it comes to them.
+    pub(in crate::engine) async fn execute_run(
+        self: &Arc<Self>,
+        plan: &Plan,
+        planned: &RunPlan,
+        grant: &WriteGrant,
+    ) -> Result<Done, EngineError> {
+        let run = self.run_reader.run_record(&planned.id).await?;
+        let document = Document::read(&run.plan).map_err(|why| EngineError::Refused { why })?;
+        if run.state != RunState::Planned || run.hash != plan.hash {
+            return Err(stale("it was executed already, or it is another plan"));
+        }
+        if self.store.now().await?.since(run.created_at) > PLAN_MAX {
+            return Err(stale("it is older than 15 minutes"));
+        }
+        let mut exchanges = Exchanges::new();
+        for (target, existed) in &document.targets {
+            let Some(target) = Target::decode(target) else { continue };
+            if self.planner.takes(&target, &mut exchanges).await? != *existed {
+                let now = if *existed {
+                    "does not exist any more"
+                } else {
+                    "exists now"
+                };
+                return Err(stale(&format!("{target} {now}")));
+            }
+        }
+        if let Some(change) = self.planner.receivers_changed(&document.receivers).await? {
+            return Err(stale(&change));
+        }
+        self.audit_run(&run, grant, "planned", &document.title).await?;
+        if !self
+            .store
+            .run_start(&run.id, &plan.hash, grant.actor(), grant.reason())
+            .await?
+        {
+            return Err(stale("it was executed meanwhile"));
+        }
+        self.see_to_run(&run.id).await;
+        Ok(Done::Run(Box::new(self.run_reader.run_view(&run.id).await?)))
     }
 
     async fn audit_run(
@@ -146,7 +164,9 @@ impl Inner {
         self.store.audit_append(&entry).await?;
         Ok(())
     }
+}
 
+impl RunReader {
     async fn run_record(&self, id: &str) -> Result<RunRecord, EngineError> {
         self.store.run_get(id).await?.ok_or_else(|| EngineError::NotFound {
             what: format!("run {id:?}"),
@@ -159,6 +179,27 @@ impl Inner {
         let owners = self.store.incarnations_living().await?;
         let now = self.store.now().await?;
         Ok(self.view_of_run(record, &owners, now))
+    }
+
+    /// A page of runs, newest first, before one of them.
+    pub(in crate::engine) async fn run_page(
+        &self,
+        before: Option<String>,
+        limit: u32,
+    ) -> Result<Page<RunView>, EngineError> {
+        let query = RunQuery {
+            before,
+            limit,
+            ..RunQuery::default()
+        };
+        let items = self.run_views(&query).await?;
+        let full = items.len() == usize::try_from(limit).unwrap_or(usize::MAX);
+        Ok(Page {
+            problems: Vec::new(),
+            next_cursor: items.last().filter(|_| full).map(|last| last.record.id.clone()),
+            taken_at: self.clock.now(),
+            items,
+        })
     }
 
     /// Runs, newest first.

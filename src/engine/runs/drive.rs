@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::Runs;
 use super::flight::Flight;
 use super::order::OrderKind;
 use super::plan::Document;
@@ -18,9 +19,9 @@ use crate::domain::id::QueueName;
 use crate::domain::message::Message;
 use crate::domain::queue::QueueRecord;
 use crate::domain::run::{ItemState, Pace, RunCounts, RunState, Target};
+use crate::engine::EngineError;
 use crate::engine::error::chain;
 use crate::engine::manage::Manager;
-use crate::engine::{EngineError, Inner};
 use crate::store::{ItemMark, ItemQuery, Lease, NewAudit, RunRecord, RunStop, RunTaken, StoreError};
 
 /// Queues of which it is said that what is known of them is old, at most.
@@ -131,7 +132,7 @@ pub(super) struct InHand {
 
 /// Who works on a run.
 pub(super) struct Driver<'a> {
-    pub(super) engine: &'a Arc<Inner>,
+    pub(super) engine: &'a Arc<Runs>,
     pub(super) run: RunRecord,
     pub(super) document: Document,
     pub(super) manager: &'a Manager,
@@ -171,7 +172,7 @@ pub(super) struct Driver<'a> {
     pub(super) careful: usize,
 }
 
-impl Inner {
+impl Runs {
     /// Works on a run until it is over, a person stops it, somebody else has it, or `stop`.
     pub(super) async fn drive_run(self: Arc<Self>, id: String, stop: CancellationToken) {
         let manager = match self.begin_managing("run").await {
@@ -201,7 +202,7 @@ impl Inner {
 
     async fn drive_taken(self: &Arc<Self>, run: RunRecord, manager: &Manager, stop: &CancellationToken) {
         tracing::info!(run = ?run.id, command = ?run.command, "working on a run");
-        if self.event_table.drive_events(&run, stop).await {
+        if self.events.drive_events(&run, stop).await {
             return;
         }
         let document = match Document::read(&run.plan) {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::Runs;
 use super::difference;
 use super::drive::{Driver, Halt, InHand};
 use super::kept;
@@ -16,8 +17,9 @@ use crate::domain::dead_letter::Home;
 use crate::domain::id::QueueName;
 use crate::domain::mask::{MASK, MaskRules};
 use crate::domain::message::{HeaderValue, Message, decode, encode};
+use crate::engine::EngineError;
 use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, WriteGrant};
-use crate::engine::{EngineError, Inner};
+use crate::engine::operation::{About, Friction, Operation, Subject};
 use crate::store::{KeptKind, KeptMessage, KeptQuery};
 
 /// How long looks and runs that have the letter's queue are waited for.
@@ -110,10 +112,26 @@ fn masked(message: &Message, rules: &MaskRules) -> Message {
     }
 }
 
-impl Inner {
-    pub(in crate::engine) async fn plan_edit(self: &Arc<Self>, id: &str, edit: &Edit) -> Result<Plan, EngineError> {
-        let letter = self.edited_letter(id, edit).await?;
-        let lines = match self.masks() {
+/// Something else is sent instead of a dead letter when it is redriven.
+pub(in crate::engine) struct EditDead<'a> {
+    pub(in crate::engine) id: &'a str,
+    pub(in crate::engine) edit: &'a Edit,
+}
+
+impl Operation<Runs> for EditDead<'_> {
+    fn about(&self) -> About {
+        About {
+            name: "dead edit",
+            subject: Subject::Name(self.id.to_owned()),
+            friction: Friction::Yes,
+            undo: Err("E writes the payload again; the run's journal has the one from before"),
+        }
+    }
+
+    async fn plan(&self, runs: &Arc<Runs>) -> Result<Plan, EngineError> {
+        let (id, edit) = (self.id, self.edit);
+        let letter = runs.edited_letter(id, edit).await?;
+        let lines = match runs.masks() {
             Some(rules) => edit.shown(&letter, &rules),
             None => differences(&letter.original, &letter.edited),
         };
@@ -138,13 +156,9 @@ impl Inner {
         })
     }
 
-    pub(in crate::engine) async fn edit_dead(
-        self: &Arc<Self>,
-        id: &str,
-        edit: &Edit,
-        grant: &WriteGrant,
-    ) -> Result<Done, EngineError> {
-        let letter = self.edited_letter(id, edit).await?;
+    async fn perform(&self, runs: &Arc<Runs>, _: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
+        let (id, edit) = (self.id, self.edit);
+        let letter = runs.edited_letter(id, edit).await?;
         let message = encode(&letter.edited).ok_or_else(|| EngineError::Refused {
             why: "the message is too large to be kept".to_owned(),
         })?;
@@ -156,19 +170,21 @@ impl Inner {
             run: None,
             actor: grant.actor().to_owned(),
             keep_for: None,
-            at: self.clock.now(),
+            at: runs.clock.now(),
             until: None,
         };
-        self.store.kept_put(&kept).await?;
+        runs.store.kept_put(&kept).await?;
         Ok(Done::Edited(Box::new(letter)))
     }
+}
 
+impl Runs {
     pub(in crate::engine) async fn edited_letter(
         self: &Arc<Self>,
         id: &str,
         edit: &Edit,
     ) -> Result<EditedLetter, EngineError> {
-        let detail = self.dead_detail(id, PATIENCE).await?;
+        let detail = self.dead_letters.dead_detail(id, PATIENCE).await?;
         if detail.letter.home == Home::Event {
             return Err(EngineError::Refused {
                 why: format!("dead letter {id:?} is an event: an event is not edited"),

@@ -28,7 +28,7 @@ impl Driver<'_> {
     /// queues of others, which take messages side by side.
     pub(super) fn may_fly(&self, batch: &[InHand]) -> bool {
         let unbounded = self.run.rate.is_none() && !self.has_stages_left() && self.careful == 0;
-        unbounded && self.sends_away() && batch.iter().all(|hand| !self.engine.is_ours(&hand.target))
+        unbounded && self.sends_away() && batch.iter().all(|hand| !self.engine.planner.is_ours(&hand.target))
     }
 
     /// Whether messages are sent to the end of other queues.

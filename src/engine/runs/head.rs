@@ -1,14 +1,15 @@
 //! Back to the head of a delivery queue's order: into its companion, under its lease, while nothing of the queue is
 //! held (docs/protocols.md 22).
 
+use super::Runs;
 use super::drive::Driver;
 use super::window::Sent;
 use crate::broker::{BrokerError, Look};
 use crate::domain::id::{ExecutionId, IncarnationId, QueueName};
 use crate::domain::message::Message;
 use crate::domain::url::EndpointUrl;
+use crate::engine::EngineError;
 use crate::engine::error::chain;
-use crate::engine::{EngineError, core::Core};
 use crate::store::{LearnedQueue, Lease, QueueMark};
 
 impl Driver<'_> {
@@ -32,7 +33,7 @@ impl Driver<'_> {
     }
 }
 
-impl Core {
+impl Runs {
     /// The queue is there, its companion too, and its row says so.
     async fn prepare_companion(
         &self,

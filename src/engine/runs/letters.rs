@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
+use super::RunPlanner;
 use super::limited::Room;
 use super::order::{Order, OrderKind, Selection};
-use super::others::busy;
 use super::outgoing::{WRAPPER, dropped_names, redriven};
-use crate::ambient;
 use crate::broker::{BrokerError, Walk, WalkOptions, Walked};
 use crate::domain::dead_letter::{self, DeadLetter, Found, likeness};
 use crate::domain::error_queue::unwrapped;
@@ -19,13 +18,13 @@ use crate::domain::message::{Message, decode};
 use crate::domain::naming::hex;
 use crate::domain::run::Target;
 use crate::domain::time::Timestamp;
+use crate::engine::EngineError;
 use crate::engine::dead::dead_filter;
 use crate::engine::error::chain;
 use crate::engine::fields::DeadFields;
 use crate::engine::looks::{Charge, Cost, returns_of};
 use crate::engine::sieve::{Question, Sieve};
-use crate::engine::{EngineError, Inner};
-use crate::store::{DeadClaim, KeptKind, KeptMessage, KeptQuery};
+use crate::store::{KeptKind, KeptMessage, KeptQuery};
 
 /// Messages of one batch.
 const BATCH: usize = 2_000;
@@ -33,10 +32,6 @@ const BATCH: usize = 2_000;
 pub(super) const CLAIM: Duration = Duration::from_secs(15);
 /// How long somebody else's claim is waited for.
 const CLAIM_PATIENCE: Duration = Duration::from_secs(30);
-/// A run that goes on for longer than this is not waited for: whoever plans beside it is told of it.
-const RUN_PATIENCE: Duration = Duration::from_secs(3);
-/// Between two tries.
-const CLAIM_PAUSE: Duration = Duration::from_millis(200);
 /// Characters of a body that a sample shows.
 const SAMPLE_MAX: usize = 60;
 
@@ -142,7 +137,7 @@ enum Begun {
     Consumed(String),
 }
 
-impl Inner {
+impl RunPlanner {
     pub(super) async fn letters(&self, order: &Order) -> Result<Letters, EngineError> {
         let from = match (order.kind, &order.selection) {
             (OrderKind::Restore, Selection::Ids(_) | Selection::All) => From::Kept {
@@ -164,7 +159,7 @@ impl Inner {
                 walking: None,
             },
             (_, _) => {
-                let targets = self.dead_targets_asked_for().await?.queues;
+                let targets = self.dead_targets.dead_targets_asked_for().await?.queues;
                 From::Queues {
                     left: targets.iter().map(|target| target.name.clone()).collect(),
                     walking: None,
@@ -186,18 +181,18 @@ impl Inner {
 
 impl Letters {
     /// No more of them: gives back what is in hand.
-    pub(super) async fn close(self, engine: &Inner) -> Result<(), EngineError> {
+    pub(super) async fn close(self, planner: &RunPlanner) -> Result<(), EngineError> {
         if let From::Queues {
             walking: Some(walking), ..
         } = self.from
         {
-            walking.end(engine, false).await?;
+            walking.end(planner, false).await?;
         }
         Ok(())
     }
 
     /// The next ones; `None` at the end.
-    pub(super) async fn next(&mut self, engine: &Inner) -> Result<Option<Batch>, EngineError> {
+    pub(super) async fn next(&mut self, planner: &RunPlanner) -> Result<Option<Batch>, EngineError> {
         match &mut self.from {
             From::Read(batch) => {
                 let batch = std::mem::take(batch);
@@ -213,7 +208,7 @@ impl Letters {
                     after: after.clone(),
                     limit: u32::try_from(BATCH).unwrap_or(u32::MAX),
                 };
-                let kept = engine.store.kept_list(&query).await?;
+                let kept = planner.store.kept_list(&query).await?;
                 *over = kept.len() < BATCH;
                 *after = kept.last().map(|kept| kept.letter.clone());
                 Ok(Some(Batch {
@@ -224,11 +219,11 @@ impl Letters {
             From::Queues { left, walking } => loop {
                 if walking.is_none() {
                     let Some(queue) = left.pop_front() else { return Ok(None) };
-                    if let Some(limited) = engine.limited_target(&queue).await? {
-                        let batch = engine.indexed_batch(&limited, &self.selection, &mut self.sieve).await;
+                    if let Some(limited) = planner.limited_target(&queue).await? {
+                        let batch = planner.indexed_batch(&limited, &self.selection, &mut self.sieve).await;
                         return or_left_out(batch, &queue, &self.selection).map(Some);
                     }
-                    match begin(engine, queue.clone(), self.claims).await {
+                    match begin(planner, queue.clone(), self.claims).await {
                         Ok(Begun::Walking(begun)) => *walking = Some(begun),
                         Ok(Begun::Missing) => continue,
                         Ok(Begun::Consumed(why)) if is_of_several(&self.selection) => return Ok(Some(left_out(&why))),
@@ -243,7 +238,7 @@ impl Letters {
                         let queue = current.queue.clone();
                         // The broker closed the channel of it: only the claim is left to be freed.
                         if let Some(broken) = walking.take()
-                            && let Err(error @ EngineError::Store(_)) = broken.end(engine, false).await
+                            && let Err(error @ EngineError::Store(_)) = broken.end(planner, false).await
                         {
                             return Err(error);
                         }
@@ -253,15 +248,15 @@ impl Letters {
                 if walked.is_empty() {
                     let whole = !current.walk.is_cut();
                     if let Some(done) = walking.take() {
-                        done.end(engine, whole).await?;
+                        done.end(planner, whole).await?;
                     }
                     continue;
                 }
                 if let Some(generation) = current.claim {
                     let queue = current.queue.clone();
-                    engine.store.dead_write(&queue, generation, &[], CLAIM).await?;
+                    planner.store.dead_write(&queue, generation, &[], CLAIM).await?;
                 }
-                let batch = choose(current, &walked, &self.selection, &mut self.sieve, engine).await?;
+                let batch = choose(current, &walked, &self.selection, &mut self.sieve, planner).await?;
                 return Ok(Some(batch));
             },
         }
@@ -324,10 +319,10 @@ async fn choose(
     walked: &[Walked],
     selection: &Selection,
     sieve: &mut Sieve,
-    engine: &Inner,
+    planner: &RunPlanner,
 ) -> Result<Batch, EngineError> {
-    let is_ours = |name: &str| engine.settings.naming.is_delivery_queue(name);
-    let (mut batch, now) = (Batch::default(), engine.clock.now());
+    let is_ours = |name: &str| planner.settings.naming.is_delivery_queue(name);
+    let (mut batch, now) = (Batch::default(), planner.clock.now());
     let mut letters: Vec<(DeadLetter, &Message)> = Vec::with_capacity(walked.len());
     for one in walked {
         letters.extend(
@@ -358,37 +353,37 @@ async fn choose(
 }
 
 /// Begins to walk a queue, as far as that costs nothing that it may not cost.
-async fn begin(engine: &Inner, queue: QueueName, claims: bool) -> Result<Begun, EngineError> {
-    let cost = engine.cost_of(&queue).await?;
+async fn begin(planner: &RunPlanner, queue: QueueName, claims: bool) -> Result<Begun, EngineError> {
+    let cost = planner.looks.cost_of(&queue).await?;
     let claim = if claims {
-        Some(engine.claim_dead(&queue, "plan", CLAIM_PATIENCE).await?)
+        Some(planner.dead_index.claim_dead(&queue, "plan", CLAIM_PATIENCE).await?)
     } else {
         None
     };
-    let begun = begin_claimed(engine, &queue, &cost, claim).await;
+    let begun = begin_claimed(planner, &queue, &cost, claim).await;
     if let (Ok(Begun::Missing | Begun::Consumed(_)) | Err(_), Some(generation)) = (&begun, claim) {
-        engine.store.dead_free(&queue, generation).await?;
+        planner.store.dead_free(&queue, generation).await?;
     }
     begun
 }
 
 async fn begin_claimed(
-    engine: &Inner,
+    planner: &RunPlanner,
     queue: &QueueName,
     cost: &Cost,
     claim: Option<i64>,
 ) -> Result<Begun, EngineError> {
-    let ready = match engine.unconsumed(queue).await {
+    let ready = match planner.looks.unconsumed(queue).await {
         Ok(ready) => ready,
         Err(EngineError::Refused { why }) => return Ok(Begun::Consumed(why)),
         Err(error) => return Err(error),
     };
-    let charge = engine.look_begins(queue, cost, Some(ready)).await?;
+    let charge = planner.looks.look_begins(queue, cost, Some(ready)).await?;
     let options = WalkOptions {
         quorum: cost.quorum,
         ..WalkOptions::default()
     };
-    let Some(walk) = engine.walk_letters(queue, options).await? else {
+    let Some(walk) = planner.walk_letters(queue, options).await? else {
         return Ok(Begun::Missing);
     };
     let counts = charge.zip(cost.limit()).map(|(charge, limit)| Counts {
@@ -406,49 +401,17 @@ async fn begin_claimed(
     })))
 }
 
-impl Inner {
-    /// The claim on a dead-letter queue: nobody looks at it meanwhile. Looks under way are waited for, and runs that
-    /// end soon.
-    pub(in crate::engine) async fn claim_dead(
-        &self,
-        queue: &QueueName,
-        what_for: &str,
-        patience: Duration,
-    ) -> Result<i64, EngineError> {
-        let (process, number) = (std::process::id(), ambient::random() & 0xffff_ffff);
-        let who = format!("{what_for}-{process}-{number:08x}");
-        let deadline = self.clock.uptime() + patience;
-        loop {
-            let by = match self.store.dead_claim(queue, &who, None, CLAIM).await? {
-                DeadClaim::Claimed(generation) => return Ok(generation),
-                DeadClaim::Busy(by) => by.claimed_by,
-            };
-            let run = self.run_with_claim(by.as_deref()).await;
-            let waits = run
-                .as_ref()
-                .and_then(|run| run.eta)
-                .is_none_or(|eta| eta <= RUN_PATIENCE);
-            if !waits || self.clock.uptime() >= deadline {
-                return Err(EngineError::Refused {
-                    why: busy(queue, by.as_deref(), run.as_ref()),
-                });
-            }
-            tokio::time::sleep(CLAIM_PAUSE).await;
-        }
-    }
-}
-
 impl Walking {
     /// Gives everything back, at the end of the queue or before.
-    async fn end(self, engine: &Inner, whole: bool) -> Result<(), EngineError> {
+    async fn end(self, planner: &RunPlanner, whole: bool) -> Result<(), EngineError> {
         let closed = self.walk.close().await;
         if let Some(generation) = self.claim {
-            engine.store.dead_free(&self.queue, generation).await?;
+            planner.store.dead_free(&self.queue, generation).await?;
         }
         let again = closed?;
         match self.counts {
-            Some(counts) if whole => engine.look_ended(counts.charge, counts.returns, again).await,
-            Some(counts) => engine.look_broke_off(counts.charge, again).await,
+            Some(counts) if whole => planner.looks.look_ended(counts.charge, counts.returns, again).await,
+            Some(counts) => planner.looks.look_broke_off(counts.charge, again).await,
             None => {}
         }
         Ok(())
@@ -595,7 +558,7 @@ fn sample(id: &str, message: &Message) -> String {
     format!("{id}: {body}")
 }
 
-impl Inner {
+impl RunPlanner {
     /// The first messages of a delivery queue, under its lease.
     async fn read_ours(&self, queue: &QueueName, limit: usize) -> Result<Batch, EngineError> {
         if self

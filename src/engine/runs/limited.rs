@@ -2,19 +2,20 @@
 //! planned with what was seen of them before, and takes one more delivery of each message that it takes or passes. What
 //! is near the limit is left alone.
 
+use super::RunPlanner;
 use super::letters::{Batch, Chosen, Letter, chosen, selected};
 use super::order::Selection;
 use crate::domain::id::QueueName;
 use crate::domain::message::{Message, decode};
+use crate::engine::EngineError;
 use crate::engine::dead::{DeadPages, DeadSort, DeadTarget};
 use crate::engine::looks::returns_of;
 use crate::engine::sieve::Sieve;
-use crate::engine::{EngineError, Inner};
 
-impl Inner {
+impl RunPlanner {
     /// The dead-letter queue of this name, where it counts looks.
     pub(super) async fn limited_target(&self, queue: &QueueName) -> Result<Option<DeadTarget>, EngineError> {
-        let targets = self.dead_targets().await?;
+        let targets = self.dead_targets.dead_targets().await?;
         let limited = |target: &&DeadTarget| target.name == *queue && target.delivery_limit.is_some();
         Ok(targets.iter().find(limited).cloned())
     }
@@ -26,8 +27,8 @@ impl Inner {
         selection: &Selection,
         sieve: &mut Sieve,
     ) -> Result<Batch, EngineError> {
-        let looks = self.indexed(target).await?;
-        let known = self.looks_at(&target.name).await?;
+        let looks = self.dead_index.indexed(target).await?;
+        let known = self.looks.looks_at(&target.name).await?;
         let others = target
             .redelivered
             .map(|count| known.others(count.max(known.told_last())));

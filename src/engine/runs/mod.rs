@@ -7,6 +7,7 @@
 
 mod canary;
 mod change;
+mod dead_events;
 mod difference;
 mod discard;
 mod drive;
@@ -27,18 +28,113 @@ mod tend;
 mod uncertain;
 mod window;
 
-pub(super) use change::Speeds;
 pub use edit::{Edit, EditedLetter};
 pub use order::{Order, OrderKind, Selection, Via};
+pub(super) use others::busy;
 pub use outgoing::{REDRIVEN, RUN};
-pub(super) use tend::Tending;
 
+use std::sync::Arc;
 use std::time::Duration;
 
+pub(super) use self::change::ChangeRun;
+use self::change::Speeds;
+pub(super) use self::edit::EditDead;
+use self::tend::Tending;
+use super::core::{Core, over_core};
+use super::dead::{DeadIndex, DeadLetters, DeadTargets};
+use super::events::EventOperations;
+use super::looks::LookCosts;
+use super::publisher::Publisher;
+use super::rules::PolicyGuard;
 use crate::domain::run::{Phase, RunCounts, RunState};
 use crate::domain::time::Timestamp;
 pub use crate::store::ItemRecord;
 use crate::store::RunRecord;
+
+/// Reads runs for people, with how fast they go.
+#[derive(Debug)]
+pub(super) struct RunReader {
+    core: Arc<Core>,
+    speeds: Speeds,
+}
+
+/// Freezes what an order selects.
+#[derive(Debug)]
+pub(super) struct RunPlanner {
+    core: Arc<Core>,
+    run_reader: Arc<RunReader>,
+    looks: Arc<LookCosts>,
+    dead_targets: Arc<DeadTargets>,
+    dead_index: Arc<DeadIndex>,
+}
+
+/// Works on runs, and does what a person wants done with one.
+#[derive(Debug)]
+pub(super) struct Runs {
+    core: Arc<Core>,
+    pub(super) run_reader: Arc<RunReader>,
+    pub(super) planner: Arc<RunPlanner>,
+    looks: Arc<LookCosts>,
+    dead_letters: Arc<DeadLetters>,
+    dead_index: Arc<DeadIndex>,
+    publisher: Arc<Publisher>,
+    policy_guard: Arc<PolicyGuard>,
+    events: Arc<EventOperations>,
+    /// Those that this process works on.
+    tending: Tending,
+}
+
+over_core!(RunReader, RunPlanner, Runs);
+
+impl RunReader {
+    pub(super) fn new(core: &Arc<Core>) -> Self {
+        Self {
+            core: Arc::clone(core),
+            speeds: Speeds::default(),
+        }
+    }
+}
+
+impl RunPlanner {
+    pub(super) fn new(
+        core: &Arc<Core>,
+        run_reader: &Arc<RunReader>,
+        dead_targets: &Arc<DeadTargets>,
+        dead_index: &Arc<DeadIndex>,
+    ) -> Self {
+        Self {
+            core: Arc::clone(core),
+            run_reader: Arc::clone(run_reader),
+            looks: Arc::clone(&dead_targets.looks),
+            dead_targets: Arc::clone(dead_targets),
+            dead_index: Arc::clone(dead_index),
+        }
+    }
+}
+
+impl Runs {
+    pub(super) fn new(
+        core: &Arc<Core>,
+        planner: &Arc<RunPlanner>,
+        dead_letters: &Arc<DeadLetters>,
+        publisher: &Arc<Publisher>,
+        policy_guard: &Arc<PolicyGuard>,
+        events: &Arc<EventOperations>,
+    ) -> Self {
+        Self {
+            core: Arc::clone(core),
+            run_reader: Arc::clone(&planner.run_reader),
+            planner: Arc::clone(planner),
+            looks: Arc::clone(&planner.looks),
+            dead_letters: Arc::clone(dead_letters),
+            dead_index: Arc::clone(&planner.dead_index),
+            publisher: Arc::clone(publisher),
+            policy_guard: Arc::clone(policy_guard),
+            events: Arc::clone(events),
+            tending: Tending::default(),
+        }
+    }
+}
 
 /// A run, for people.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::id::QueueName;
+use crate::domain::naming::Naming;
 
 /// Which messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,6 +132,16 @@ impl Order {
             canary_watch: None,
             ramp: None,
             head: false,
+        }
+    }
+
+    /// Takes the head of a delivery queue to its end, or to the dead letters.
+    #[must_use]
+    pub fn skip(naming: &Naming, queue: QueueName, to_dead: bool) -> Self {
+        let dead = QueueName::parse(&naming.dead_letter_queue()).ok();
+        Self {
+            to: dead.filter(|_| to_dead),
+            ..Self::new(OrderKind::Skip, Selection::Head(queue))
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::RunView;
+use super::{RunReader, RunView};
 use crate::domain::id::QueueName;
 use crate::domain::run::RunState;
-use crate::engine::{EngineError, Inner};
+use crate::engine::EngineError;
 use crate::store::{ItemQuery, RunQuery};
 
 /// Before the id of the run in whose name a dead-letter queue is claimed.
@@ -14,9 +14,9 @@ pub(super) const RUN_CLAIM: &str = "run ";
 const RUNS_MAX: u32 = 20;
 const SOURCES_MAX: usize = 20;
 
-impl Inner {
+impl RunReader {
     /// The run in whose name a queue is claimed.
-    pub(super) async fn run_with_claim(&self, by: Option<&str>) -> Option<RunView> {
+    pub(in crate::engine) async fn run_with_claim(&self, by: Option<&str>) -> Option<RunView> {
         let id = by?.strip_prefix(RUN_CLAIM)?;
         self.run_view(id).await.ok()
     }
@@ -52,7 +52,7 @@ impl Inner {
 }
 
 /// Who has the queue, and what to do about it.
-pub(super) fn busy(queue: &QueueName, by: Option<&str>, run: Option<&RunView>) -> String {
+pub(in crate::engine) fn busy(queue: &QueueName, by: Option<&str>, run: Option<&RunView>) -> String {
     let queue = queue.as_str();
     match run {
         // What to do stands in front: the line may be cut.

@@ -1,11 +1,13 @@
 //! Planning a run: its items are frozen in the store, and what a person should know before is said.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::RunPlanner;
 use super::letters::{Batch, Letter, Letters};
 use super::order::{Order, OrderKind, Selection};
 use super::receivers::WaysBack;
@@ -17,9 +19,10 @@ use crate::domain::naming::hex;
 use crate::domain::run::{ItemState, RunCounts, Target, eta};
 use crate::domain::time::Timestamp;
 use crate::domain::words::plural;
-use crate::engine::command::{Command, Danger, Plan, PlanLine, RunPlan, at_most};
+use crate::engine::EngineError;
+use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, RunPlan, WriteGrant, at_most};
 use crate::engine::dead::{Exchanges, Way};
-use crate::engine::{EngineError, Inner};
+use crate::engine::operation::{About, Friction, Operation, Subject};
 use crate::store::{Frozen, NewItem, NewRun};
 
 /// Items of one run, at most.
@@ -91,7 +94,43 @@ struct Gathered {
     digest: Sha256,
 }
 
-impl Inner {
+impl Operation<RunPlanner> for Order {
+    fn about(&self) -> About {
+        About {
+            name: self.kind.command(),
+            subject: match &self.selection {
+                Selection::Head(queue) => Subject::Name(queue.as_str().to_owned()),
+                Selection::Ids(_)
+                | Selection::Group(_)
+                | Selection::Filter(_)
+                | Selection::All
+                | Selection::Queue(_) => Subject::Words(self.kind.command()),
+            },
+            friction: Friction::Messages(match self.kind {
+                OrderKind::Redrive | OrderKind::Discard | OrderKind::Restore => "number of dead letters",
+                OrderKind::Move | OrderKind::Skip => "number of messages",
+            }),
+            undo: Err(if self.kind == OrderKind::Skip {
+                "the message is a dead letter now: R sends it back from there"
+            } else {
+                "open its run in Runs: R restores what was discarded, X stops what is not sent yet"
+            }),
+        }
+    }
+
+    async fn plan(&self, planner: &Arc<RunPlanner>) -> Result<Plan, EngineError> {
+        planner.plan_run(self).await
+    }
+
+    async fn perform(&self, _: &Arc<RunPlanner>, _: &Plan, _: &WriteGrant) -> Result<Done, EngineError> {
+        // A plan that has its run is carried out by that.
+        Err(EngineError::Refused {
+            why: "the plan is stale: its run is not there".to_owned(),
+        })
+    }
+}
+
+impl RunPlanner {
     async fn freeze(
         &self,
         id: &str,
@@ -106,7 +145,7 @@ impl Inner {
     }
 
     /// What the order would do at present; its items are frozen in the store.
-    pub(in crate::engine) async fn plan_run(&self, order: &Order) -> Result<Plan, EngineError> {
+    async fn plan_run(&self, order: &Order) -> Result<Plan, EngineError> {
         check(order)?;
         self.refuse_events(order).await?;
         let id = ambient::new_id();
@@ -260,7 +299,7 @@ impl Inner {
             exchange: exchange.clone(),
             key: Some(key.clone()),
         };
-        let reached = self.follow_among(VecDeque::from([way]), exchanges).await?;
+        let reached = self.dead_targets.follow_among(VecDeque::from([way]), exchanges).await?;
         for queue in &reached.queues {
             if let Ok(queue) = QueueName::parse(queue)
                 && self.broker.look(&queue).await? != Look::Missing
@@ -287,7 +326,7 @@ impl Inner {
         self.warn_of_targets(order, gathered, &mut warnings).await?;
         warnings.extend(self.warn_of_events(order).await?);
         let sources = gathered.pairs.keys().map(|(source, _)| source.as_str()).collect();
-        warnings.splice(0..0, self.others_at(id, &sources).await?);
+        warnings.splice(0..0, self.run_reader.others_at(id, &sources).await?);
         Ok(Plan {
             command: Command::Run(order.clone()),
             title: title(order, doable),

@@ -7,15 +7,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::RunPlanner;
 use super::letters::Letter;
 use super::order::{Order, Via};
 use crate::broker::BrokerError;
 use crate::domain::id::QueueName;
 use crate::domain::run::Target;
+use crate::engine::EngineError;
 use crate::engine::command::Receivers;
 use crate::engine::dead::{Exchanges, Way};
 use crate::engine::error::chain;
-use crate::engine::{EngineError, core::Core};
 
 /// Answers about keys that are kept.
 const KEYS_MAX: usize = 10_000;
@@ -57,7 +58,7 @@ pub(super) struct WaysBack {
     untold: u64,
 }
 
-impl Core {
+impl RunPlanner {
     /// By which way a letter goes back that was published to an exchange with a key, or why it goes nowhere.
     pub(super) async fn way_back(
         &self,
@@ -92,7 +93,11 @@ impl Core {
             exchange: exchange.to_owned(),
             key: Some(key.to_owned()),
         };
-        let bound = match self.follow_among(VecDeque::from([way]), &mut ways.exchanges).await {
+        let bound = match self
+            .dead_targets
+            .follow_among(VecDeque::from([way]), &mut ways.exchanges)
+            .await
+        {
             Ok(reached) => match reached.doubts.into_iter().next() {
                 Some(doubt) => Bound::Unknown(doubt),
                 None => Bound::Known(reached.queues),
@@ -203,7 +208,7 @@ impl WaysBack {
     }
 }
 
-impl Core {
+impl RunPlanner {
     /// Whether other queues than planned would get them by now; says which exchange.
     pub(super) async fn receivers_changed(
         &self,

@@ -121,7 +121,7 @@ impl Driver<'_> {
             let before = open.len();
             let (mut whole, mut enough) = (true, 2);
             for part in self.parts_of(source) {
-                let cost = self.engine.cost_of(&part).await?;
+                let cost = self.engine.looks.cost_of(&part).await?;
                 // Where each pass counts as a delivery, one that finds nothing is enough.
                 enough = if cost.limit().is_some() { 1 } else { enough };
                 whole &= self.pass(source, &part, cost, open).await?;
@@ -152,8 +152,8 @@ impl Driver<'_> {
         cost: Cost,
         open: &mut OpenItems,
     ) -> Result<bool, Halt> {
-        self.engine.unconsumed(part).await?;
-        let charge = self.engine.run_passes(part, &cost).await?;
+        self.engine.looks.unconsumed(part).await?;
+        let charge = self.engine.looks.run_passes(part, &cost).await?;
         let options = self.walk_options(cost.quorum);
         let Some(mut walk) = self.engine.walk_as(self.manager.id(), part, options).await? else {
             return Ok(true);
@@ -162,7 +162,7 @@ impl Driver<'_> {
         let landed = self.land(&mut *walk).await;
         let closed = walk.close().await;
         if let (Some(charge), Ok(again)) = (charge, &closed) {
-            self.engine.look_broke_off(charge, *again).await;
+            self.engine.looks.look_broke_off(charge, *again).await;
         }
         match closed {
             Ok(_) => self.flush().await?,

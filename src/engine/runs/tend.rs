@@ -7,11 +7,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::RunView;
+use super::{RunView, Runs};
 use crate::ambient;
 use crate::domain::run::RunState;
+use crate::engine::EngineError;
 use crate::engine::death::Watched;
-use crate::engine::{EngineError, Inner};
 
 /// Between two looks for runs that nobody works on.
 const LOOK: Duration = Duration::from_secs(1);
@@ -61,7 +61,7 @@ fn fits(here: &HashMap<String, u64>, items: u64) -> bool {
     here.is_empty() || (here.len() < AT_ONCE && sum.saturating_add(items) <= ITEMS_AT_ONCE)
 }
 
-impl Inner {
+impl Runs {
     /// Works on what nobody works on, until `generation` ends; what is in hand is finished then.
     pub(in crate::engine) async fn tend_runs(self: Arc<Self>, generation: CancellationToken) {
         while !generation.is_cancelled() {
@@ -119,10 +119,10 @@ impl Inner {
         let mut watched = Watched::default();
         let mut round: u64 = 0;
         loop {
-            let view = self.run_view(id).await?;
+            let view = self.run_reader.run_view(id).await?;
             on(&view);
             if view.state() != RunState::Running && self.is_left(id) {
-                return self.run_view(id).await;
+                return self.run_reader.run_view(id).await;
             }
             if view.state() == RunState::Running
                 && view.owner.is_none()

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
+use super::Runs;
 use super::drive::{Driver, Halt, InHand, WINDOW};
 use super::order::OrderKind;
 use super::outgoing::{moved_message, redriven_message};
@@ -235,7 +236,7 @@ impl Driver<'_> {
         let mut gone = BTreeSet::new();
         for target in targets {
             // Ours are looked after by the publish path.
-            if !self.engine.is_ours(&target) && !self.engine.target_exists(&target).await? {
+            if !self.engine.planner.is_ours(&target) && !self.engine.planner.target_exists(&target).await? {
                 gone.insert(target);
             }
         }
@@ -394,11 +395,11 @@ impl Driver<'_> {
         let mut buried = Vec::new();
         let mut ours: BTreeMap<QueueName, Vec<(usize, Message)>> = BTreeMap::new();
         for (index, (target, message)) in outgoing.into_iter().enumerate() {
-            if is_store(&target) || (self.document.kind == OrderKind::Skip && !self.engine.is_ours(&target)) {
+            if is_store(&target) || (self.document.kind == OrderKind::Skip && !self.engine.planner.is_ours(&target)) {
                 buried.push((index, target, message));
                 continue;
             }
-            if self.engine.is_ours(&target)
+            if self.engine.planner.is_ours(&target)
                 && let Target::Queue(queue) = target
             {
                 ours.entry(queue).or_default().push((index, message));
@@ -421,9 +422,9 @@ impl Driver<'_> {
         });
         let each_letter = buried.into_iter().map(|(index, target, message)| async move {
             let put = if is_store(&target) {
-                self.engine.store_letter(&message, PUT_BACK).await
+                self.engine.publisher.store_letter(&message, PUT_BACK).await
             } else {
-                self.engine.bury_again(&message).await
+                self.engine.publisher.bury_again(&message).await
             };
             (index, put.map(|()| Published::Accepted).map_err(as_broker_error))
         });
@@ -452,7 +453,7 @@ impl Driver<'_> {
     }
 }
 
-impl crate::engine::Inner {
+impl Runs {
     /// Messages of one delivery queue: n+1 only after n is settled.
     async fn publish_in_order(&self, queue: &QueueName, messages: Vec<(usize, Message)>) -> Vec<(usize, Sent)> {
         let mut sent = Vec::with_capacity(messages.len());

@@ -283,9 +283,9 @@ impl Worker {
         let head = self.record.head.as_ref();
         let letter = dead_letter(message, &self.queue, decision, head, &last, self.engine.clock.now());
         let buried = if is_repeat {
-            self.engine.bury_again(&letter).await
+            self.engine.publisher.bury_again(&letter).await
         } else {
-            self.engine.bury(&letter).await
+            self.engine.publisher.bury(&letter).await
         };
         if let Err(error) = buried {
             tracing::warn!(queue = ?self.queue, why = ?chain(&error), "dead letter is not confirmed, trying again");

@@ -4,8 +4,9 @@
 
 use std::time::Instant;
 
-use redrive::engine::events::{EventAnswer, EventQuestion, EventsQuery};
-use redrive::engine::{Answer, Engine, Query};
+use redrive::engine::Engine;
+use redrive::engine::events::EventsQuery;
+use redrive::engine::query;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, Executor, PgConnection};
 
@@ -104,9 +105,7 @@ async fn first_page(engine: &Engine, filter: &str) -> usize {
         limit: 100,
         ..EventsQuery::default()
     };
-    let answer = engine.query(Query::Events(EventQuestion::List(query))).await.unwrap();
-    let Answer::Events(EventAnswer::List(page)) = answer else {
-        panic!("{answer:?}")
-    };
+    let answer = engine.query(query::Events(query)).await.unwrap();
+    let page = answer;
     page.items.len()
 }

@@ -6,7 +6,8 @@ use lapin::options::{BasicConsumeOptions, BasicGetOptions, BasicNackOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use redrive::broker::WalkOptions;
 use redrive::domain::id::QueueName;
-use redrive::engine::{Answer, EngineError, Query};
+use redrive::engine::EngineError;
+use redrive::engine::query;
 
 use super::shop::{BOUND, Shop, text, view};
 use crate::support::wait::wait_until;
@@ -17,8 +18,8 @@ async fn browse(shop: &Shop, queue: &str) -> Result<usize, String> {
 
 async fn browse_up_to(shop: &Shop, queue: &str, limit: u32) -> Result<usize, String> {
     let queue = QueueName::parse(queue).unwrap();
-    match shop.ask(Query::Browse { queue, limit }).await {
-        Ok(Answer::Browsed(seen)) => Ok(seen.len()),
+    match shop.ask(query::Browse { queue, limit }).await {
+        Ok(seen) => Ok(seen.len()),
         Err(EngineError::Refused { why }) => Err(why),
         other => panic!("{other:?}"),
     }

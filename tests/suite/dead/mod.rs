@@ -15,8 +15,9 @@ use redrive::broker::Look;
 use redrive::broker::rabbitmq::RabbitMq;
 use redrive::domain::dead_letter::Target;
 use redrive::domain::id::QueueName;
+use redrive::engine::query;
 use redrive::engine::view::Source;
-use redrive::engine::{Answer, Engine, EngineError, Query};
+use redrive::engine::{Engine, EngineError};
 use serde_json::json;
 
 use self::shop::{BOUND, Shop, query, text, view};
@@ -294,9 +295,7 @@ async fn twenty_thousand_are_paged_through_without_gaps_and_stay_in_order() {
     let mut query = query(Some("work.dead"), None);
     let mut positions = Vec::new();
     loop {
-        let redrive::engine::Answer::Dead(page) = shop.ask(Query::Dead(query.clone())).await.unwrap() else {
-            panic!("another answer");
-        };
+        let page = shop.ask(query::Dead(query.clone())).await.unwrap();
         positions.extend(page.page.items.iter().map(|letter| letter.position));
         query.cursor = page.page.next_cursor;
         if query.cursor.is_none() {
@@ -381,20 +380,20 @@ async fn equal_messages_have_ids_of_their_own_and_export_gives_every_body() {
         bodies.push(detail.unwrap().0.message.body);
     }
     assert_eq!(bodies, ["same", "same", "other"]);
-    let unknown = Query::DeadLetter {
+    let unknown = query::OneDeadLetter {
         id: "0".repeat(32),
         patience: BOUND,
     };
     assert!(matches!(shop.ask(unknown).await, Err(EngineError::NotFound { .. })));
     let mut wrong = query(None, Some("colour = red"));
     assert!(matches!(
-        shop.ask(Query::Dead(wrong.clone())).await,
+        shop.ask(query::Dead(wrong.clone())).await,
         Err(EngineError::Invalid { .. })
     ));
     wrong.selection.filter = None;
     wrong.cursor = Some("x".to_owned());
     assert!(matches!(
-        shop.ask(Query::Dead(wrong)).await,
+        shop.ask(query::Dead(wrong)).await,
         Err(EngineError::Invalid { .. })
     ));
 }
@@ -431,9 +430,7 @@ async fn dead_letters_of_others_stay_listed_while_the_management_api_is_away_and
         stage.settings.clone(),
         Clock::system(),
     );
-    let Answer::Dead(page) = engine.query(Query::Dead(query(None, None))).await.unwrap() else {
-        panic!("no dead letters");
-    };
+    let page = engine.query(query::Dead(query(None, None))).await.unwrap();
     assert_eq!(page.page.items.len(), 4, "{:?}", page.queues);
     assert_eq!(page.problems.len(), 1, "{:?}", page.problems);
     assert_eq!(page.problems[0].source, Source::Management);

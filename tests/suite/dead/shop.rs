@@ -10,8 +10,10 @@ use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ExchangeKind};
 use redrive::domain::dead_letter::DeadLetter;
 use redrive::domain::id::QueueName;
+use redrive::engine::EngineError;
+use redrive::engine::Query;
 use redrive::engine::dead::{DeadDetail, DeadGroup, DeadListQuery, DeadPage, DeadQueueView, DeadSelection};
-use redrive::engine::{Answer, EngineError, Query};
+use redrive::engine::query;
 
 use crate::engine::stage::{Ground, Stage};
 use crate::support::wait::wait_until;
@@ -129,33 +131,28 @@ impl Shop {
         bodies
     }
 
-    pub(crate) async fn ask(&self, query: Query) -> Result<Answer, EngineError> {
+    pub(crate) async fn ask<Q: Query>(&self, query: Q) -> Result<Q::Answer, EngineError> {
         self.stage.engine.query(query).await
     }
 
     pub(crate) async fn list(&self, queue: Option<&str>, filter: Option<&str>) -> DeadPage<DeadLetter> {
-        match self.ask(Query::Dead(query(queue, filter))).await.unwrap() {
-            Answer::Dead(page) => page,
-            other => panic!("{other:?}"),
-        }
+        self.ask(query::Dead(query(queue, filter))).await.unwrap()
     }
 
     pub(crate) async fn groups(&self, filter: Option<&str>) -> Vec<DeadGroup> {
-        match self.ask(Query::DeadGroups(query(None, filter))).await.unwrap() {
-            Answer::DeadGroups(page) => page.page.items,
-            other => panic!("{other:?}"),
-        }
+        self.ask(query::DeadGroups(query(None, filter)))
+            .await
+            .unwrap()
+            .page
+            .items
     }
 
     pub(crate) async fn show(&self, letter: &DeadLetter) -> DeadDetail {
-        let query = Query::DeadLetter {
+        let query = query::OneDeadLetter {
             id: letter.id.as_str().to_owned(),
             patience: BOUND,
         };
-        match self.ask(query).await.unwrap() {
-            Answer::DeadLetter(detail) => *detail,
-            other => panic!("{other:?}"),
-        }
+        self.ask(query).await.unwrap()
     }
 
     /// Lists a queue until it has as many.

@@ -19,10 +19,9 @@ use redrive::domain::naming::{Naming, QueueType};
 use redrive::domain::policy::RetryPolicy;
 use redrive::domain::retention::Retention;
 use redrive::domain::url::EndpointUrl;
+use redrive::engine::query;
 use redrive::engine::view::{EndpointView, QueueView};
-use redrive::engine::{
-    Access, Answer, Command, Done, Engine, EngineError, EngineSettings, NewNotification, Query, Receipt,
-};
+use redrive::engine::{Access, Command, Done, Engine, EngineError, EngineSettings, NewNotification, Receipt};
 use redrive::sqlite::SqliteFile;
 use redrive::store::StoreHandle;
 use redrive::store::postgres::PostgresStore;
@@ -271,10 +270,7 @@ impl Stage {
     }
 
     pub(crate) async fn endpoint(&self, path: &str) -> Option<EndpointView> {
-        match self.engine.query(Query::Endpoint(self.url(path))).await {
-            Ok(Answer::Endpoint(view)) => Some(*view),
-            _ => None,
-        }
+        self.engine.query(query::Endpoint(self.url(path))).await.ok()
     }
 
     pub(crate) async fn endpoint_is(&self, path: &str, state: &str) -> EndpointView {
@@ -287,10 +283,7 @@ impl Stage {
     }
 
     pub(crate) async fn queue_view(&self, execution: &str, path: &str) -> Option<QueueView> {
-        match self.engine.query(Query::Queue(self.queue(execution, path))).await {
-            Ok(Answer::Queue(view)) => Some(*view),
-            _ => None,
-        }
+        self.engine.query(query::Queue(self.queue(execution, path))).await.ok()
     }
 
     pub(crate) async fn queue_is(&self, execution: &str, path: &str, state: &str) -> QueueView {

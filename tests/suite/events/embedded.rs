@@ -11,10 +11,9 @@ use redrive::domain::event::{Event, EventState, EventType, NewEvent, Reference};
 use redrive::domain::id::{ExecutionId, NotificationId};
 use redrive::domain::message::encode;
 use redrive::domain::notification::Notification;
-use redrive::engine::events::{
-    EventAnswer, EventCommand, EventHandler, EventQuestion, Finished, Handled, HandlerAction, HandlerSettings,
-};
-use redrive::engine::{Answer, Command, Query};
+use redrive::engine::Command;
+use redrive::engine::events::{EventCommand, EventHandler, Finished, Handled, HandlerAction, HandlerSettings};
+use redrive::engine::query;
 use redrive::store::{Begun, NewIncarnation, ProcessMark};
 use tokio_util::sync::CancellationToken;
 
@@ -54,10 +53,7 @@ async fn a_handler_that_panics_is_a_failure_of_its_event_and_lets_go_of_it() {
     stage.engine.handle_events(imports(), Arc::new(Panics));
     let processed = stage.engine.process_once(&imports(), CancellationToken::new()).await;
     assert_eq!(processed.unwrap().ended, [(Finished::Retried, 1)]);
-    let one = stage.engine.query(Query::Events(EventQuestion::One(id))).await.unwrap();
-    let Answer::Events(EventAnswer::One(event)) = one else {
-        panic!("{one:?}")
-    };
+    let event = stage.engine.query(query::OneEvent(id)).await.unwrap();
     let reason = event.reason.unwrap();
     assert!(reason.ends_with("error=panic: no luck with 4711"), "{reason}");
     assert_eq!((event.state, event.attempts), (EventState::Ready, 1));

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use redrive::domain::job::{JobPart, Lifetime};
 use redrive::engine::expiring::{ExpiringOrder, Gone, SaveCause, SaveState};
-use redrive::engine::{Answer, EngineSettings, Event, Query};
+use redrive::engine::query;
+use redrive::engine::{EngineSettings, Event};
 use redrive::store::LifetimeQuery;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
@@ -74,17 +75,14 @@ pub(super) async fn a_watched_queue_expires_all_the_same_and_is_told_with_what_w
         () = watched => unreachable!("it watches for ever"),
     };
     assert_eq!((how, messages), (Gone::Expired, Some(2)));
-    let Answer::Audit(audit) = stage
+    let audit = stage
         .engine
-        .query(Query::Audit {
+        .query(query::Audit {
             before: None,
             limit: 50,
         })
         .await
-        .unwrap()
-    else {
-        panic!("not the audit");
-    };
+        .unwrap();
     let entry = audit
         .items
         .iter()

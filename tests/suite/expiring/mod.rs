@@ -13,8 +13,9 @@ use redrive::domain::id::QueueName;
 use redrive::domain::job::{JobId, JobPart, Lifetime};
 use redrive::domain::message::{HeaderValue, Message};
 use redrive::engine::expiring::{ExpiringOrder, ExpiringOutcome, ExpiringQuery, ExpiringQueue, SaveRecord, Which};
+use redrive::engine::query;
 use redrive::engine::query::SaveQuery;
-use redrive::engine::{Answer, Command, Done, Query};
+use redrive::engine::{Command, Done};
 
 use crate::engine::stage::{BOUND, Stage};
 use crate::support::wait::wait_until;
@@ -118,11 +119,8 @@ async fn messages(stage: &Stage, queue: &QueueName) -> Vec<Message> {
 }
 
 async fn listed(stage: &Stage) -> Vec<ExpiringQueue> {
-    let query = Query::Expiring(ExpiringQuery::default());
-    match stage.engine.query(query).await.unwrap() {
-        Answer::Expiring(page) => page.items,
-        other => panic!("{other:?}"),
-    }
+    let query = query::Expiring(ExpiringQuery::default());
+    stage.engine.query(query).await.unwrap().items
 }
 
 /// The queue as it is listed, once its statistics are as `is`.
@@ -141,10 +139,7 @@ async fn saves(stage: &Stage) -> Vec<SaveRecord> {
         limit: 100,
         ..SaveQuery::default()
     };
-    match stage.engine.query(Query::Saves(query)).await.unwrap() {
-        Answer::Saves(page) => page.items,
-        other => panic!("{other:?}"),
-    }
+    stage.engine.query(query::Saves(query)).await.unwrap().items
 }
 
 fn these(queue: &QueueName) -> Which {

@@ -6,22 +6,19 @@ use bytes::Bytes;
 use redrive::ambient;
 use redrive::domain::job::{JobId, JobPart, Lifetime};
 use redrive::engine::expiring::{ExpiringQuery, ExpiringQueue};
-use redrive::engine::{Answer, Query};
+use redrive::engine::query;
 
 use crate::engine::stage::{BOUND, Ground, Stage};
 use crate::support::daemon::Installation;
 use crate::support::wait::wait_until;
 
 async fn expiring(stage: &Stage) -> Vec<ExpiringQueue> {
-    match stage
+    stage
         .engine
-        .query(Query::Expiring(ExpiringQuery::default()))
+        .query(query::Expiring(ExpiringQuery::default()))
         .await
         .unwrap()
-    {
-        Answer::Expiring(page) => page.items,
-        other => panic!("{other:?}"),
-    }
+        .items
 }
 
 async fn submit(stage: &Stage, lifetime: Lifetime) -> JobId {

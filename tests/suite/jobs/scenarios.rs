@@ -6,6 +6,7 @@ use bytes::Bytes;
 use redrive::ambient;
 use redrive::domain::job::JobPart;
 use redrive::engine::EngineError;
+use redrive::engine::query;
 use redrive::jobs::{ConnectOptions, JobConnection, JobId, Jobs, Lifetime, SubmitOptions};
 
 use crate::engine::stage::{BOUND, Stage};
@@ -198,7 +199,7 @@ pub(super) async fn looking_all_the_time_renews_nothing(stage: &Stage) {
         .await
         .unwrap();
     wait_until("a job that is watched to expire", BOUND, async || {
-        let listed = stage.engine.jobs().await.unwrap();
+        let listed = stage.engine.query(query::Jobs()).await.unwrap();
         let checked = stage.engine.job_check(&id, None).await;
         let is_listed = listed.iter().any(|job| job.job.id == id);
         (!is_listed && checked.is_err()).then_some(())

@@ -2,7 +2,8 @@
 
 use redrive::domain::time::Timestamp;
 use redrive::engine::policies::{Forecast, PolicyAct};
-use redrive::engine::{Access, Answer, EngineError, Query};
+use redrive::engine::query;
+use redrive::engine::{Access, EngineError};
 use serde_json::{Value, json};
 
 use super::{edit, execute, of_url, set, setting, view};
@@ -46,14 +47,11 @@ async fn times(stage: &Stage) -> (Option<Timestamp>, Option<Timestamp>) {
 }
 
 async fn forecast(stage: &Stage, path: &str, policy: &Value) -> Forecast {
-    let query = Query::PolicyPreview {
+    let query = query::PreviewPolicy {
         document: policy.to_string(),
         scope: Some(of_url(stage, path)),
     };
-    match stage.engine.query(query).await.unwrap() {
-        Answer::PolicyPreview(preview) => preview.forecast.unwrap(),
-        other => panic!("no preview: {other:?}"),
-    }
+    stage.engine.query(query).await.unwrap().forecast.unwrap()
 }
 
 pub(super) async fn what_waits_is_tried_sooner_by_a_changed_policy(ground: Ground) {
@@ -211,9 +209,7 @@ pub(super) async fn of_two_operators_with_a_plan_each_the_second_is_refused(grou
     let (author, jitter) = if ann.is_ok() { ("ann", "0.1") } else { ("bob", "0.2") };
     assert_eq!((newest.version, newest.author.as_str()), (1, author));
     assert!(newest.document.as_deref().unwrap().contains(jitter));
-    let Answer::PolicyHistory(history) = stage.engine.query(Query::PolicyHistory(scope.clone())).await.unwrap() else {
-        panic!("no history")
-    };
+    let history = stage.engine.query(query::PolicyHistory(scope.clone())).await.unwrap();
     assert_eq!(history.items.len(), 1, "nothing of the other's");
     let again = stage.engine.execute(&one, &grant("ann")).await;
     assert!(matches!(again, Err(EngineError::Refused { .. })), "{again:?}");

@@ -10,8 +10,9 @@ mod rates;
 mod written;
 
 use redrive::engine::policies::{PolicyAct, PolicyEdit, PolicyView};
+use redrive::engine::query;
 use redrive::engine::query::PolicyScope;
-use redrive::engine::{Answer, Command, Done, Query};
+use redrive::engine::{Command, Done};
 use serde_json::Value;
 
 use crate::engine::stage::Stage;
@@ -89,8 +90,5 @@ async fn set(stage: &Stage, scope: &PolicyScope, policy: &Value) -> PolicyView {
 }
 
 async fn view(stage: &Stage, scope: &PolicyScope) -> PolicyView {
-    match stage.engine.query(Query::Policy(scope.clone())).await.unwrap() {
-        Answer::Policy(view) => *view,
-        other => panic!("not a policy: {other:?}"),
-    }
+    stage.engine.query(query::Policy(scope.clone())).await.unwrap()
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redrive::ambient::Clock;
-use redrive::engine::{Answer, Engine, Query};
+use redrive::engine::Engine;
+use redrive::engine::query;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::stage::{BOUND, Ground, Stage, sender};
@@ -125,7 +126,7 @@ async fn two_daemons_divide_the_rate() {
         async move { second.run(stop).await.unwrap() }
     });
     wait_until("two daemons", BOUND, async || {
-        let Ok(Answer::Incarnations(all)) = stage.engine.query(Query::Incarnations).await else {
+        let Ok(all) = stage.engine.query(query::Incarnations()).await else {
             return None;
         };
         (all.iter().filter(|one| one.alive && one.delivers).count() == 2).then_some(())

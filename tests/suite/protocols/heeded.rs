@@ -6,7 +6,8 @@ use std::time::Duration;
 use redrive::broker::{Look, Published};
 use redrive::domain::id::{ExecutionId, QueueName};
 use redrive::domain::message::Message;
-use redrive::engine::{Answer, Command, Query};
+use redrive::engine::Command;
+use redrive::engine::query;
 use redrive::store::LearnedQueue;
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -194,7 +195,7 @@ async fn while_a_policy_gives_our_exchange_an_alternate_nothing_is_published_or_
     stage.delivered(1).await;
     alternate(&stage, "exchanges").await;
     let degraded = wait_until("readiness to tell it", HEEDED, async || {
-        let Ok(Answer::Readiness(ready)) = stage.engine.query(Query::Readiness).await else {
+        let Ok(ready) = stage.engine.query(query::IsReady()).await else {
             return None;
         };
         ready.degraded.into_iter().find(|one| one.part == "publishing")
@@ -205,7 +206,7 @@ async fn while_a_policy_gives_our_exchange_an_alternate_nothing_is_published_or_
         let why = refused(&stage, execution, "/ok").await;
         assert!(why.contains("meddling") && why.contains("alternate-exchange"), "{why}");
     }
-    let Ok(Answer::Doctor(checks)) = stage.engine.query(Query::Doctor).await else {
+    let Ok(checks) = stage.engine.query(query::Doctor()).await else {
         panic!("no answer of doctor")
     };
     let told = checks

@@ -9,7 +9,8 @@ use redrive::domain::fingerprint::Fingerprint;
 use redrive::domain::id::NotificationId;
 use redrive::domain::message::{HeaderValue, Message};
 use redrive::domain::queue::{Decision, QueueKind};
-use redrive::engine::{Access, Answer, Command, Done, EngineError, Query};
+use redrive::engine::query;
+use redrive::engine::{Access, Command, Done, EngineError};
 use redrive::store::QueueMark;
 use sqlx::{Connection, SqliteConnection};
 
@@ -109,13 +110,11 @@ async fn an_equal_message_that_is_published_again_and_browsed_is_delivered() {
     stage.execute(Command::PauseQueue(queue.clone())).await;
     publish(&stage, "5", "open").await;
     // The broker marks it as redelivered.
-    let query = Query::Browse {
+    let query = query::Browse {
         queue: queue.clone(),
         limit: 10,
     };
-    let Answer::Browsed(seen) = stage.engine.query(query).await.unwrap() else {
-        panic!("it is browsed")
-    };
+    let seen = stage.engine.query(query).await.unwrap();
     assert_eq!(seen.len(), 1);
     stage.execute(Command::ResumeQueue(queue)).await;
     answered(&stage, 2).await;

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use redrive::domain::id::QueueName;
-use redrive::engine::{Command, EngineError, Query};
+use redrive::engine::query;
+use redrive::engine::{Command, EngineError};
 
 use super::incarnation_of;
 use super::life::Life;
@@ -284,7 +285,7 @@ async fn a_command_that_is_given_up_while_it_waits_leaves_nothing_behind() {
     .await;
     let (engine, queue) = (stage.engine.clone(), stage.queue("a", "/slow"));
     let asked = queue.clone();
-    let browse = tokio::spawn(async move { engine.query(Query::Browse { queue: asked, limit: 1 }).await });
+    let browse = tokio::spawn(async move { engine.query(query::Browse { queue: asked, limit: 1 }).await });
     wait_until("its wish", BOUND, async || {
         stage.store.queue_get(&queue).await.unwrap().unwrap().wanted_by
     })
@@ -314,7 +315,7 @@ async fn a_command_that_panics_leaves_nothing_behind() {
     });
     let (engine, queue) = (stage.engine.clone(), stage.queue("a", "/ok"));
     let asked = queue.clone();
-    let browse = tokio::spawn(async move { engine.query(Query::Browse { queue: asked, limit: 1 }).await });
+    let browse = tokio::spawn(async move { engine.query(query::Browse { queue: asked, limit: 1 }).await });
     let broke_off = browse.await.unwrap();
     assert!(matches!(broke_off, Err(EngineError::Refused { .. })), "{broke_off:?}");
     leaves_nothing(&stage, &queue).await;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use redrive::broker::Look;
 use redrive::domain::naming::QueueType;
-use redrive::engine::{Answer, Command, Engine, Query};
+use redrive::engine::query;
+use redrive::engine::{Command, Engine};
 use serde_json::{Value, json};
 
 use crate::engine::stage::{BOUND, Ground, Stage, notification};
@@ -254,7 +255,7 @@ async fn while_a_policy_destroys_dead_letters_nothing_is_dead_lettered_and_every
     .await;
     policy_on(&stage, "^redrive\\.dead$", Some(json!({"message-ttl": 3_600_000}))).await;
     let broken = wait_until("doctor to tell it", HEEDED, async || {
-        let Ok(Answer::Doctor(checks)) = stage.engine.query(Query::Doctor).await else {
+        let Ok(checks) = stage.engine.query(query::Doctor()).await else {
             return None;
         };
         checks.into_iter().find(|check| check.name == "dead letters")

@@ -1,17 +1,22 @@
 //! A look at the head of any queue: under its lease where it is ours, beside nobody who consumes it, and within what
 //! the broker allows for (docs/protocols.md 19, 38).
 
+use super::Queues;
 use crate::broker::{Browsed, Look};
 use crate::domain::id::QueueName;
 use crate::domain::message::Message;
 use crate::domain::notification::{Decoded, decode};
 use crate::domain::queue::{QueueKind, QueueRecord};
+use crate::engine::EngineError;
 use crate::engine::looks::{Cost, returns_of};
 use crate::engine::view::BrowsedMessage;
-use crate::engine::{EngineError, Inner};
 
-impl Inner {
-    pub(super) async fn browse(&self, queue: &QueueName, limit: u32) -> Result<Vec<BrowsedMessage>, EngineError> {
+impl Queues {
+    pub(in crate::engine) async fn browse(
+        &self,
+        queue: &QueueName,
+        limit: u32,
+    ) -> Result<Vec<BrowsedMessage>, EngineError> {
         if !(1..=500).contains(&limit) {
             return Err(EngineError::Invalid {
                 field: "limit".to_owned(),
@@ -19,7 +24,7 @@ impl Inner {
             });
         }
         let _turn = self.page_with_bodies().await?;
-        let cost = self.cost_of(queue).await?;
+        let cost = self.looks.cost_of(queue).await?;
         let browsed = if self.kind_of(queue) == QueueKind::Delivery {
             self.under_lease(queue, "browse", |lease| async move {
                 self.browse_parts(&lease.record, limit, cost).await
@@ -46,7 +51,7 @@ impl Inner {
         let mut seen: Vec<Browsed> = Vec::new();
         for part in self.parts(row).iter().filter(|part| **part != row.name) {
             if self.broker.look(part).await? != Look::Missing {
-                let cost = self.cost_of(part).await?;
+                let cost = self.looks.cost_of(part).await?;
                 seen = self.browse_alone(part, limit, cost).await?;
             }
         }
@@ -67,13 +72,13 @@ impl Inner {
                 what: format!("queue {:?}", queue.as_str()),
             });
         }
-        let ready = self.unconsumed(queue).await?;
-        let charge = self.look_begins(queue, &cost, Some(ready)).await?;
+        let ready = self.looks.unconsumed(queue).await?;
+        let charge = self.looks.look_begins(queue, &cost, Some(ready)).await?;
         let browsed = self.broker.browse(queue, limit).await?;
         if let Some(charge) = charge {
             let returns = browsed.iter().map(|one| returns_of(&one.message)).collect();
             let again = browsed.iter().filter(|one| one.redelivered).count() as u64;
-            self.look_ended(charge, returns, again).await;
+            self.looks.look_ended(charge, returns, again).await;
         }
         Ok(browsed)
     }

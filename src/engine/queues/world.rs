@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::Queues;
 use super::listing::Seen;
 use crate::ambient;
 use crate::domain::endpoint::Endpoint;
@@ -179,7 +180,7 @@ fn named(one: &Incarnation) -> (IncarnationId, IncarnationName) {
     (one.id, name)
 }
 
-impl Core {
+impl Queues {
     /// The world as it is now, and why the broker cannot be reached.
     pub(super) async fn world(&self) -> Result<(World, Option<String>), EngineError> {
         let incarnations = self.store.incarnations().await?;
@@ -221,7 +222,9 @@ impl Core {
         });
         Ok(())
     }
+}
 
+impl Core {
     /// What a queue is for, as far as its name and a listing tell.
     pub(in crate::engine) fn kind_in(&self, name: &QueueName, seen: Option<&Seen>) -> QueueKind {
         seen.and_then(|seen| seen.kind).unwrap_or_else(|| self.kind_of(name))

@@ -7,17 +7,18 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::dead::Exchanges;
-use super::error::chain;
-use super::rules::compiled;
-use super::view::Check;
-use super::{EngineError, Inner};
+use super::Queues;
 use crate::broker::{ExchangeDetail, ListedQueue};
 use crate::domain::broker_rules::Policies;
 use crate::domain::findings::{DeadExchange, Examined, Finding, examine};
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueKind;
 use crate::domain::words::{plural, plural_of};
+use crate::engine::EngineError;
+use crate::engine::dead::Exchanges;
+use crate::engine::error::chain;
+use crate::engine::rules::compiled;
+use crate::engine::view::Check;
 
 /// How long policies and exchanges are as they were read.
 const GOOD: Duration = Duration::from_secs(30);
@@ -26,7 +27,7 @@ const HOLD_MIN: Duration = Duration::from_mins(1);
 
 /// What queues are judged by.
 #[derive(Debug, Default)]
-pub(super) struct Preflight {
+pub(in crate::engine) struct Preflight {
     policies: Policies,
     exchanges: HashMap<String, DeadExchange>,
     /// Queues that dead letters end in.
@@ -36,11 +37,11 @@ pub(super) struct Preflight {
 
 /// The last one, and when it was read (uptime).
 #[derive(Debug, Default)]
-pub(super) struct LastPreflight(Mutex<Option<(Duration, Arc<Preflight>)>>);
+pub(in crate::engine) struct LastPreflight(Mutex<Option<(Duration, Arc<Preflight>)>>);
 
 impl Preflight {
     /// What a queue is for: one of others that dead letters end in is a dead-letter queue.
-    pub(super) fn kind(&self, by_name: QueueKind, name: &QueueName) -> QueueKind {
+    pub(in crate::engine) fn kind(&self, by_name: QueueKind, name: &QueueName) -> QueueKind {
         if by_name == QueueKind::Foreign && self.targets.contains(name.as_str()) {
             QueueKind::DeadLetter
         } else {
@@ -49,7 +50,7 @@ impl Preflight {
     }
 
     /// What will surprise about a queue of this kind.
-    pub(super) fn findings(&self, kind: QueueKind, listed: &ListedQueue) -> Vec<Finding> {
+    pub(in crate::engine) fn findings(&self, kind: QueueKind, listed: &ListedQueue) -> Vec<Finding> {
         examine(&Examined {
             declared: listed.declared(),
             kind,
@@ -60,9 +61,9 @@ impl Preflight {
     }
 }
 
-impl Inner {
+impl Queues {
     /// What the queues of a listing are judged by.
-    pub(super) async fn preflight(&self, listed: &[ListedQueue]) -> Arc<Preflight> {
+    pub(in crate::engine) async fn preflight(&self, listed: &[ListedQueue]) -> Arc<Preflight> {
         let now = self.clock.uptime();
         let last = match self.preflight_known() {
             Ok(good) => return good,
@@ -75,13 +76,13 @@ impl Inner {
                 last.unwrap_or_default()
             }
         };
-        *self.preflight.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Arc::clone(&read)));
+        *self.last_preflight.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Arc::clone(&read)));
         read
     }
 
     /// What one queue alone is judged by, as the last listing was where that is not old. Whether dead letters end in a
     /// queue of others is told by all queues of the vhost.
-    pub(super) async fn preflight_of(&self, listed: &ListedQueue) -> Arc<Preflight> {
+    pub(in crate::engine) async fn preflight_of(&self, listed: &ListedQueue) -> Arc<Preflight> {
         let old = match self.preflight_known() {
             Ok(good) => return good,
             Err(old) => old,
@@ -98,7 +99,13 @@ impl Inner {
     /// The last one: good still, or old.
     fn preflight_known(&self) -> Result<Arc<Preflight>, Option<Arc<Preflight>>> {
         let now = self.clock.uptime();
-        match self.preflight.0.lock().unwrap_or_else(PoisonError::into_inner).clone() {
+        match self
+            .last_preflight
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+        {
             Some((at, last)) if now.saturating_sub(at) < GOOD => Ok(last),
             Some((_, last)) => Err(Some(last)),
             None => Err(None),
@@ -108,7 +115,10 @@ impl Inner {
     async fn read_preflight(&self, listed: &[ListedQueue]) -> Result<Preflight, EngineError> {
         let policies = compiled(&self.broker.policies().await?);
         let mut asked = Exchanges::new();
-        let targets = self.target_names_among(listed, &policies, &mut asked).await?;
+        let targets = self
+            .dead_targets
+            .target_names_among(listed, &policies, &mut asked)
+            .await?;
         let exchanges = asked.into_iter().map(|(name, detail)| (name, dead_exchange(detail)));
         Ok(Preflight {
             exchanges: exchanges.collect(),
@@ -119,7 +129,7 @@ impl Inner {
     }
 
     /// One check for each kind of finding, with how many queues have it.
-    pub(super) async fn preflight_checks(&self) -> Vec<Check> {
+    pub(in crate::engine) async fn preflight_checks(&self) -> Vec<Check> {
         let listed = match self.broker.queues_all().await {
             Ok(page) => page.queues,
             Err(error) => return vec![Check::unread("queues", &chain(&error))],

@@ -2,23 +2,23 @@
 
 use std::cmp::Ordering;
 
+use super::Queues;
 use super::listing::{Oldest, Seen};
 use super::world::World;
-use super::{bounded, offset_of};
 use crate::ambient;
 use crate::broker::{BrokerError, ListedQueue, Look};
 use crate::domain::filter::Filter;
 use crate::domain::id::QueueName;
 use crate::domain::queue::{QueueKind, QueueState};
 use crate::domain::url::EndpointUrl;
+use crate::engine::EngineError;
 use crate::engine::fields::QUEUE_FIELDS;
-use crate::engine::query::QueuesQuery;
+use crate::engine::query::{QueuesQuery, bounded, offset_of};
 use crate::engine::sight::Sight;
 use crate::engine::view::{Page, QueueView, Source};
-use crate::engine::{EngineError, Inner};
 
-impl Inner {
-    pub(super) async fn queues(&self, query: &QueuesQuery) -> Result<Page<QueueView>, EngineError> {
+impl Queues {
+    pub(in crate::engine) async fn queues(&self, query: &QueuesQuery) -> Result<Page<QueueView>, EngineError> {
         let filter = query
             .filter
             .as_deref()

@@ -1,13 +1,13 @@
 //! Intake queues, for people: whether anybody reads them, what waits in them, and what keeps messages from reaching
 //! them. One pure answer serves `doctor` and `queue why`.
 
-use super::answers::listing::Seen;
-use super::core::Core;
-use super::error::chain;
-use super::view::{Check, CheckResult};
+use super::Queues;
+use super::listing::Seen;
 use crate::broker::{ExchangeDetail, IntakeQueue, ListedQueue};
 use crate::domain::id::QueueName;
 use crate::domain::queue::{QueueState, Why};
+use crate::engine::error::chain;
+use crate::engine::view::{Check, CheckResult};
 
 /// What waits beyond this is said to be much.
 const MUCH: u64 = 10_000;
@@ -17,7 +17,7 @@ const LOOK: &str = "look for \"an intake queue cannot be read\" in a daemon's lo
 
 /// What is known of an intake queue.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(in crate::engine) struct Known {
     /// `None`: there is no such queue.
     queue: Option<Listed>,
     routes: Routes,
@@ -154,9 +154,9 @@ fn waits(ready: Option<u64>) -> String {
     }
 }
 
-impl Core {
+impl Queues {
     /// One check for each configured intake queue on the vhost that is looked at.
-    pub(super) async fn intake_checks(&self) -> Vec<Check> {
+    pub(in crate::engine) async fn intake_checks(&self) -> Vec<Check> {
         let mut checks = Vec::new();
         for intake in self.intake_queues() {
             let name = format!("intake: {}", intake.name.as_str());
@@ -179,7 +179,7 @@ impl Core {
     }
 
     /// Why an intake queue moves or does not; `None`: it is none.
-    pub(super) async fn why_intake(&self, queue: &QueueName, listed: Option<&ListedQueue>) -> Option<Why> {
+    pub(in crate::engine) async fn why_intake(&self, queue: &QueueName, listed: Option<&ListedQueue>) -> Option<Why> {
         let intake = self.intake_queues().find(|intake| intake.name == *queue)?;
         let judged = judge(&self.known_of_intake(&intake, listed).await);
         Some(Why {

@@ -4,11 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::listing::{Oldest, Seen};
-use super::{bounded, offset_of};
+use super::Endpoints;
 use crate::domain::url::EndpointUrl;
+use crate::engine::EngineError;
+use crate::engine::query::{bounded, offset_of};
+use crate::engine::queues::listing::{Oldest, Seen};
 use crate::engine::view::{EndpointView, Page, Unread};
-use crate::engine::{EngineError, Inner};
 use crate::store::EndpointQuery;
 
 /// So long the pages after the first are made from what the first one counted.
@@ -21,8 +22,8 @@ type Waiting = HashMap<EndpointUrl, Option<u64>>;
 #[derive(Debug, Default)]
 pub(in crate::engine) struct WaitingCache(Mutex<Option<(Duration, Arc<Waiting>)>>);
 
-impl Inner {
-    pub(super) async fn endpoint_views(
+impl Endpoints {
+    pub(in crate::engine) async fn endpoint_views(
         &self,
         not_available: bool,
         limit: u32,
@@ -68,7 +69,7 @@ impl Inner {
         while let Some(rows) = pages.next().await? {
             queues.extend(rows.into_iter().map(|row| row.name));
         }
-        let listing = self.seen_if_possible(Oldest::Nowhere).await;
+        let listing = self.queues.seen_if_possible(Oldest::Nowhere).await;
         let its_own = listing.seen.iter().filter(|queue| queues.contains(&queue.name));
         Ok(EndpointView {
             endpoint,
@@ -92,7 +93,7 @@ impl Inner {
 
     /// Nothing, and why, when the broker cannot list.
     async fn count_waiting(&self) -> Result<(Option<Arc<Waiting>>, Option<Unread>), EngineError> {
-        let listing = self.seen_if_possible(Oldest::Nowhere).await;
+        let listing = self.queues.seen_if_possible(Oldest::Nowhere).await;
         if listing.unread.is_some() {
             return Ok((None, listing.unread));
         }

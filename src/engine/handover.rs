@@ -1,7 +1,6 @@
 //! What the next shift has to know: what is still wrong, which runs are open, what was done and by whom. Each part is
 //! read by itself, and one that cannot be read hides no other.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::queue::QueueState;
@@ -92,25 +91,8 @@ impl Handover {
 }
 
 impl Engine {
-    /// A part that was read, or what could not be read for it.
-    fn part<T>(&self, read: Result<Page<T>, EngineError>) -> Result<HandoverPart<T>, EngineError> {
-        Ok(match read {
-            Ok(page) => HandoverPart {
-                items: Some(page.items),
-                unread: page.problems,
-            },
-            Err(error) => HandoverPart {
-                items: None,
-                unread: vec![self.unread(error)?],
-            },
-        })
-    }
-}
-
-impl Inner {
-    pub(super) async fn handover(self: &Arc<Self>, span: Duration) -> Result<Handover, EngineError> {
-        let engine = Engine(Arc::clone(self));
-        let taken_at = self.clock.now();
+    pub(super) async fn handover(&self, span: Duration) -> Result<Handover, EngineError> {
+        let taken_at = self.0.clock.now();
         let since = taken_at.minus(span);
         let stuck = QueuesQuery {
             filter: Some(stuck()),
@@ -124,10 +106,10 @@ impl Inner {
             cursor: None,
             patience: PATIENCE,
         };
-        let endpoints = engine.part(self.endpoint_views(true, PAGE, None).await)?;
-        let queues = engine.part(self.queues(&stuck).await)?;
-        let found = self.dead_groups(&groups).await;
-        let dead = found.as_ref().ok().map(super::super::dead::DeadPage::sum);
+        let endpoints = part(self, self.0.endpoints.endpoint_views(true, PAGE, None).await)?;
+        let queues = part(self, self.0.queues.queues(&stuck).await)?;
+        let found = self.0.dead_letters.dead_groups(&groups).await;
+        let dead = found.as_ref().ok().map(super::dead::DeadPage::sum);
         let found = found.map(|found| Page {
             problems: found.problems,
             ..found.page
@@ -138,46 +120,60 @@ impl Inner {
             endpoints,
             queues,
             dead,
-            dead_groups: engine.part(found)?,
-            runs: engine.part(self.runs_since(since).await)?,
-            audit: engine.part(self.audit_since(since).await)?,
+            dead_groups: part(self, found)?,
+            runs: part(self, runs_since(&self.0, since).await)?,
+            audit: part(self, audit_since(&self.0, since).await)?,
         })
     }
+}
 
-    async fn runs_since(&self, since: Timestamp) -> Result<Page<RunView>, EngineError> {
-        let query = RunQuery {
-            limit: PAGE,
-            ..RunQuery::default()
-        };
-        let mut runs = self.run_views(&query).await?;
-        runs.retain(|run| !run.record.state.is_over() || run.record.updated_at >= since);
-        Ok(self.whole(runs))
-    }
+/// A part that was read, or what could not be read for it.
+fn part<T>(engine: &Engine, read: Result<Page<T>, EngineError>) -> Result<HandoverPart<T>, EngineError> {
+    Ok(match read {
+        Ok(page) => HandoverPart {
+            items: Some(page.items),
+            unread: page.problems,
+        },
+        Err(error) => HandoverPart {
+            items: None,
+            unread: vec![engine.unread(error)?],
+        },
+    })
+}
 
-    async fn audit_since(&self, since: Timestamp) -> Result<Page<AuditEntry>, EngineError> {
-        let mut lines: Vec<AuditEntry> = Vec::new();
-        let mut before = None;
-        loop {
-            let page = self.audit_page(before, PAGE).await?;
-            before = page.items.last().map(|line| line.id);
-            let is_last = page.next_cursor.is_none() || page.items.last().is_none_or(|line| line.at < since);
-            let new = page.items.into_iter();
-            lines.extend(new.filter(|line| line.at >= since && line.entry.result != "planned"));
-            if is_last || lines.len() >= AUDIT_MAX {
-                break;
-            }
+async fn runs_since(engine: &Inner, since: Timestamp) -> Result<Page<RunView>, EngineError> {
+    let query = RunQuery {
+        limit: PAGE,
+        ..RunQuery::default()
+    };
+    let mut runs = engine.runs.run_reader.run_views(&query).await?;
+    runs.retain(|run| !run.record.state.is_over() || run.record.updated_at >= since);
+    Ok(whole(runs, engine.clock.now()))
+}
+
+async fn audit_since(engine: &Inner, since: Timestamp) -> Result<Page<AuditEntry>, EngineError> {
+    let mut lines: Vec<AuditEntry> = Vec::new();
+    let mut before = None;
+    loop {
+        let page = engine.audit_page(before, PAGE).await?;
+        before = page.items.last().map(|line| line.id);
+        let is_last = page.next_cursor.is_none() || page.items.last().is_none_or(|line| line.at < since);
+        let new = page.items.into_iter();
+        lines.extend(new.filter(|line| line.at >= since && line.entry.result != "planned"));
+        if is_last || lines.len() >= AUDIT_MAX {
+            break;
         }
-        lines.reverse();
-        Ok(self.whole(lines))
     }
+    lines.reverse();
+    Ok(whole(lines, engine.clock.now()))
+}
 
-    fn whole<T>(&self, items: Vec<T>) -> Page<T> {
-        Page {
-            items,
-            next_cursor: None,
-            taken_at: self.clock.now(),
-            problems: Vec::new(),
-        }
+fn whole<T>(items: Vec<T>, taken_at: Timestamp) -> Page<T> {
+    Page {
+        items,
+        next_cursor: None,
+        taken_at,
+        problems: Vec::new(),
     }
 }
 

@@ -3,15 +3,20 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use super::bounded;
+use super::Endpoints;
 use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::id::QueueName;
 use crate::domain::queue::{Head, QueueRecord};
+use crate::engine::EngineError;
+use crate::engine::query::bounded;
 use crate::engine::view::{Page, Retry};
-use crate::engine::{EngineError, core::Core};
 
-impl Core {
-    pub(super) async fn retries(&self, within: Option<Duration>, limit: u32) -> Result<Page<Retry>, EngineError> {
+impl Endpoints {
+    pub(in crate::engine) async fn retries(
+        &self,
+        within: Option<Duration>,
+        limit: u32,
+    ) -> Result<Page<Retry>, EngineError> {
         let now = self.store.now().await?;
         let endpoints = self.store.endpoints_not_available().await?;
         let waiting = self.store.queues_waiting(bounded(limit)).await?;

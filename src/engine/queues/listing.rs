@@ -7,14 +7,15 @@
 
 use std::collections::HashMap;
 
+use super::Queues;
+use super::preflight::Preflight;
 use crate::broker::{BrokerError, ListedQueue, PageRequest};
 use crate::domain::findings::Finding;
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueKind;
 use crate::domain::time::Timestamp;
-use crate::engine::Inner;
 use crate::engine::core::Core;
-use crate::engine::preflight::Preflight;
+
 use crate::engine::view::Unread;
 
 /// Queues of a page, the most that the management API gives.
@@ -91,7 +92,7 @@ impl From<ListedQueue> for Seen {
     }
 }
 
-impl Inner {
+impl Queues {
     /// Everything that the broker lists, in no order.
     pub(in crate::engine) async fn seen(&self, oldest: Oldest) -> Result<Vec<Seen>, BrokerError> {
         let listed = self.broker.queues_all().await?.queues;
@@ -140,7 +141,7 @@ impl Inner {
     }
 }
 
-impl Core {
+impl Queues {
     /// What was read, or why it was not.
     pub(in crate::engine) fn listing(&self, seen: Result<Vec<Seen>, BrokerError>) -> Listing {
         let source = self.listing_source();
@@ -170,7 +171,9 @@ impl Core {
         }
         oldest
     }
+}
 
+impl Core {
     /// Hands on every queue of the broker's paged listing, statistics included, by name; with `name_contains` only
     /// those. At most `pages` pages are read.
     pub(in crate::engine) async fn each_listed(

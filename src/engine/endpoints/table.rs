@@ -18,20 +18,20 @@ use crate::domain::url::EndpointUrl;
 use crate::domain::verdict::REFUSED_BY_RULES_FOR;
 
 /// How long a worker waits for the turn of its URL while others wait for a worker.
-pub(super) const NEAR: Duration = Duration::from_millis(250);
+pub(in crate::engine) const NEAR: Duration = Duration::from_millis(250);
 /// A request that is older waits in vain more likely than not: it leaves the workers.
-pub(super) const SLOW_AFTER: Duration = Duration::from_secs(2);
+pub(in crate::engine) const SLOW_AFTER: Duration = Duration::from_secs(2);
 /// The same, where this process never saw an answer: first contacts would wait for each other (`dispatch/bounds.rs`).
-pub(super) const SLOW_AFTER_UNSEEN: Duration = Duration::from_millis(500);
+pub(in crate::engine) const SLOW_AFTER_UNSEEN: Duration = Duration::from_millis(500);
 /// Endpoints kept beyond those in use, at most.
 const IDLE_MAX: usize = 20_000;
 /// URLs that are known from the store to have answered, at most: half of what is kept, so that there is room for others.
-pub(super) const REMEMBERED_MAX: u32 = 10_000;
+pub(in crate::engine) const REMEMBERED_MAX: u32 = 10_000;
 
 /// One endpoint, shared by the workers on its queues.
 #[derive(Debug)]
-pub(super) struct LiveEndpoint {
-    pub(super) url: EndpointUrl,
+pub(in crate::engine) struct LiveEndpoint {
+    pub(in crate::engine) url: EndpointUrl,
     available: AtomicBool,
     epoch: AtomicI64,
     /// A [`Standing`].
@@ -53,7 +53,7 @@ pub(super) struct LiveEndpoint {
 /// When the store was asked, counted in questions to it. An answer that knows less than what was known before its
 /// question comes from a store that went back (docs/protocols.md 34).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Question(u64);
+pub(in crate::engine) struct Question(u64);
 
 /// Spaces requests evenly, on a clock that nobody sets: at most one in each interval.
 #[derive(Debug)]
@@ -92,17 +92,17 @@ impl LiveEndpoint {
     }
 
     /// Whether anything may be sent to it that is not a probe.
-    pub(super) fn is_available(&self) -> bool {
+    pub(in crate::engine) fn is_available(&self) -> bool {
         self.available.load(Ordering::SeqCst)
     }
 
     /// The epoch that an attempt begins with.
-    pub(super) fn epoch(&self) -> EndpointEpoch {
+    pub(in crate::engine) fn epoch(&self) -> EndpointEpoch {
         EndpointEpoch(self.epoch.load(Ordering::SeqCst))
     }
 
     /// How it answers, as far as anybody knows.
-    pub(super) fn standing(&self) -> Standing {
+    pub(in crate::engine) fn standing(&self) -> Standing {
         match self.standing.load(Ordering::Relaxed) {
             known if known == Standing::Remembered as u8 => Standing::Remembered,
             known if known == Standing::Answering as u8 => Standing::Answering,
@@ -112,7 +112,7 @@ impl LiveEndpoint {
     }
 
     /// Whether more than one request may be in flight to it.
-    pub(super) fn is_proven(&self) -> bool {
+    pub(in crate::engine) fn is_proven(&self) -> bool {
         self.standing() == Standing::Answering
     }
 
@@ -133,7 +133,7 @@ impl LiveEndpoint {
 
     /// An attempt ended so, at `uptime`; whether our own address rules refuse its addresses for so long by now that no
     /// schedule mends it.
-    pub(super) fn is_refused_by_rules(&self, outcome: Outcome, uptime: Duration) -> bool {
+    pub(in crate::engine) fn is_refused_by_rules(&self, outcome: Outcome, uptime: Duration) -> bool {
         match outcome {
             Outcome::Failure(FailureKind::AddressRefused) => {
                 let now = micros(uptime).max(1);
@@ -152,7 +152,7 @@ impl LiveEndpoint {
     }
 
     /// What somebody knew of it before this process does.
-    pub(super) fn recall(&self, standing: Standing) {
+    pub(in crate::engine) fn recall(&self, standing: Standing) {
         let (unmet, standing) = (Standing::Unmet as u8, standing as u8);
         // Whatever this process found out itself holds.
         let _ = self
@@ -161,7 +161,7 @@ impl LiveEndpoint {
     }
 
     /// The last 2xx that this process saw, by the store's clock.
-    pub(super) fn last_success(&self) -> Option<Timestamp> {
+    pub(in crate::engine) fn last_success(&self) -> Option<Timestamp> {
         match self.last_success_us.load(Ordering::Relaxed) {
             0 => None,
             us => Some(Timestamp::from_micros(us)),
@@ -169,20 +169,20 @@ impl LiveEndpoint {
     }
 
     /// What the store last said of it, when it is not available.
-    pub(super) fn detail(&self) -> Option<Endpoint> {
+    pub(in crate::engine) fn detail(&self) -> Option<Endpoint> {
         lock(&self.detail).clone()
     }
 
     /// How many failures of its schedule there were before an attempt of a message that failed `own` times itself.
     /// Of one that is not available the store counts them; for all others it is that message's.
-    pub(super) fn failures(&self, own: u32) -> u32 {
+    pub(in crate::engine) fn failures(&self, own: u32) -> u32 {
         let counted = self.detail().map_or(own, |detail| detail.attempts);
         counted.saturating_add(self.carried.load(Ordering::Relaxed))
     }
 
     /// So many failures of its schedule there were, and nothing else will say so for the next attempt: the message has
     /// no attempts left, or probes again at once.
-    pub(super) fn carry(&self, failures: u32) {
+    pub(in crate::engine) fn carry(&self, failures: u32) {
         let stored = self.detail().map_or(0, |detail| detail.attempts);
         self.carried.store(failures.saturating_sub(stored), Ordering::Relaxed);
     }
@@ -217,14 +217,14 @@ impl LiveEndpoint {
     }
 
     /// Whether its rate is limited: then one worker at a time is enough.
-    pub(super) const fn is_paced(&self) -> bool {
+    pub(in crate::engine) const fn is_paced(&self) -> bool {
         self.rate.is_some()
     }
 
     /// Takes the turn of the next request, by the endpoint's rate; `Err`: it comes after so long. A turn that is
     /// taken late makes the next one no later, as far as that is less than a turn.
     /// `uptime` is now.
-    pub(super) fn take_turn(&self, uptime: Duration) -> Result<(), Duration> {
+    pub(in crate::engine) fn take_turn(&self, uptime: Duration) -> Result<(), Duration> {
         let Some(pace) = &self.rate else { return Ok(()) };
         let (now, interval) = (micros(uptime), pace.interval_us());
         let taken = pace.next_us.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |next| {
@@ -238,7 +238,7 @@ impl LiveEndpoint {
     }
 
     /// How long it is until its turn is so near that a worker may wait for it (docs/protocols.md 16).
-    pub(super) fn turn_is_near_in(&self, uptime: Duration) -> Duration {
+    pub(in crate::engine) fn turn_is_near_in(&self, uptime: Duration) -> Duration {
         let turn_in = |pace: &Pace| pace.next_us.load(Ordering::Relaxed) - micros(uptime);
         let turn_in = Duration::from_micros(self.rate.as_ref().map_or(0, turn_in).try_into().unwrap_or(0));
         turn_in.saturating_sub(NEAR)
@@ -247,7 +247,7 @@ impl LiveEndpoint {
 
 /// How a URL answers, as far as anybody knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(in crate::engine) enum Standing {
     /// It was never tried.
     Unmet,
     /// It answered an earlier process, or its last request here broke off at once.
@@ -272,7 +272,7 @@ impl Standing {
 
 /// How a request ended, as far as the endpoint's liveliness goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answered {
+pub(in crate::engine) enum Answered {
     /// A 2xx.
     Success,
     /// Another answer.
@@ -285,7 +285,7 @@ pub(super) enum Answered {
 
 /// All endpoints that this process met.
 #[derive(Debug, Default)]
-pub(super) struct EndpointTable {
+pub(in crate::engine) struct EndpointTable {
     endpoints: Mutex<Known>,
     /// Those of which something changed since the dispatcher last asked.
     moved: Mutex<HashSet<EndpointUrl>>,
@@ -294,7 +294,7 @@ pub(super) struct EndpointTable {
     /// Questions asked of the store so far.
     questions: Arc<AtomicU64>,
     /// Wakes the dispatcher: some endpoint changed.
-    pub(super) changed: Notify,
+    pub(in crate::engine) changed: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -334,7 +334,7 @@ impl Known {
 }
 
 impl EndpointTable {
-    pub(super) fn new(rates: HashMap<EndpointUrl, u32>) -> Self {
+    pub(in crate::engine) fn new(rates: HashMap<EndpointUrl, u32>) -> Self {
         Self {
             rates,
             sharers: Arc::new(AtomicI64::new(1)),
@@ -343,7 +343,7 @@ impl EndpointTable {
     }
 
     /// The endpoint of `url`, made when it is new.
-    pub(super) fn get(&self, url: &EndpointUrl) -> Arc<LiveEndpoint> {
+    pub(in crate::engine) fn get(&self, url: &EndpointUrl) -> Arc<LiveEndpoint> {
         self.get_from(&mut lock(&self.endpoints), url)
     }
 
@@ -358,23 +358,23 @@ impl EndpointTable {
     }
 
     /// So many daemons deliver: each has its part of a rate.
-    pub(super) fn share(&self, daemons: usize) {
+    pub(in crate::engine) fn share(&self, daemons: usize) {
         let daemons = i64::try_from(daemons).unwrap_or(1).max(1);
         self.sharers.store(daemons, Ordering::Relaxed);
     }
 
     /// The store is about to be asked.
-    pub(super) fn question(&self) -> Question {
+    pub(in crate::engine) fn question(&self) -> Question {
         Question(self.questions.fetch_add(1, Ordering::SeqCst) + 1)
     }
 
     /// Takes over what the store says of one endpoint, unless this process knows more.
-    pub(super) fn update(&self, endpoint: &Endpoint) -> Arc<LiveEndpoint> {
+    pub(in crate::engine) fn update(&self, endpoint: &Endpoint) -> Arc<LiveEndpoint> {
         self.believe(&endpoint.url, Some(endpoint), Question(0))
     }
 
     /// Takes over what the store answered to `question` of one endpoint; `None`: it does not know it.
-    pub(super) fn believe(
+    pub(in crate::engine) fn believe(
         &self,
         url: &EndpointUrl,
         endpoint: Option<&Endpoint>,
@@ -401,7 +401,7 @@ impl EndpointTable {
     }
 
     /// An attempt ended, at `now` of the store's clock; true when the dispatcher has to know.
-    pub(super) fn answered(&self, live: &LiveEndpoint, answered: Answered, now: Timestamp) -> bool {
+    pub(in crate::engine) fn answered(&self, live: &LiveEndpoint, answered: Answered, now: Timestamp) -> bool {
         let moved = live.answered(answered, now);
         if moved {
             lock(&self.moved).insert(live.url.clone());
@@ -410,13 +410,13 @@ impl EndpointTable {
     }
 
     /// Those whose state or standing changed since the last call.
-    pub(super) fn moved(&self) -> HashSet<EndpointUrl> {
+    pub(in crate::engine) fn moved(&self) -> HashSet<EndpointUrl> {
         std::mem::take(&mut lock(&self.moved))
     }
 
     /// Takes over the whole set of endpoints that are not available, the answer to `question`; answers those that
     /// were taken for not available and are not in it: they have to be read again.
-    pub(super) fn replace(&self, not_available: &[Endpoint], question: Question) -> Vec<EndpointUrl> {
+    pub(in crate::engine) fn replace(&self, not_available: &[Endpoint], question: Question) -> Vec<EndpointUrl> {
         for endpoint in not_available {
             self.believe(&endpoint.url, Some(endpoint), question);
         }
@@ -432,7 +432,7 @@ impl EndpointTable {
 
     /// Takes the probe that is due longest at `now` of the store's clock: its URL, and the queue that gives it, if that is set. It is
     /// due again when its endpoint is updated, or by [`Self::probe_again_at`].
-    pub(super) fn take_due(&self, now: Timestamp) -> Option<(EndpointUrl, Option<QueueName>)> {
+    pub(in crate::engine) fn take_due(&self, now: Timestamp) -> Option<(EndpointUrl, Option<QueueName>)> {
         let mut known = lock(&self.endpoints);
         let (_, url) = known.due.first().filter(|(at, _)| *at <= now)?.clone();
         known.due_from(&url, None);
@@ -444,7 +444,7 @@ impl EndpointTable {
     }
 
     /// The probe of an unavailable endpoint was taken, and no queue is known that could give it.
-    pub(super) fn probe_waits_for_a_queue(&self, url: &EndpointUrl) {
+    pub(in crate::engine) fn probe_waits_for_a_queue(&self, url: &EndpointUrl) {
         let mut known = lock(&self.endpoints);
         if known.not_available.contains(url) {
             known.without_queue.insert(url.clone());
@@ -452,7 +452,7 @@ impl EndpointTable {
     }
 
     /// A queue of `url` has something to do at `now` of the store's clock: it gives the probe that waited for one.
-    pub(super) fn queue_waits(&self, url: &EndpointUrl, now: Timestamp) {
+    pub(in crate::engine) fn queue_waits(&self, url: &EndpointUrl, now: Timestamp) {
         if lock(&self.endpoints).without_queue.remove(url) {
             self.probe_again_at(url, now);
         }
@@ -460,7 +460,7 @@ impl EndpointTable {
 
     /// The probe of an unavailable endpoint was taken and nothing came of it: it is due at `at`, unless the store
     /// has said since when it is.
-    pub(super) fn probe_again_at(&self, url: &EndpointUrl, at: Timestamp) {
+    pub(in crate::engine) fn probe_again_at(&self, url: &EndpointUrl, at: Timestamp) {
         let mut known = lock(&self.endpoints);
         let unavailable = known.by_url.get(url).is_some_and(|live| {
             lock(&live.detail)

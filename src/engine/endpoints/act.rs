@@ -1,0 +1,263 @@
+//! What a person does to an endpoint: redeliver, disable, test.
+
+use std::sync::Arc;
+
+use super::Endpoints;
+use crate::delivery::{Method, Request};
+use crate::domain::endpoint::{Endpoint, EndpointChange, EndpointState};
+use crate::domain::id::{NotificationId, TEST_ID_PREFIX};
+use crate::domain::outcome::Outcome;
+use crate::domain::text;
+use crate::domain::url::EndpointUrl;
+use crate::domain::words::plural_of;
+use crate::engine::EngineError;
+use crate::engine::command::{Command, Done, Plan, PlanLine, RedeliverTarget, Redelivered, Tested, WriteGrant};
+use crate::engine::operation::{About, Friction, Operation, Subject};
+use crate::engine::plans::simple;
+use crate::store::{Changed, HeadScope};
+use crate::telemetry::names;
+
+/// Lines of a plan, at most: more are counted.
+const LINES_MAX: usize = 10_000;
+/// What a test of an endpoint may send.
+const TEST_METHODS: [&str; 4] = ["HEAD", "GET", "OPTIONS", "POST"];
+
+/// Nothing is sent to it until somebody redelivers.
+pub(in crate::engine) struct Disable<'a>(pub(in crate::engine) &'a EndpointUrl);
+
+/// One request without a queued message.
+pub(in crate::engine) struct Test<'a> {
+    pub(in crate::engine) url: &'a EndpointUrl,
+    pub(in crate::engine) method: Option<&'a str>,
+}
+
+impl Operation<Endpoints> for RedeliverTarget {
+    fn about(&self) -> About {
+        About {
+            name: "redeliver",
+            subject: match self {
+                Self::Urls(urls) => match urls.as_slice() {
+                    [one] => Subject::Url(one.clone()),
+                    many => Subject::Several(many.len(), "endpoint"),
+                },
+                Self::All => Subject::Words("all endpoints"),
+            },
+            friction: Friction::Lines("number of endpoints"),
+            undo: Err("what was sent is sent: P pauses a queue, D disables the endpoint for what still waits"),
+        }
+    }
+
+    async fn count(&self, endpoints: &Arc<Endpoints>) -> Result<Option<u64>, EngineError> {
+        let targets = endpoints.target_endpoints(self).await?;
+        let urls: Vec<&EndpointUrl> = targets.iter().map(|endpoint| &endpoint.url).collect();
+        endpoints.waiting_for(&urls).await
+    }
+
+    async fn plan(&self, endpoints: &Arc<Endpoints>) -> Result<Plan, EngineError> {
+        let targets = endpoints.targets(self).await?;
+        let mut plan = simple(String::new(), String::new(), String::new());
+        plan.lines.clear();
+        for (endpoint, queues) in &targets {
+            plan.lines.push(PlanLine {
+                target: endpoint.url.redacted(),
+                now: format!("{}, epoch {}", endpoint.state.as_str(), endpoint.epoch),
+                effect: format!(
+                    "available; {} with the whole retry budget",
+                    plural_of(*queues, "queue goes on", "queues go on")
+                ),
+            });
+        }
+        let down = targets
+            .iter()
+            .filter(|(endpoint, _)| endpoint.state != EndpointState::Available)
+            .count();
+        if down < targets.len() {
+            plan.warnings.push(format!(
+                "{} of {} are available already: only waiting heads are woken",
+                targets.len() - down,
+                targets.len()
+            ));
+        }
+        plan.title = format!("redeliver to {}", plural_of(targets.len(), "endpoint", "endpoints"));
+        Ok(plan)
+    }
+
+    async fn perform(&self, endpoints: &Arc<Endpoints>, _: &Plan, _: &WriteGrant) -> Result<Done, EngineError> {
+        let mut done = Vec::new();
+        for (endpoint, queues) in endpoints.targets(self).await? {
+            let before = endpoint.state;
+            if let Changed::Done { now, .. } = endpoints
+                .store
+                .endpoint_change(&endpoint.url, None, &EndpointChange::Open)
+                .await?
+            {
+                endpoints.endpoint_moved(&now);
+            }
+            endpoints
+                .store
+                .heads_reset(&HeadScope::Url(endpoint.url.clone()))
+                .await?;
+            endpoints.wake_queues_of(&endpoint.url).await?;
+            metrics::counter!(names::REDELIVERS).increment(1);
+            done.push(Redelivered {
+                url: endpoint.url,
+                before,
+                queues: queues as u64,
+            });
+        }
+        endpoints.store.generation_raise().await?;
+        Ok(Done::Redelivered(done))
+    }
+}
+
+impl Operation<Endpoints> for Disable<'_> {
+    fn about(&self) -> About {
+        About {
+            name: "endpoint disable",
+            subject: Subject::Url(self.0.clone()),
+            friction: Friction::Lines("number of endpoints"),
+            undo: Ok(Command::Redeliver(RedeliverTarget::Urls(vec![self.0.clone()]))),
+        }
+    }
+
+    async fn plan(&self, endpoints: &Arc<Endpoints>) -> Result<Plan, EngineError> {
+        let view = endpoints.endpoint_view(self.0).await?;
+        let mut plan = simple(
+            format!("disable {}", self.0.redacted()),
+            self.0.redacted(),
+            "nothing is sent to it until `redrive redeliver`".to_owned(),
+        );
+        plan.lines[0].now = format!("{}, epoch {}", view.endpoint.state.as_str(), view.endpoint.epoch);
+        plan.messages = view.waiting;
+        Ok(plan)
+    }
+
+    async fn perform(&self, endpoints: &Arc<Endpoints>, _: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
+        let change = EndpointChange::Disable {
+            reason: format!("disabled by {}", grant.actor()),
+        };
+        if let Changed::Done { now, .. } = endpoints.store.endpoint_change(self.0, None, &change).await? {
+            endpoints.endpoint_moved(&now);
+        }
+        Ok(Done::Endpoint(Box::new(endpoints.endpoint_view(self.0).await?)))
+    }
+}
+
+impl Operation<Endpoints> for Test<'_> {
+    fn about(&self) -> About {
+        About {
+            name: "endpoint test",
+            subject: Subject::Url(self.url.clone()),
+            friction: Friction::Lines("number of endpoints"),
+            undo: Err("a test request changed nothing"),
+        }
+    }
+
+    async fn plan(&self, _: &Arc<Endpoints>) -> Result<Plan, EngineError> {
+        let method = test_method(self.method)?;
+        Ok(simple(
+            format!("test {} with {method}", self.url.redacted()),
+            self.url.redacted(),
+            format!("one {method} request is sent; no queued message"),
+        ))
+    }
+
+    async fn perform(&self, endpoints: &Arc<Endpoints>, _: &Plan, _: &WriteGrant) -> Result<Done, EngineError> {
+        let method = test_method(self.method)?;
+        let id = NotificationId::parse(&format!("{TEST_ID_PREFIX}{}", crate::ambient::new_id())).map_err(|error| {
+            EngineError::Invalid {
+                field: error.field.to_owned(),
+                message: error.to_string(),
+            }
+        })?;
+        let request = Request {
+            url: self.url.clone(),
+            headers: Vec::new(),
+            content_type: None,
+            body: bytes::Bytes::new(),
+            id,
+            origin: None,
+            secrets: Vec::new(),
+            method: if method == "HEAD" {
+                Method::Head
+            } else {
+                Method::Other(method.clone())
+            },
+        };
+        let sent = endpoints.sender.send(request).await;
+        Ok(Done::Tested(Tested {
+            url: self.url.clone(),
+            method,
+            class: sent.outcome.class(),
+            status: match sent.outcome {
+                Outcome::Status(status) => Some(status),
+                Outcome::Failure(_) => None,
+            },
+            error: sent.error,
+            duration_ms: u64::try_from(sent.duration.as_millis()).unwrap_or(u64::MAX),
+        }))
+    }
+}
+
+impl Endpoints {
+    /// What is redelivered to, with the number of its queues.
+    async fn targets(&self, target: &RedeliverTarget) -> Result<Vec<(Endpoint, usize)>, EngineError> {
+        let mut counted = Vec::new();
+        for endpoint in self.target_endpoints(target).await? {
+            let mut queues = 0;
+            let mut pages = self.queue_pages(Some(endpoint.url.clone()));
+            while let Some(rows) = pages.next().await? {
+                queues += rows.len();
+            }
+            counted.push((endpoint, queues));
+        }
+        Ok(counted)
+    }
+
+    async fn target_endpoints(&self, target: &RedeliverTarget) -> Result<Vec<Endpoint>, EngineError> {
+        match target {
+            RedeliverTarget::All => {
+                let mut all = self.store.endpoints_not_available().await?;
+                all.sort_by(|a, b| a.url.cmp(&b.url));
+                all.truncate(LINES_MAX);
+                Ok(all)
+            }
+            RedeliverTarget::Urls(urls) => {
+                let mut found = Vec::with_capacity(urls.len());
+                for url in urls {
+                    let endpoint = self.store.endpoint_get(url).await?;
+                    found.push(endpoint.ok_or_else(|| EngineError::NotFound {
+                        what: format!("endpoint {}", url.redacted()),
+                    })?);
+                }
+                Ok(found)
+            }
+        }
+    }
+
+    async fn wake_queues_of(&self, url: &EndpointUrl) -> Result<(), EngineError> {
+        let mut pages = self.queue_pages(Some(url.clone()));
+        while let Some(rows) = pages.next().await? {
+            for row in rows {
+                self.broker.nudge(&row.name).await;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Of a test by a person: what asks, and no method that removes or replaces.
+fn test_method(method: Option<&str>) -> Result<String, EngineError> {
+    let asked = method.unwrap_or(TEST_METHODS[0]);
+    let found = TEST_METHODS.iter().find(|method| method.eq_ignore_ascii_case(asked));
+    found
+        .map(|method| (*method).to_owned())
+        .ok_or_else(|| EngineError::Invalid {
+            field: "method".to_owned(),
+            message: format!(
+                "a test does not send {}: possible are {}",
+                text::show(asked, 40),
+                TEST_METHODS.join(", ")
+            ),
+        })
+}

@@ -1,0 +1,39 @@
+//! Endpoints: what this process knows of them, what waits for them, and what a person does to one.
+
+mod act;
+mod list;
+pub(super) mod retries;
+mod table;
+
+use std::sync::Arc;
+
+pub(super) use self::act::{Disable, Test};
+use self::list::WaitingCache;
+pub(super) use self::table::{
+    Answered, EndpointTable, LiveEndpoint, NEAR, REMEMBERED_MAX, SLOW_AFTER, SLOW_AFTER_UNSEEN, Standing,
+};
+use super::core::{Core, over_core};
+use super::queues::Queues;
+use crate::delivery::SenderHandle;
+
+#[derive(Debug)]
+pub(super) struct Endpoints {
+    core: Arc<Core>,
+    queues: Arc<Queues>,
+    sender: SenderHandle,
+    /// Of the last listing of them.
+    waiting: WaitingCache,
+}
+
+over_core!(Endpoints);
+
+impl Endpoints {
+    pub(super) fn new(core: &Arc<Core>, queues: &Arc<Queues>, sender: SenderHandle) -> Self {
+        Self {
+            core: Arc::clone(core),
+            queues: Arc::clone(queues),
+            sender,
+            waiting: WaitingCache::default(),
+        }
+    }
+}

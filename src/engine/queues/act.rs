@@ -1,0 +1,296 @@
+//! What a person does to a queue: pause, purge, delete, rescue.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Queues;
+use crate::broker::Look;
+use crate::domain::id::QueueName;
+use crate::domain::queue::{QueueKind, QueueRecord};
+use crate::domain::words::plural_if_known;
+use crate::engine::EngineError;
+use crate::engine::command::{Command, Danger, Done, Plan, WriteGrant};
+use crate::engine::ending::Ending;
+use crate::engine::manage::ManagedLease;
+use crate::engine::operation::{About, Friction, Operation, Subject};
+use crate::engine::plans::simple;
+use crate::store::{NewPause, QueueMark, RescuedMessage};
+
+/// How long a pause waits for the owner of its queue.
+const RELEASE_WAIT: Duration = Duration::from_secs(3);
+/// Between two looks whether the owner let go.
+const RELEASE_LOOK: Duration = Duration::from_millis(50);
+
+/// What a person wants done with a queue.
+#[derive(Clone, Copy)]
+pub(in crate::engine) enum Act {
+    Pause,
+    Resume,
+    Purge,
+    Delete,
+    Rescue,
+}
+
+impl Operation<Queues> for (&QueueName, Act) {
+    fn about(&self) -> About {
+        let queue = || self.0.clone();
+        let number = Friction::Lines("number of queues");
+        let lost = Err("messages that were removed are lost");
+        let (name, friction, undo) = match self.1 {
+            Act::Pause => ("queue pause", number, Ok(Command::ResumeQueue(queue()))),
+            Act::Resume => ("queue resume", number, Ok(Command::PauseQueue(queue()))),
+            Act::Purge => ("queue purge", Friction::Name(queue()), lost),
+            Act::Delete => ("queue delete", Friction::Name(queue()), lost),
+            Act::Rescue => {
+                let stays = Err("the message that was taken out stays in the store");
+                ("queue rescue", number, stays)
+            }
+        };
+        About {
+            name,
+            subject: Subject::Name(self.0.as_str().to_owned()),
+            friction,
+            undo,
+        }
+    }
+
+    async fn plan(&self, queues: &Arc<Queues>) -> Result<Plan, EngineError> {
+        let (verb, effect) = match self.1 {
+            Act::Pause => ("pause", "nothing is sent from it until it is resumed"),
+            Act::Resume => ("resume", "delivery goes on"),
+            Act::Purge => ("purge", "every message that waits now is removed and lost"),
+            Act::Delete => (
+                "delete",
+                "every message that waits now is removed and lost, and then the queue",
+            ),
+            Act::Rescue => (
+                "rescue the head of",
+                "its first message is moved, byte for byte, into the store",
+            ),
+        };
+        let plan = queues.plan_queue(self.0, verb, effect).await?;
+        match self.1 {
+            Act::Purge | Act::Delete => queues.plan_loss(self.0, plan).await,
+            Act::Pause | Act::Resume | Act::Rescue => Ok(plan),
+        }
+    }
+
+    async fn perform(&self, queues: &Arc<Queues>, plan: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
+        match self.1 {
+            Act::Pause => {
+                let pause = NewPause {
+                    by: grant.actor().to_owned(),
+                    reason: grant.reason().map(ToOwned::to_owned),
+                };
+                queues.pause(self.0, Some(pause)).await
+            }
+            Act::Resume => queues.pause(self.0, None).await,
+            Act::Purge => queues.purge(self.0, plan.messages).await,
+            Act::Delete => queues.delete(self.0, plan.messages).await,
+            Act::Rescue => queues.rescue(self.0).await,
+        }
+    }
+}
+
+impl Queues {
+    async fn plan_queue(&self, queue: &QueueName, verb: &str, effect: &str) -> Result<Plan, EngineError> {
+        let view = self.queue(queue).await?;
+        if view.kind != QueueKind::Delivery {
+            return Err(EngineError::Refused {
+                why: format!("queue {:?} is not a delivery queue", queue.as_str()),
+            });
+        }
+        let mut plan = simple(
+            format!("{verb} queue {}", queue.as_str()),
+            queue.as_str().to_owned(),
+            effect.to_owned(),
+        );
+        plan.lines[0].now = if view.paused.is_some() {
+            "paused".to_owned()
+        } else {
+            "not paused".to_owned()
+        };
+        plan.messages = view.ready;
+        Ok(plan)
+    }
+
+    async fn plan_loss(&self, queue: &QueueName, mut plan: Plan) -> Result<Plan, EngineError> {
+        if let Some(row) = self.store.queue_get(queue).await? {
+            if row.quarantined.is_some() {
+                return Err(EngineError::Refused {
+                    why: format!(
+                        "the head of {:?} kills every client that reads it: `redrive queue rescue` takes it out first",
+                        queue.as_str()
+                    ),
+                });
+            }
+            if row.has_companion {
+                plan.messages = self.depth_of_parts(&row).await;
+            }
+        }
+        plan.danger = Danger::Destroys;
+        plan.lines[0].now = plural_if_known(plan.messages, "message", "messages");
+        plan.warnings.push(
+            "publishers may add messages at any moment: those that arrive after the plan are not touched by a purge, \
+             and keep a queue from being deleted"
+                .to_owned(),
+        );
+        Ok(plan)
+    }
+
+    async fn pause(&self, queue: &QueueName, pause: Option<NewPause>) -> Result<Done, EngineError> {
+        let resumed = pause.is_none();
+        if self.store.queue_pause(queue, pause).await?.is_none() {
+            return Err(EngineError::NotFound {
+                what: format!("queue {:?}", queue.as_str()),
+            });
+        }
+        if resumed {
+            self.store.generation_raise().await?;
+            self.broker.nudge(queue).await;
+        } else {
+            self.wait_for_release(queue).await;
+        }
+        Ok(Done::Queue(Box::new(self.queue(queue).await?)))
+    }
+
+    /// A pause is done when nothing more is sent: its owner reads it within a second and lets go after the attempt in
+    /// hand. One that takes longer is said, not waited for.
+    async fn wait_for_release(&self, queue: &QueueName) {
+        let began = self.clock.uptime();
+        while let Ok(Some(QueueRecord { owner: Some(_), .. })) = self.store.queue_get(queue).await {
+            if self.clock.uptime().saturating_sub(began) >= RELEASE_WAIT {
+                return;
+            }
+            tokio::time::sleep(RELEASE_LOOK).await;
+        }
+    }
+
+    /// Takes messages out up to the planned count; what arrived meanwhile stays.
+    async fn purge(&self, queue: &QueueName, planned: Option<u64>) -> Result<Done, EngineError> {
+        let planned = planned.ok_or_else(|| EngineError::Refused {
+            why: "the number of messages is unknown".to_owned(),
+        })?;
+        let (messages, problem) = self
+            .under_lease(queue, "purge", |lease| async move {
+                self.drop_from_parts(&lease, planned).await
+            })
+            .await?;
+        match problem {
+            Some(problem) => Err(EngineError::Refused {
+                why: format!("{messages} of {planned} messages are gone, the others are left: {problem}"),
+            }),
+            None => Ok(Done::Purged {
+                queue: queue.clone(),
+                messages,
+            }),
+        }
+    }
+
+    /// Takes out what was planned, and deletes it as any queue that ends (docs/protocols.md 8): what came after the
+    /// plan keeps it.
+    async fn delete(self: &Arc<Self>, queue: &QueueName, planned: Option<u64>) -> Result<Done, EngineError> {
+        let gone = self
+            .under_lease(queue, "delete", |lease| async move {
+                let planned = match planned {
+                    Some(planned) => planned,
+                    None if self.broker.look(queue).await? == Look::Missing => 0,
+                    None => {
+                        return Err(EngineError::Refused {
+                            why: "the number of messages is unknown".to_owned(),
+                        });
+                    }
+                };
+                let (gone, problem) = self.drop_from_parts(&lease, planned).await?;
+                if let Some(problem) = problem {
+                    return Err(EngineError::Refused {
+                        why: format!("{gone} of {planned} messages are gone, the others are left: {problem}"),
+                    });
+                }
+                match self.delivery.end_parts(&lease).await? {
+                    Ending::Deleted => Ok(gone),
+                    Ending::GoesOn => Err(EngineError::Refused {
+                        why: format!(
+                            "{gone} messages are gone, and the queue stays: more came after the plan, or somebody \
+                             else consumes it"
+                        ),
+                    }),
+                    Ending::Lost => Err(EngineError::Refused {
+                        why: format!(
+                            "{gone} messages are gone; the queue is deleted by a daemon, unless something comes into it"
+                        ),
+                    }),
+                }
+            })
+            .await?;
+        Ok(Done::Deleted {
+            queue: queue.clone(),
+            messages: gone,
+        })
+    }
+
+    /// docs/protocols.md 21: the copy is committed before the message is settled.
+    async fn rescue(&self, queue: &QueueName) -> Result<Done, EngineError> {
+        let id = self
+            .under_lease(queue, "rescue", |lease| async move {
+                let Some(rescued) = self.broker.rescue(queue).await? else {
+                    return Err(EngineError::NotFound {
+                        what: "a message to rescue".to_owned(),
+                    });
+                };
+                let copy = RescuedMessage {
+                    id: 0,
+                    queue: queue.clone(),
+                    header_frame: rescued.header_frame().to_vec(),
+                    body: rescued.body().to_vec(),
+                    reason: lease
+                        .record
+                        .quarantined
+                        .clone()
+                        .unwrap_or_else(|| "on request".to_owned()),
+                    at: self.clock.now(),
+                };
+                match self.store.rescued_insert(&copy).await {
+                    Ok(id) => {
+                        self.may_manage(lease.me)?;
+                        rescued.settle().await?;
+                        self.store
+                            .queue_mark(queue, lease.epoch, QueueMark::Quarantined(None))
+                            .await?;
+                        Ok(id)
+                    }
+                    Err(error) => {
+                        rescued.release().await;
+                        Err(error.into())
+                    }
+                }
+            })
+            .await?;
+        Ok(Done::Rescued {
+            queue: queue.clone(),
+            id,
+        })
+    }
+
+    /// Takes as many messages out of it as were planned, from its head on: how many, and why not all. What the store
+    /// knows of its head is about a message that is gone.
+    async fn drop_from_parts(&self, lease: &ManagedLease, planned: u64) -> Result<(u64, Option<String>), EngineError> {
+        let (mut dropped, mut problem) = (0, None);
+        for part in self.parts(&lease.record) {
+            if dropped >= planned || problem.is_some() {
+                break;
+            }
+            if self.broker.look(&part).await? == Look::Missing {
+                continue;
+            }
+            let (gone, why) = self.saves.drop_messages(lease.me, &part, planned - dropped).await?;
+            dropped += gone;
+            problem = why;
+        }
+        if dropped > 0 && lease.record.head.is_some() {
+            let gone = QueueMark::HeadGone;
+            self.store.queue_mark(&lease.record.name, lease.epoch, gone).await?;
+        }
+        Ok((dropped, problem))
+    }
+}
