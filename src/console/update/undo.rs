@@ -1,12 +1,8 @@
 //! What was done last, and whether it can be taken back: said in a plain word where it cannot.
 
-use crossterm::event::KeyCode;
-
-use super::scope::Asked;
-use super::{State, confirm};
-use crate::console::Effect;
-use crate::console::action::{ActionId, Reason};
-use crate::console::dialog::{Last, Scope, ScopeKind, Task};
+use super::State;
+use crate::console::state::action::{Possible, Reason};
+use crate::console::state::dialog::{Asked, Last, Scope, ScopeKind, Task};
 use crate::domain::run::RunWish;
 use crate::engine::policies::{PolicyAct, PolicyEdit};
 use crate::engine::query::PolicyScope;
@@ -14,24 +10,23 @@ use crate::engine::runs::OrderKind;
 use crate::engine::{Command, RedeliverTarget};
 
 /// Whether the last action can be undone.
-pub(in crate::console) fn possible(state: &State) -> Result<(), Reason> {
-    match &state.last {
+pub(in crate::console) fn possible(state: &State) -> Possible {
+    match &state.commands.last {
         None => Err("nothing was done here yet".into()),
         Some(Last { back: Err(why) }) => Err((*why).into()),
         Some(Last { back: Ok(_) }) => Ok(()),
     }
 }
 
-/// Asks for the plans that take it back.
-pub(super) fn begin(state: &mut State, trigger: KeyCode) -> Vec<Effect> {
-    let Some(Last { back: Ok(commands) }) = &state.last else {
-        return Vec::new();
+/// The commands that take it back.
+pub(in crate::console) fn freeze(state: &State) -> Result<Asked, Reason> {
+    let Some(Last { back: Ok(commands) }) = &state.commands.last else {
+        return Err("nothing can be undone".into());
     };
-    let asked = Asked {
+    Ok(Asked {
         scope: Scope::of(ScopeKind::One, commands.len(), Some("undoes what was done here last")),
         commands: commands.clone(),
-    };
-    confirm::begin(state, ActionId::Undo, trigger, asked)
+    })
 }
 
 /// Notes what a task did; what failed needs no undoing.
@@ -42,7 +37,7 @@ pub(super) fn note(state: &mut State, task: &Task) {
         return;
     }
     let back: Result<Vec<Command>, &'static str> = done.into_iter().map(inverse).collect();
-    state.last = Some(Last { back });
+    state.commands.last = Some(Last { back });
 }
 
 fn inverse(command: &Command) -> Result<Command, &'static str> {
