@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::{self, Cli, Exit, Failure, ThemeFound, ThemesAsked};
 use crate::config::{self, BrokerKind, Config, Environment, SecretUrl, StoreConfig};
-use crate::console::settings::{OtherProfile, Profiles};
 use crate::console::state::Place;
+use crate::console::state::settings::{OtherProfile, Profiles};
 use crate::console::theme::Sources;
 use crate::console::{self, Connect, ConnectProblem, ConsoleError, ConsoleSettings, Deliver, Next};
 use crate::domain::schema::SchemaMode;

@@ -10,8 +10,8 @@ use toml::Value;
 
 use super::console::{label, other_profile};
 use crate::config::{BrokerKind, Config, ConfigChoice, Environment, StoreConfig};
-use crate::console::keymap::Keymap;
-use crate::console::settings::{Reload, Reloaded};
+use crate::console::state::keymap::Keymap;
+use crate::console::state::settings::{Reload, Reloaded};
 use crate::console::theme::{AUTO, Sources};
 use crate::domain::text::show;
 

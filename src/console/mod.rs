@@ -9,51 +9,44 @@
 //! shared, with a generation and an age. What it changes goes through the engine's `plan` →
 //! confirmation → `execute`, and needs a grant that read-only access cannot make.
 //!
+//! From the lowest floor on; none names one above it, which a test proves:
+//!
+//! | part | what it is |
+//! |---|---|
+//! | `journal`, `fuzzy`, `theme`, `typing` | sentences, search, colours, how a line is typed |
+//! | `table` | the one list: sorted, filtered, windowed |
+//! | `widgets` | what is painted with; its canvas is the gate for text from outside |
+//! | `state` | everything the screen shows, and what an action and a view are |
+//! | `views` | the views, a file each |
+//! | `first_run` | the questions of the first run |
+//! | `paint` | the screen: frame, details, forms, dialogs |
+//! | `update` | what an event makes of the state |
+//! | `actions` | the table of actions |
+//! | `effects`, `runtime` | what carries effects out, and the terminal |
+//!
 //! Left out on purpose: no knowledge of store, broker or sender, no log on the screen's terminal, no
 //! colour outside the theme, no file written that was not asked for.
 
-pub mod action;
-pub mod clipboard;
-pub mod detail;
-pub mod dialog;
-pub mod document_form;
-mod editor;
-pub mod effect;
+pub mod actions;
 pub mod effects;
-pub mod event;
-pub mod event_rates;
-pub mod events;
-pub mod export;
-pub mod feed;
 pub mod first_run;
 pub mod fuzzy;
-pub mod history;
 pub mod journal;
-pub mod keymap;
-pub mod link;
-pub mod painter;
-pub mod palette;
-pub mod payload;
-pub mod picture;
-pub mod policy_form;
+mod paint;
 pub mod runtime;
-pub mod settings;
 pub mod state;
 pub mod table;
-pub mod terminal;
 pub mod theme;
-pub mod tracks;
-pub mod trail;
+mod typing;
 mod update;
-pub mod verb;
-mod view;
-pub mod when_form;
+mod views;
+mod widgets;
 
-pub use effect::Effect;
-pub use event::Event;
+pub use paint::{first_run as view_first_run, view};
 pub use runtime::{ConsoleError, Next, ask_first, check, run};
-pub use settings::{Connect, ConnectProblem, ConsoleSettings, Deliver};
 pub use state::State;
+pub use state::effect::Effect;
+pub use state::event::Event;
+pub use state::settings::{Connect, ConnectProblem, ConsoleSettings, Deliver};
 pub use theme::Theme;
 pub use update::update;
-pub use view::{first_run as view_first_run, view};

@@ -1,75 +1,20 @@
 //! Text from outside, which may be hostile.
 //!
-//! Names, bodies, headers, URLs and error texts come from others. `Untrusted` keeps them and cannot be
-//! displayed; the one way to a screen, a log or a clipboard is [`show`], which replaces by a visible
-//! escape whatever would move the cursor, reorder, hide, or pile up: controls, bidirectional and
-//! zero-width characters, tags, private use, more than four combining marks in a row. It cuts before
-//! anything is laid out, so that 50 MB on one line cost no more than one screen's width.
+//! Names, bodies, headers, URLs and error texts come from others. The one way to a screen, a log or a
+//! clipboard is [`show`], which replaces by a visible escape whatever would move the cursor, reorder,
+//! hide, or pile up: controls, bidirectional and zero-width characters, tags, private use, more than
+//! four combining marks in a row. It cuts before anything is laid out, so that 50 MB on one line cost no
+//! more than one screen's width.
 //!
 //! Showing what was shown changes nothing. A backslash is therefore not escaped, and a text can
 //! imitate an escape; it cannot do anything by it.
-
-use std::fmt::{self, Write as _};
 
 use unicode_width::UnicodeWidthChar;
 
 /// Combining marks on one character, at most; those past it are shown as escapes.
 const MARKS_MAX: u32 = 4;
-/// The shown form in a log has at most this many columns.
-const DEBUG_WIDTH_MAX: usize = 512;
 /// No column of output takes more bytes of input than this: a character and its marks, four bytes each.
 const BYTES_PER_COLUMN_MAX: usize = 32;
-
-/// Text from outside. It has no `Display` on purpose.
-#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Untrusted(String);
-
-impl Untrusted {
-    /// Takes the text as it is.
-    #[must_use]
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// Takes bytes, each invalid sequence of UTF-8 as U+FFFD.
-    #[must_use]
-    pub fn from_bytes_lossy(bytes: &[u8]) -> Self {
-        Self(String::from_utf8_lossy(bytes).into_owned())
-    }
-
-    /// The text as it came: to compare, store or send on, never to show.
-    #[must_use]
-    pub fn raw(&self) -> &str {
-        &self.0
-    }
-
-    /// The text fit for a screen, a log or a clipboard, at most `width_max` columns wide.
-    #[must_use]
-    pub fn show(&self, width_max: usize) -> String {
-        show(&self.0, width_max)
-    }
-}
-
-impl From<String> for Untrusted {
-    fn from(text: String) -> Self {
-        Self(text)
-    }
-}
-
-impl From<&str> for Untrusted {
-    fn from(text: &str) -> Self {
-        Self(text.to_owned())
-    }
-}
-
-/// The shown form in quotation marks, those inside escaped.
-impl fmt::Debug for Untrusted {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_char('"')?;
-        formatter.write_str(&self.show(DEBUG_WIDTH_MAX).replace('"', "\\\""))?;
-        formatter.write_char('"')
-    }
-}
 
 /// `text` fit for a screen, at most `width_max` columns wide; what was cut is marked by `…`.
 #[must_use]
@@ -211,11 +156,11 @@ pub const fn is_hidden(character: char) -> bool {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Untrusted, is_hidden, show, show_bytes, width};
+    use super::{is_hidden, show, show_bytes, width};
 
     #[track_caller]
     fn check(text: &str, width_max: usize, expected: &str) {
-        assert_eq!(Untrusted::from(text).show(width_max), expected);
+        assert_eq!(show(text, width_max), expected);
     }
 
     #[test]
@@ -277,18 +222,12 @@ mod tests {
         assert_eq!(show_bytes(b"ok \xff\xc3 \xe2\x82", 80), r"ok \xff\xc3 \xe2\x82");
         assert_eq!(show_bytes("é".as_bytes(), 80), "é");
         assert_eq!(show_bytes(&[0xff; 1_000], 9), r"\xff\xff…");
-        assert_eq!(Untrusted::from_bytes_lossy(b"a\xff").raw(), "a\u{fffd}");
     }
 
     #[test]
     fn a_text_of_any_length_costs_only_what_is_shown() {
         let line = "x".repeat(50_000_000);
         assert_eq!(show(&line, 80), format!("{}…", "x".repeat(79)));
-    }
-
-    #[test]
-    fn a_log_shows_it_escaped_in_quotes() {
-        assert_eq!(format!("{:?}", Untrusted::from("a\"\u{1b}\n")), r#""a\"\x1b\n""#);
     }
 
     /// Mostly characters that do something, mixed with ordinary ones.

@@ -23,12 +23,12 @@ use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Position;
 use redrive::ambient::Clock;
-use redrive::console::detail::{DetailAnswer, DetailTab};
 use redrive::console::effects::{Actor, Executor};
-use redrive::console::keymap::Keymap;
-use redrive::console::painter::Painter;
+use redrive::console::runtime::painter::Painter;
 use redrive::console::runtime::{INPUTS_MAX, Input, Screen};
 use redrive::console::state::Place;
+use redrive::console::state::detail::{DetailAnswer, DetailTab};
+use redrive::console::state::keymap::Keymap;
 use redrive::console::table::ArrangeJob;
 use redrive::console::{ConsoleSettings, Deliver, Effect, Event, State, Theme, update, view};
 use redrive::domain::attempt::Attempt;
@@ -252,7 +252,7 @@ fn settings() -> ConsoleSettings {
         actor: "bench".to_owned(),
         reason: None,
         deliver: Deliver::Never,
-        profiles: redrive::console::settings::Profiles::default(),
+        profiles: redrive::console::state::settings::Profiles::default(),
         mouse: false,
         reload: None,
     }
@@ -437,11 +437,11 @@ fn first_paint(clock: &Clock, theme: &Theme, body: &Bytes) -> f64 {
     let mut state = state();
     take(&mut state, clock.now(), Event::Snapshot(snapshot(1, many_rows(10))));
     take(&mut state, clock.now(), key(KeyCode::Enter));
-    while state.details.last().unwrap().tab != DetailTab::Messages {
+    while state.nav.details.last().unwrap().tab != DetailTab::Messages {
         take(&mut state, clock.now(), key(KeyCode::Tab));
     }
     let answer = DetailAnswer {
-        subject: state.details.last().unwrap().subject.clone(),
+        subject: state.nav.details.last().unwrap().subject.clone(),
         taken_at: clock.now(),
         queue: None,
         endpoint: None,
@@ -473,7 +473,7 @@ fn redrive_colours() {
 static PAINTED: AtomicUsize = AtomicUsize::new(0);
 
 fn told_view(state: &State, theme: &Theme, buffer: &mut Buffer) -> Option<Position> {
-    PAINTED.store(state.queues.cursor, Ordering::SeqCst);
+    PAINTED.store(state.lists.queues.cursor, Ordering::SeqCst);
     view(state, theme, buffer)
 }
 
@@ -648,7 +648,7 @@ pub async fn hold_rows() {
     println!("{:.3}", status_mebibytes("VmHWM:"));
     stop.cancel();
     let screen = shown.await.unwrap();
-    assert_eq!(screen.state.queues.order.len(), ROWS, "every row was arranged");
+    assert_eq!(screen.state.lists.queues.order.len(), ROWS, "every row was arranged");
 }
 
 fn status_mebibytes(field: &str) -> f64 {

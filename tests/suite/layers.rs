@@ -233,6 +233,87 @@ fn a_service_of_the_engine_names_only_those_below_it() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
+/// The floors of the console (docs/architecture.md), from the lowest on. A file names those below its own, and its own.
+const CONSOLE: &[&str] = &[
+    "journal",
+    "fuzzy",
+    "theme",
+    "typing",
+    "table",
+    "widgets",
+    "state",
+    "views",
+    "first_run",
+    "paint",
+    "update",
+    "actions",
+    "effects",
+    "runtime",
+];
+
+#[test]
+fn a_part_of_the_console_names_only_those_below_it() {
+    let files: Vec<SourceFile> = source::repository_files()
+        .into_iter()
+        .filter(|file| is_program(&file.path))
+        .collect();
+    let parts = files.iter().filter(|file| console_part(&file.path).is_some()).count();
+    assert!(parts > 150, "parts of the console are found: {parts}");
+    let found: Vec<String> = files.iter().flat_map(console_violations).collect();
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// The floor of a file, but for the root of the console, which says what the console is.
+fn console_part(path: &str) -> Option<&str> {
+    let module = source::module_of(path);
+    let part = module.get(1)?;
+    (module.first() == Some(&"console")).then_some(*part)
+}
+
+fn console_violations(file: &SourceFile) -> Vec<String> {
+    let Some(part) = console_part(&file.path) else {
+        return Vec::new();
+    };
+    let floor = |name: &str| CONSOLE.iter().position(|known| *known == name);
+    let Some(own) = floor(part) else {
+        return vec![format!("{}: {part} is on no floor of the console", file.path)];
+    };
+    let paths = source::named_paths(&file.text, &source::module_of(&file.path)).program;
+    let ours = paths
+        .iter()
+        .filter(|path| path.starts_with(&["crate".to_owned(), "console".to_owned()]));
+    let above = ours.filter_map(|path| {
+        let other = path.get(2)?;
+        let below = floor(other).is_some_and(|other| other <= own);
+        (!below).then(|| format!("{}: {part} may not name {other}", file.path))
+    });
+    above.collect()
+}
+
+#[test]
+fn an_upward_import_in_the_console_is_found() {
+    let found = |path: &str, text: &str| console_violations(&SourceFile::new(path, text));
+    let path = "src/console/views/runs.rs";
+    assert!(found(path, "use crate::console::state::State; use super::list::Cell;").is_empty());
+    assert_eq!(
+        found(path, "use crate::console::update::say;"),
+        [format!("{path}: views may not name update")]
+    );
+    assert_eq!(
+        found("src/console/table/list.rs", "use super::super::state::State;"),
+        ["src/console/table/list.rs: table may not name state"]
+    );
+    // What the root hands on has a floor of its own: it is named there.
+    assert_eq!(
+        found(path, "use crate::console::State;"),
+        [format!("{path}: views may not name State")]
+    );
+    assert_eq!(
+        found("src/console/help.rs", ""),
+        ["src/console/help.rs: help is on no floor of the console"]
+    );
+}
+
 #[test]
 fn a_service_of_the_engine_has_ten_fields_and_forty_methods_at_most() {
     let files = engine_files();

@@ -4,8 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc;
 
-use crate::console::Event;
-use crate::console::runtime::Input;
+use crate::console::state::event::{Event, Input};
 use crate::console::table::ArrangeJob;
 
 /// Where requests are left. A thread works as long as there are any.
@@ -62,17 +61,13 @@ impl Arranger {
 
     fn is_superseded(&self, job: &ArrangeJob) -> bool {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.jobs.iter().any(|newer| same_list(newer, job))
+        waiting.jobs.iter().any(|newer| newer.has_list_of(job))
     }
 }
 
 impl Waiting {
     fn put(&mut self, job: ArrangeJob) {
-        self.jobs.retain(|older| !same_list(older, &job));
+        self.jobs.retain(|older| !older.has_list_of(&job));
         self.jobs.push(job);
     }
-}
-
-fn same_list(one: &ArrangeJob, other: &ArrangeJob) -> bool {
-    std::mem::discriminant(one) == std::mem::discriminant(other)
 }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Link, NOT_CONNECTED, events, inquire};
-use crate::console::detail::{About, DetailAnswer, DetailQuery, Subject};
+use super::{Link, NOT_CONNECTED, events};
+use crate::console::state::detail::{About, DetailAnswer, DetailQuery, Subject};
+use crate::console::state::inquire::inquire;
 use crate::domain::id::{NotificationId, QueueName};
 use crate::domain::run::ItemState;
 use crate::domain::time::Timestamp;

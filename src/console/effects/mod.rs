@@ -19,15 +19,14 @@ use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 use self::arrange::Arranger;
-use super::effect::RevealJob;
-use super::runtime::Input;
-use super::settings::Reload;
-use super::{Effect, Event};
 use crate::ambient::{self, Clock};
+use crate::console::state::effect::{Effect, RevealJob};
+use crate::console::state::event::{Event, Input};
+use crate::console::state::settings::Reload;
 use crate::domain::time::Timestamp;
 use crate::engine::error::chain;
 use crate::engine::observe::Observer;
-use crate::engine::{Access, Command, Done, Engine, Plan, Query, WriteGrant};
+use crate::engine::{Access, Command, Done, Engine, Plan, WriteGrant};
 
 /// Plans made at once.
 const PLANS_AT_ONCE: usize = 4;
@@ -280,10 +279,6 @@ async fn execute_one(link: Option<&Link>, actor: &Actor, plan: &Plan) -> Result<
     done.map_err(|error| chain(&error))
 }
 
-async fn inquire<Q: Query>(engine: &Engine, query: Q) -> Result<Q::Answer, String> {
-    engine.query(query).await.map_err(|error| chain(&error))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -371,8 +366,8 @@ mod tests {
             panic!("a refusal");
         };
         assert_eq!(result.unwrap_err(), NOT_CONNECTED);
-        let query = crate::console::detail::DetailQuery {
-            subject: crate::console::detail::Subject::Queue(QueueName::parse("q").unwrap()),
+        let query = crate::console::state::detail::DetailQuery {
+            subject: crate::console::state::detail::Subject::Queue(QueueName::parse("q").unwrap()),
             browse: true,
         };
         executor.carry_out(Effect::Look(query));

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use crate::console::effect::{Content, SaveJob};
-use crate::console::export;
+use crate::console::state::effect::{Content, SaveJob};
+use crate::console::table::export;
 use crate::domain::text::show;
 use crate::files;
 

@@ -15,8 +15,8 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use super::written::{files, has_secret};
 use super::{Chosen, FirstEffect, FirstEvent, FirstRun, Item, Pair, Question, Stage};
 use crate::console::state::SIZE_MIN;
-use crate::console::update::filter;
-use crate::console::update::keys::BURST_GAP;
+use crate::console::typing;
+use crate::console::typing::BURST_GAP;
 use crate::domain::time::Timestamp;
 use crate::engine::view::CheckResult;
 
@@ -153,7 +153,7 @@ fn form(first: &mut FirstRun, press: KeyEvent) -> Option<FirstEffect> {
         (KeyCode::Up | KeyCode::BackTab, _) => step(first, -1),
         (KeyCode::Right, _) if is_empty(first) => take_guess(first),
         _ => {
-            if let Some(request) = filter::request(press.code, press.modifiers) {
+            if let Some(request) = typing::request(press.code, press.modifiers) {
                 first.form.edit(request);
             }
         }

@@ -2,26 +2,25 @@
 //!
 //! It has no engine and nothing in flight, so its end waits for nothing.
 
-use std::io;
-use std::thread;
+use std::{io, thread};
 
 use secrecy::ExposeSecret as _;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::screen::{INPUTS_MAX, Input};
+use super::screen::INPUTS_MAX;
 use super::shown::is_gone;
 use super::{ConsoleError, input, signals};
 use crate::ambient::Clock;
-use crate::console::Event;
 use crate::console::first_run::{
     Chosen, FirstEffect, FirstEvent, FirstRun, FirstRunSettings, NewFile, Tester, Testing, update,
 };
-use crate::console::painter::Painter;
-use crate::console::terminal::{self, Terminal};
+use crate::console::paint::first_run;
+use crate::console::runtime::painter::Painter;
+use crate::console::runtime::terminal::{self, Terminal};
+use crate::console::state::event::{Event, Input};
 use crate::console::theme::{self, Depth, Ground, Sources, Theme};
-use crate::console::view::first_run;
 use crate::domain::text::show;
 use crate::files;
 

@@ -18,9 +18,7 @@ use rustix::stdio;
 use tokio::sync::mpsc;
 
 use super::answers::{Answers, Heard};
-use super::screen::Input;
-use crate::console::Event;
-use crate::console::event::Mouse;
+use crate::console::state::event::{Event, Input, Mouse};
 
 /// Events read in one go.
 const AT_ONCE: usize = 256;

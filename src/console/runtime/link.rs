@@ -8,10 +8,10 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::ConsoleError;
-use super::screen::Input;
 use crate::ambient::{self, Clock};
 use crate::console::effects::Link;
-use crate::console::{Connect, Deliver, Event};
+use crate::console::state::event::{Event, Input};
+use crate::console::state::settings::{Connect, Deliver};
 use crate::domain::time::Timestamp;
 use crate::engine::observe::Observer;
 use crate::engine::{self, Engine, WriteGrant};

@@ -14,13 +14,18 @@
 //! bounds, and a further signal cuts it short. Signals are heard here: whoever calls need not.
 
 pub(crate) mod answers;
+pub mod clipboard;
+mod editor;
 mod first_run;
 mod input;
 mod link;
 mod look;
+pub mod painter;
+pub mod picture;
 mod screen;
 mod shown;
 mod signals;
+pub mod terminal;
 #[cfg(test)]
 mod tests;
 
@@ -36,17 +41,22 @@ use tokio_util::sync::CancellationToken;
 pub use self::first_run::run as ask_first;
 pub use self::input::standard_input;
 pub use self::look::Look;
-pub use self::screen::{BACKGROUND_FRAME, FRAME, INPUTS_MAX, Input, Next, Pause, Screen, ViewFunction};
+pub use self::screen::{BACKGROUND_FRAME, FRAME, INPUTS_MAX, Next, Pause, Screen, ViewFunction};
+pub use crate::console::state::event::Input;
 
 use self::link::Linker;
 use self::shown::Shown;
-use super::effects::{Actor, Executions, Executor, Link};
-use super::keymap::{Keymap, KeymapError};
-use super::terminal::{self, Terminal};
-use super::theme::{AUTO, Sources, ThemeError};
-use super::update::say;
-use super::{Connect, ConnectProblem, ConsoleSettings, Deliver, Event, State, update, view};
+use self::terminal::Terminal;
 use crate::ambient::{self, Clock};
+use crate::console::effects::{Actor, Executions, Executor, Link};
+use crate::console::paint::view;
+use crate::console::state::State;
+use crate::console::state::event::Event;
+use crate::console::state::keymap::{Keymap, KeymapError};
+use crate::console::state::settings::{Connect, ConnectProblem, ConsoleSettings, Deliver};
+use crate::console::theme::{AUTO, Sources, ThemeError};
+use crate::console::update;
+use crate::console::update::say;
 use crate::domain::text;
 use crate::engine::EngineError;
 
@@ -115,7 +125,7 @@ pub async fn run_with_view(
     let look = Look::of_terminal(settings.theme.clone());
     let choice = look.choose()?;
     let mut state = first_state(&settings, terminal::size(), &clock)?;
-    state.themes = Sources::of_user().names();
+    state.session.themes = Sources::of_user().names();
     if let Some(notice) = choice.notice {
         say::notice(&mut state, &notice);
     }

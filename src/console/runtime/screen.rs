@@ -16,11 +16,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::look::Look;
 use crate::ambient::Clock;
-use crate::console::effect::{Content, EditJob, Picture, SaveJob};
-use crate::console::painter::Painter;
-use crate::console::picture;
-use crate::console::theme::Ground;
-use crate::console::{Effect, Event, State, Theme, clipboard, update};
+use crate::console::runtime::painter::Painter;
+use crate::console::runtime::{clipboard, picture};
+use crate::console::state::State;
+use crate::console::state::effect::{Content, EditJob, Effect, Picture, SaveJob};
+use crate::console::state::event::{Event, Input};
+use crate::console::theme::{Ground, Theme};
+use crate::console::update;
 
 /// The least time between two frames.
 pub const FRAME: Duration = Duration::from_millis(16);
@@ -34,23 +36,6 @@ pub const INPUTS_MAX: usize = 1_024;
 /// Paints a state; a parameter, so that a test can put a painter that fails in its place.
 pub type ViewFunction = fn(&State, &Theme, &mut Buffer) -> Option<Position>;
 
-/// What reaches the loop.
-#[derive(Clone, Debug)]
-pub enum Input {
-    /// Something for `update`.
-    Event(Event),
-    /// The kernel asks us to stop for a while (SIGTSTP).
-    Suspend,
-    /// We were stopped and go on (SIGCONT).
-    Continued,
-    /// The terminal is gone.
-    Gone,
-    /// The terminal knows unambiguous key codes.
-    KeyCodes,
-    /// The terminal said what its ground is.
-    Ground(Ground),
-}
-
 /// How to go on when the screen has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
@@ -58,12 +43,6 @@ pub enum Next {
     Profile(String),
     /// With the same words, so that the configuration holds as it is now.
     Again,
-}
-
-impl From<Event> for Input {
-    fn from(event: Event) -> Self {
-        Self::Event(event)
-    }
 }
 
 /// Why the loop returned; all but the first two come back into it.
@@ -251,7 +230,8 @@ impl<W: Write> Screen<W> {
         self.dirty = Dirty::No;
         self.painted = self.clock.uptime();
         let (state, theme, view) = (&self.state, &self.theme, self.view);
-        self.painter.paint(state.size, |buffer| view(state, theme, buffer))?;
+        self.painter
+            .paint(state.terminal.size, |buffer| view(state, theme, buffer))?;
         // Behind the first frame, which waits for nobody's answer.
         if let Some(question) = self.look.question(self.clock.uptime()) {
             self.painter.send(question)?;
@@ -310,7 +290,7 @@ impl<W: Write> Screen<W> {
 
     /// What the screen shows, as a text that can be kept.
     fn picture(&self, how: Picture) -> String {
-        let (width, height) = self.state.size;
+        let (width, height) = self.state.terminal.size;
         let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
         let _ = (self.view)(&self.state, &self.theme, &mut buffer);
         match how {

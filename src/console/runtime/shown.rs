@@ -1,8 +1,7 @@
 //! The loop on a thread of its own, and what it pauses for: suspension, and the terminal's return.
 
-use std::io;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use rustix::io::Errno;
 use tokio::runtime::Handle;
@@ -12,8 +11,10 @@ use tokio_util::sync::CancellationToken;
 use super::screen::{Next, Pause, Screen};
 use super::{ConsoleError, input, say, signals};
 use crate::console::effects::Executor;
-use crate::console::terminal::{self, Terminal};
-use crate::console::{Effect, Event, editor};
+use crate::console::runtime::editor;
+use crate::console::runtime::terminal::{self, Terminal};
+use crate::console::state::effect::Effect;
+use crate::console::state::event::Event;
 
 /// Between two looks whether a job in the background was brought to the front.
 const FOREGROUND_LOOK: Duration = Duration::from_millis(500);
@@ -73,7 +74,7 @@ async fn drive(
         let done = match paused {
             Ok(Pause::Quit | Pause::Stopped) => return Ok(screen.next.take()),
             Ok(Pause::KeyCodes) => terminal.use_key_codes(),
-            Ok(Pause::Mouse) => terminal.use_mouse(screen.state.mouse),
+            Ok(Pause::Mouse) => terminal.use_mouse(screen.state.terminal.mouse),
             Ok(Pause::Suspend) if terminal::can_suspend() => {
                 terminal::give_back();
                 match terminal::suspend() {

@@ -11,9 +11,9 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::input;
-use super::screen::Input;
 use crate::ambient;
-use crate::console::{Event, terminal};
+use crate::console::runtime::terminal;
+use crate::console::state::event::{Event, Input};
 
 /// The first signal cancels `end`; another one, or one after the operator quit, cancels `cut`.
 pub(super) fn start(

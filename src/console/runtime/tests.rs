@@ -12,7 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::shown::is_gone;
 use super::*;
-use crate::console::{Effect, Event, Theme};
+use crate::console::state::effect::Effect;
+use crate::console::state::event::Event;
+use crate::console::theme::Theme;
 
 /// Each write for itself.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +33,7 @@ impl Write for Out {
 
 /// Paints the size and the number of log entries.
 fn plain_view(state: &State, _theme: &Theme, buffer: &mut Buffer) -> Option<Position> {
-    let (columns, rows) = state.size;
+    let (columns, rows) = state.terminal.size;
     buffer.set_string(0, 0, format!("{columns}x{rows}"), Style::new());
     None
 }
@@ -47,7 +49,7 @@ impl Rig {
     fn start() -> Self {
         let (inputs, receiver) = mpsc::channel(INPUTS_MAX);
         let (out, stop) = (Out::default(), CancellationToken::new());
-        let settings = crate::console::settings::ConsoleSettings {
+        let settings = crate::console::state::settings::ConsoleSettings {
             place: crate::console::state::Place::default(),
             theme: None,
             keys: std::collections::BTreeMap::new(),
@@ -57,7 +59,7 @@ impl Rig {
             actor: "test".to_owned(),
             reason: None,
             deliver: Deliver::Never,
-            profiles: crate::console::settings::Profiles::default(),
+            profiles: crate::console::state::settings::Profiles::default(),
             mouse: false,
             reload: None,
         };

@@ -1,6 +1,8 @@
 //! Sorts and filters: a pure function of the rows, so that it can run anywhere.
 
+use std::any::{Any, TypeId};
 use std::cmp::Ordering;
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::{ArrangeJob, Arranged, Job, Order, Row, Sort, SortKey};
@@ -35,25 +37,50 @@ pub fn arrange<R: Row>(job: &Job<R>) -> Order<R> {
     }
 }
 
+/// A job, whatever its rows: a type of rows has one list.
+pub(super) trait Arrange: Debug + Send + Sync {
+    fn run(&self) -> Arranged;
+    fn list(&self) -> TypeId;
+}
+
+/// An order, whatever its rows.
+pub(super) trait OfOneList: Any + Debug + Send + Sync {}
+
+impl<R: Row> Arrange for Job<R> {
+    fn run(&self) -> Arranged {
+        Arranged(Arc::new(arrange(self)))
+    }
+
+    fn list(&self) -> TypeId {
+        TypeId::of::<R>()
+    }
+}
+
+impl<R: Row> OfOneList for Order<R> {}
+
 impl ArrangeJob {
+    pub(super) fn of<R: Row>(job: Job<R>) -> Self {
+        Self(Arc::new(job))
+    }
+
     /// Does it.
     #[must_use]
     pub fn run(&self) -> Arranged {
-        match self {
-            Self::Queues(job) => Arranged::Queues(arrange(job)),
-            Self::Endpoints(job) => Arranged::Endpoints(arrange(job)),
-            Self::Retries(job) => Arranged::Retries(arrange(job)),
-            Self::Audit(job) => Arranged::Audit(arrange(job)),
-            Self::Policies(job) => Arranged::Policies(arrange(job)),
-            Self::Runs(job) => Arranged::Runs(arrange(job)),
-            Self::DeadGroups(job) => Arranged::DeadGroups(arrange(job)),
-            Self::DeadLetters(job) => Arranged::DeadLetters(arrange(job)),
-            Self::EventTypes(job) => Arranged::EventTypes(arrange(job)),
-            Self::EventGroups(job) => Arranged::EventGroups(arrange(job)),
-            Self::Events(job) => Arranged::Events(arrange(job)),
-            Self::Expiring(job) => Arranged::Expiring(arrange(job)),
-            Self::Saves(job) => Arranged::Saves(arrange(job)),
-        }
+        self.0.run()
+    }
+
+    /// Whether both are about the same list.
+    #[must_use]
+    pub fn has_list_of(&self, other: &Self) -> bool {
+        self.0.list() == other.0.list()
+    }
+}
+
+impl Arranged {
+    /// The order, where it is that of a list of these rows.
+    pub(super) fn of_list<R: Row>(&self) -> Option<&Order<R>> {
+        let order: &dyn Any = &*self.0;
+        order.downcast_ref()
     }
 }
 

@@ -22,6 +22,12 @@ pub struct ListFilter {
 }
 
 impl ListFilter {
+    /// What it says, once it was read.
+    #[must_use]
+    pub fn written(&self) -> Option<String> {
+        self.applied.as_ref().map(|filter| filter.as_str().to_owned())
+    }
+
     /// Takes the text as it is typed.
     pub fn write<R: Row>(&mut self, text: &str) {
         text.clone_into(&mut self.text);

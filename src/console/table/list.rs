@@ -5,11 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{
-    BeforeFilter, ColumnChoice, ColumnInfo, Completion, INLINE_MAX, Job, ListFilter, MarkCounts, Order, Row, Sort,
-    Table, arrange, complete,
+    ArrangeJob, Arranged, BeforeFilter, ColumnChoice, ColumnInfo, Completion, INLINE_MAX, Job, ListFilter, MarkCounts,
+    Order, Row, Sort, Table, arrange, complete,
 };
-use crate::console::Effect;
-use crate::console::export::{Records, Shown};
+use crate::console::table::export::{Records, Shown};
 use crate::domain::filter::FieldValue;
 use crate::domain::time::Timestamp;
 use crate::engine::snapshot::Snapshot;
@@ -28,6 +27,8 @@ pub enum End {
 
 /// A list, whatever its rows.
 pub trait List {
+    /// Takes an order that was found; false when it is another list's, or not the newest that was asked for.
+    fn take(&mut self, found: &Arranged) -> bool;
     /// Rows that are shown, on the screen or not.
     fn len(&self) -> usize;
     /// Whether none is shown.
@@ -96,8 +97,8 @@ pub trait List {
     /// The filter line is left and everything is as it was before.
     fn filter_restore(&mut self);
     /// Sorts and filters the rows of a snapshot, or for a list that is fed otherwise the rows that it has: at
-    /// once, or by the effect.
-    fn arrange_from(&mut self, snapshot: Option<&Snapshot>, now: Timestamp) -> Option<Effect>;
+    /// once, or by the job.
+    fn arrange_from(&mut self, snapshot: Option<&Snapshot>, now: Timestamp) -> Option<ArrangeJob>;
 }
 
 impl<R: Row> Default for Table<R> {
@@ -161,14 +162,14 @@ impl<R: Row> Table<R> {
     ///
     /// The selected row stays on its line of the screen; at the top of the list the top stays in sight. Before
     /// anybody moved, the first row is selected: the worst one, whichever that is.
-    pub fn adopt(&mut self, found: Order<R>) -> bool {
+    pub fn adopt(&mut self, found: &Order<R>) -> bool {
         if found.ticket != self.ticket {
             return false;
         }
         let line = self.cursor.saturating_sub(self.offset);
         self.arriving = None;
-        self.rows = found.rows;
-        self.order = found.order;
+        self.rows = Arc::clone(&found.rows);
+        self.order = Arc::clone(&found.order);
         self.taken_at = Some(found.taken_at);
         let chosen = self.selected.as_ref().filter(|_| self.moved);
         let place = chosen.and_then(|id| self.position(id));
@@ -219,7 +220,7 @@ impl<R: Row> Table<R> {
     }
 
     /// Small lists at once; for a large one the job, whose answer comes back through [`Table::adopt`].
-    pub fn submit(&mut self, rows: Arc<Vec<Arc<R>>>, taken_at: Timestamp, now: Timestamp) -> Option<Effect> {
+    pub fn submit(&mut self, rows: Arc<Vec<Arc<R>>>, taken_at: Timestamp, now: Timestamp) -> Option<ArrangeJob> {
         self.ticket += 1;
         let job = Job {
             ticket: self.ticket,
@@ -231,14 +232,19 @@ impl<R: Row> Table<R> {
         };
         if job.rows.len() > INLINE_MAX {
             self.arriving = Some((Arc::clone(&job.rows), taken_at));
-            return Some(Effect::Arrange(R::to_job(job)));
+            return Some(ArrangeJob::of(job));
         }
-        self.adopt(arrange(&job));
+        self.adopt(&arrange(&job));
         None
     }
 }
 
 impl<R: Row> List for Table<R> {
+    fn take(&mut self, found: &Arranged) -> bool {
+        let found = found.of_list::<R>();
+        found.is_some_and(|order| self.adopt(order))
+    }
+
     fn len(&self) -> usize {
         self.order.len()
     }
@@ -400,7 +406,7 @@ impl<R: Row> List for Table<R> {
         }
     }
 
-    fn arrange_from(&mut self, snapshot: Option<&Snapshot>, now: Timestamp) -> Option<Effect> {
+    fn arrange_from(&mut self, snapshot: Option<&Snapshot>, now: Timestamp) -> Option<ArrangeJob> {
         let has = || Some((Arc::clone(&self.rows), self.taken_at?));
         let newest = snapshot.and_then(R::rows_of);
         let (rows, taken_at) = newest.or_else(|| self.arriving.clone()).or_else(has)?;

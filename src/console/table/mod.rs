@@ -6,19 +6,13 @@
 //! neither; a mark that the filter hides or that is gone is counted, never forgotten silently.
 
 mod arrange;
-mod audit;
 mod choice;
-mod columns;
 mod complete;
-mod dead;
-mod events;
-mod expiring;
+pub mod export;
 mod filter;
+pub(super) mod key;
 mod list;
 mod marks;
-mod policies;
-mod runs;
-mod saves;
 #[cfg(test)]
 mod tests;
 
@@ -29,27 +23,18 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 pub use self::arrange::arrange;
+use self::arrange::{Arrange, OfOneList};
 pub use self::choice::{ColumnChoice, ColumnInfo};
 pub use self::complete::{Completion, complete};
-pub(super) use self::events::due;
+use self::export::Record;
 pub use self::filter::ListFilter;
 pub use self::list::{End, List};
 pub use self::marks::{MarkCounts, Marked};
-use super::events::{GroupRow, TypeRow};
-use super::export::{self, Record};
-use crate::domain::dead_letter::DeadLetter;
-use crate::domain::event::Event;
 use crate::domain::filter::{Field, FieldValue, Filter};
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
-use crate::engine::dead::DeadGroup;
-use crate::engine::expiring::{ExpiringQueue, SaveRecord};
-use crate::engine::policies::PolicyView;
-use crate::engine::query::AuditEntry;
-use crate::engine::runs::RunView;
-use crate::engine::snapshot::{EndpointRow, QueueRow, Snapshot};
-use crate::engine::view::Retry;
+use crate::engine::snapshot::Snapshot;
 
 /// Lists up to this long are arranged at once.
 pub const INLINE_MAX: usize = 2_000;
@@ -82,9 +67,6 @@ pub trait Row: Debug + Send + Sync + Sized + 'static {
     fn unread(_: &Snapshot) -> Option<&str> {
         None
     }
-
-    /// A job for the list of these rows.
-    fn to_job(job: Job<Self>) -> ArrangeJob;
 
     /// Its id.
     fn id(&self) -> Self::Id;
@@ -222,36 +204,9 @@ pub struct Job<R: Row> {
     pub now: Timestamp,
 }
 
-/// A job for one of the lists.
+/// Sort and filter one of the lists, whatever its rows.
 #[derive(Clone, Debug)]
-pub enum ArrangeJob {
-    /// The queues.
-    Queues(Job<QueueRow>),
-    /// The endpoints.
-    Endpoints(Job<EndpointRow>),
-    /// The retries.
-    Retries(Job<Retry>),
-    /// The audit.
-    Audit(Job<AuditEntry>),
-    /// The policies.
-    Policies(Job<PolicyView>),
-    /// The runs.
-    Runs(Job<RunView>),
-    /// The groups of dead letters.
-    DeadGroups(Job<DeadGroup>),
-    /// The dead letters of a group.
-    DeadLetters(Job<DeadLetter>),
-    /// The event types.
-    EventTypes(Job<TypeRow>),
-    /// Why events are there.
-    EventGroups(Job<GroupRow>),
-    /// Events.
-    Events(Job<Event>),
-    /// Queues with a lifetime.
-    Expiring(Job<ExpiringQueue>),
-    /// What was saved of them.
-    Saves(Job<SaveRecord>),
-}
+pub struct ArrangeJob(Arc<dyn Arrange>);
 
 /// The order that a job found, with the rows it is about.
 #[derive(Clone, Debug)]
@@ -266,36 +221,9 @@ pub struct Order<R: Row> {
     pub order: Arc<Vec<u32>>,
 }
 
-/// What came of an [`ArrangeJob`].
+/// What came of an [`ArrangeJob`]: the order of one of the lists.
 #[derive(Clone, Debug)]
-pub enum Arranged {
-    /// The queues.
-    Queues(Order<QueueRow>),
-    /// The endpoints.
-    Endpoints(Order<EndpointRow>),
-    /// The retries.
-    Retries(Order<Retry>),
-    /// The audit.
-    Audit(Order<AuditEntry>),
-    /// The policies.
-    Policies(Order<PolicyView>),
-    /// The runs.
-    Runs(Order<RunView>),
-    /// The groups of dead letters.
-    DeadGroups(Order<DeadGroup>),
-    /// The dead letters of a group.
-    DeadLetters(Order<DeadLetter>),
-    /// The event types.
-    EventTypes(Order<TypeRow>),
-    /// Why events are there.
-    EventGroups(Order<GroupRow>),
-    /// Events.
-    Events(Order<Event>),
-    /// Queues with a lifetime.
-    Expiring(Order<ExpiringQueue>),
-    /// What was saved of them.
-    Saves(Order<SaveRecord>),
-}
+pub struct Arranged(Arc<dyn OfOneList>);
 
 /// A retry is known by the queue whose head is tried, else by its URL.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::domain::queue::{QueueKind, QueueState};
-use crate::engine::snapshot::{QUEUE_FIELDS, QueueFacts};
+use crate::engine::snapshot::{EndpointRow, QUEUE_FIELDS, QueueFacts, QueueRow};
+use crate::engine::view::Retry;
 
 fn row(name: &str, state: QueueState, ready: Option<u64>) -> Arc<QueueRow> {
     Arc::new(QueueRow::from(QueueFacts {

@@ -2,10 +2,10 @@
 
 use super::say::{self, counted};
 use super::{State, feeds, undo};
-use crate::console::Effect;
-use crate::console::action::{ActionId, spec};
-use crate::console::dialog::{Report, Task};
 use crate::console::journal::Tone;
+use crate::console::state::action::named;
+use crate::console::state::dialog::{Report, Task};
+use crate::console::state::effect::Effect;
 use crate::domain::endpoint::EndpointState;
 use crate::domain::outcome::OutcomeClass;
 use crate::engine::events::EventsDone;
@@ -18,10 +18,10 @@ const NAMED_MAX: usize = 20;
 
 /// One plan of a task was carried out, or refused.
 pub(super) fn executed(state: &mut State, request: u64, item: usize, result: Result<Box<Done>, String>) -> Vec<Effect> {
-    let Some(place) = state.tasks.iter().position(|task| task.request == request) else {
+    let Some(place) = state.commands.tasks.iter().position(|task| task.request == request) else {
         return Vec::new();
     };
-    let task = &mut state.tasks[place];
+    let task = &mut state.commands.tasks[place];
     let Some((well, badly)) = task.ended.as_mut().filter(|_| task.unanswered.remove(&item)) else {
         return Vec::new();
     };
@@ -35,7 +35,7 @@ pub(super) fn executed(state: &mut State, request: u64, item: usize, result: Res
             *badly += 1;
             let named = *badly <= NAMED_MAX;
             let target = task.commands.get(item).map(target_of).unwrap_or_default();
-            let text = format!("{} {target} refused: {why}", spec(task.action).title);
+            let text = format!("{} {target} refused: {why}", task.action.title);
             task.report.refused_because.get_or_insert(say::name(&why));
             if named {
                 say::did(state, Tone::Bad, &text);
@@ -46,10 +46,10 @@ pub(super) fn executed(state: &mut State, request: u64, item: usize, result: Res
 }
 
 fn finish(state: &mut State, place: usize) -> Vec<Effect> {
-    if !state.tasks[place].unanswered.is_empty() {
+    if !state.commands.tasks[place].unanswered.is_empty() {
         return Vec::new();
     }
-    let task = state.tasks.remove(place);
+    let task = state.commands.tasks.remove(place);
     feeds::hurry(state);
     undo::note(state, &task);
     let (tone, text) = sentence(&task);
@@ -68,9 +68,9 @@ fn suggestion(state: &State, task: &Task) -> Option<String> {
         return None;
     };
     let answered = task.ended == Some((1, 0)) && task.report.tests_failed == 0;
-    let row = state.snapshot.as_ref().filter(|_| answered)?;
+    let row = state.data.snapshot.as_ref().filter(|_| answered)?;
     let row = row.endpoints.iter().find(|row| row.endpoint.url == *url)?;
-    let key = state.keymap.label(ActionId::Redeliver)?;
+    let key = state.input.keymap.label(named::REDELIVER)?;
     let waiting = row.waiting.filter(|waiting| *waiting > 0);
     let down = row.endpoint.state != EndpointState::Available;
     down.then(|| match waiting {
@@ -140,55 +140,6 @@ fn of_expiring(report: &mut Report, outcomes: Vec<ExpiringOutcome>) {
     }
 }
 
-/// Queues that something was done with, and those that were left.
-fn changed_queues(verb: &str, report: &Report) -> String {
-    let (queues, messages) = (counted(report.queues, "queue"), counted(report.messages, "message"));
-    let done = format!("{verb} {queues} with {messages}");
-    match &report.left_because {
-        Some(why) => format!("{done}; {} left: {why}", report.left),
-        None => done,
-    }
-}
-
-/// What came of events or expiring queues, where that is counted row by row.
-fn of_rows(task: &Task) -> Option<String> {
-    let of_events = [
-        (ActionId::RetryEvents, "due now:"),
-        (ActionId::RetryEventsShown, "due now:"),
-        (ActionId::RescheduleEvents, "rescheduled"),
-        (ActionId::CancelEvents, "cancelled"),
-    ];
-    let of_queues = [
-        (ActionId::SaveExpiring, "saved"),
-        (ActionId::ExtendExpiring, "extended"),
-        (ActionId::PurgeExpiring, "purged"),
-        (ActionId::PurgeExpired, "purged"),
-        (ActionId::RestoreSaved, "restored"),
-    ];
-    let verb = |verbs: &[(ActionId, &'static str)]| {
-        let found = verbs.iter().find(|(action, _)| *action == task.action);
-        found.map(|(_, verb)| *verb)
-    };
-    let events = verb(&of_events).filter(|_| task.report.last.is_none());
-    events
-        .map(|verb| changed_events(verb, &task.report))
-        .or_else(|| verb(&of_queues).map(|verb| changed_queues(verb, &task.report)))
-        .or_else(|| {
-            let emptied = task.report.purged.as_ref().filter(|_| task.action == ActionId::Purge);
-            let (queue, messages) = emptied?;
-            Some(format!("purged {queue}: {} removed", counted(*messages, "message")))
-        })
-}
-
-/// Events that were changed, and those that were not.
-fn changed_events(verb: &str, report: &Report) -> String {
-    let events = counted(u64::try_from(report.events).unwrap_or(u64::MAX), "event");
-    match &report.left_because {
-        Some(why) => format!("{verb} {events}; {} left: {why}", report.left),
-        None => format!("{verb} {events}"),
-    }
-}
-
 fn tested_sentence(tested: &Tested) -> String {
     let answer = match (tested.status, &tested.error) {
         (Some(status), _) => format!("answered {status} in {} ms", tested.duration_ms),
@@ -205,85 +156,22 @@ fn sentence(task: &Task) -> (Tone, String) {
     if badly > 0 {
         let why = report.refused_because.as_deref().unwrap_or("no reason was given");
         let text = match (well, badly) {
-            (0, 1) => format!("{} refused: {why}", spec(task.action).title),
+            (0, 1) => format!("{} refused: {why}", task.action.title),
             _ => format!(
                 "{}: {well} of {} done, {badly} refused: {why}",
-                spec(task.action).title,
+                task.action.title,
                 well + badly
             ),
         };
         return (if well == 0 { Tone::Bad } else { Tone::Warning }, text);
     }
-    if let Some(text) = of_rows(task) {
-        let tone = if report.left > 0 { Tone::Warning } else { Tone::Good };
-        return (tone, text);
-    }
-    let many = u64::try_from(well).unwrap_or(u64::MAX);
-    let last = report.last.as_deref().filter(|_| well == 1);
-    let named = |what: &str| last.map_or_else(|| counted(many, what), str::to_owned);
-    let changed = [
-        (ActionId::Pause, "paused", "queue"),
-        (ActionId::Resume, "resumed", "queue"),
-        (ActionId::Disable, "disabled", "endpoint"),
-        (ActionId::EditPolicy, "saved", "policy"),
-        (ActionId::UnsetPolicy, "unset", "policy"),
-        (ActionId::RestorePolicy, "restored", "policy"),
-        (ActionId::Redrive, "redrive begun:", "run"),
-        (ActionId::RedriveShown, "redrive begun:", "run"),
-        (ActionId::Discard, "discard begun:", "run"),
-        (ActionId::RestoreLetters, "restore begun:", "run"),
-        (ActionId::EditLetter, "edited", "dead letter"),
-        (ActionId::PauseRun, "paused", "run"),
-        (ActionId::ResumeRun, "resumed", "run"),
-        (ActionId::CancelRun, "cancelled", "run"),
-        (ActionId::Purge, "purged", "queue"),
-        (ActionId::MakeVhost, "made vhost", "vhost"),
-        (ActionId::Undo, "undone:", "action"),
-        (ActionId::EventPolicy, "saved", "policy"),
-        (ActionId::EditType, "saved", "document"),
-        (ActionId::Subscribe, "subscribed", "endpoint"),
-        (ActionId::Unsubscribe, "ended the subscription of", "endpoint"),
-    ];
-    let text = if task.action.is_about_events() {
-        // Many are changed by a run.
-        format!("{} begun: run {}", spec(task.action).title, named("run"))
-    } else if let Some((_, verb, what)) = changed.iter().find(|(action, ..)| *action == task.action) {
-        format!("{verb} {}", named(what))
-    } else if task.action == ActionId::SkipHead {
-        let command = task.commands.first();
-        let queue = command.map(target_of).unwrap_or_default();
-        let place = if matches!(command, Some(Command::RescueQueue(_))) {
-            "is in the store"
-        } else {
-            "goes to the dead letters"
-        };
-        format!("the first message of {queue} {place}")
-    } else if task.action == ActionId::Test && well == 1 {
-        format!("test: {}", named("endpoint"))
-    } else if task.action == ActionId::Test {
-        let failed = report.tests_failed;
-        format!(
-            "tested {}: {failed} did not answer with a 2xx",
-            counted(many, "endpoint")
-        )
-    } else {
-        redelivered(report)
-    };
-    let all_well = report.tests_failed == 0;
-    (if all_well { Tone::Good } else { Tone::Warning }, text)
+    let warns = report.left > 0 || report.tests_failed > 0;
+    let tone = if warns { Tone::Warning } else { Tone::Good };
+    (tone, (task.action.confirm.report)(task))
 }
 
-fn redelivered(report: &Report) -> String {
-    let endpoints = u64::try_from(report.endpoints).unwrap_or(u64::MAX);
-    let verb = if report.queues == 1 { "goes" } else { "go" };
-    format!(
-        "redelivered {}: {} {verb} on",
-        counted(endpoints, "endpoint"),
-        counted(report.queues, "queue")
-    )
-}
-
-fn target_of(command: &Command) -> String {
+/// What a command is about, in a word.
+pub(in crate::console) fn target_of(command: &Command) -> String {
     match command.subject() {
         Subject::Url(url) => say::url(&url),
         Subject::Name(name) => say::name(&name),

@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 use crossterm::event::{KeyCode, KeyEventKind, KeyModifiers};
 
 use super::keys::Press;
-use super::scope::{self, Asked};
-use super::{State, edit, events, pace, policy, say, undo};
-use crate::console::Effect;
-use crate::console::action::{ActionId, spec};
-use crate::console::dialog::{Dialog, Friction, Report, ScopeKind, Task};
+use super::{State, pace, say};
 use crate::console::journal::Tone;
 use crate::console::state::Mode;
+use crate::console::state::action::Action;
+use crate::console::state::dialog::{Asked, Dialog, Friction, Report, ScopeKind, Task};
+use crate::console::state::effect::Effect;
 use crate::engine::{Confirmation, Plan, confirmation};
 
 /// Accepts where a key is enough. Never a key that opens a confirmation: see `keymap`.
@@ -19,41 +18,12 @@ const ACCEPT: char = 'y';
 /// What is asked for is not longer than a queue's name.
 const TYPED_BYTES_MAX: usize = 255;
 
-/// Freezes what the action is about and asks for its plans.
-pub(super) fn ask(state: &mut State, action: ActionId, trigger: KeyCode) -> Vec<Effect> {
-    if action == ActionId::EditPolicy {
-        return policy::open(state, trigger);
-    }
-    if action == ActionId::EditLetter {
-        return edit::begin(state);
-    }
-    if action == ActionId::Undo {
-        return undo::begin(state, trigger);
-    }
-    if action == ActionId::RescheduleEvents {
-        return events::ask_when(state);
-    }
-    if matches!(action, ActionId::EditType | ActionId::Subscribe) {
-        return events::open_form(state, action == ActionId::Subscribe);
-    }
-    if action == ActionId::EventPolicy {
-        return events::open_policy(state, trigger);
-    }
-    match scope::freeze(state, action) {
-        Ok(asked) => begin(state, action, trigger, asked),
-        Err(why) => {
-            say::toast(state, Tone::Warning, &format!("{}: {why}", spec(action).title));
-            Vec::new()
-        }
-    }
-}
-
 /// Opens the confirmation of these commands and asks for their plans.
-pub(super) fn begin(state: &mut State, action: ActionId, trigger: KeyCode, asked: Asked) -> Vec<Effect> {
+pub(super) fn begin(state: &mut State, action: &'static Action, trigger: KeyCode, asked: Asked) -> Vec<Effect> {
     let Asked { scope, commands } = asked;
-    let request = state.next_request;
-    state.next_request += 1;
-    state.tasks.push(Task {
+    let request = state.commands.next_request;
+    state.commands.next_request += 1;
+    state.commands.tasks.push(Task {
         request,
         action,
         commands: commands.clone(),
@@ -62,7 +32,7 @@ pub(super) fn begin(state: &mut State, action: ActionId, trigger: KeyCode, asked
         unanswered: BTreeSet::new(),
         report: Report::default(),
     });
-    state.mode = Mode::Dialog(Box::new(Dialog {
+    state.input.mode = Mode::Dialog(Box::new(Dialog {
         action,
         trigger,
         scope,
@@ -79,18 +49,18 @@ pub(super) fn begin(state: &mut State, action: ActionId, trigger: KeyCode, asked
 
 /// Closes the confirmation; nothing is done.
 pub(super) fn close(state: &mut State) {
-    if let Mode::Dialog(dialog) = &state.mode {
+    if let Mode::Dialog(dialog) = &state.input.mode {
         let request = dialog.request;
-        state.tasks.retain(|task| task.request != request);
-        state.mode = state.behind.take().map_or(Mode::Browse, |mode| *mode);
+        state.commands.tasks.retain(|task| task.request != request);
+        state.input.mode = state.input.behind.take().map_or(Mode::Browse, |mode| *mode);
     }
 }
 
 /// The plans came, or why there are none. What was closed meanwhile is forgotten.
 pub(super) fn planned(state: &mut State, request: u64, result: Result<Vec<Plan>, String>) {
     let now = state.now;
-    let protected = state.profiles.protected;
-    let Mode::Dialog(dialog) = &mut state.mode else {
+    let protected = state.session.profiles.protected;
+    let Mode::Dialog(dialog) = &mut state.input.mode else {
         return;
     };
     if dialog.request != request || dialog.plans.is_some() {
@@ -103,7 +73,7 @@ pub(super) fn planned(state: &mut State, request: u64, result: Result<Vec<Plan>,
             dialog.friction = friction(dialog, protected);
         }
         Err(why) => {
-            let text = format!("{}: {why}", spec(dialog.action).title);
+            let text = format!("{}: {why}", dialog.action.title);
             close(state);
             say::toast(state, Tone::Bad, &text);
             say::did(state, Tone::Bad, &text);
@@ -114,7 +84,7 @@ pub(super) fn planned(state: &mut State, request: u64, result: Result<Vec<Plan>,
 /// A key while the confirmation is open.
 pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
     let page = state.page();
-    let Mode::Dialog(dialog) = &mut state.mode else {
+    let Mode::Dialog(dialog) = &mut state.input.mode else {
         return Vec::new();
     };
     if dialog.pace.as_ref().is_some_and(|pace| pace.typing.is_some()) {
@@ -153,7 +123,7 @@ fn by_key(state: &mut State, accept: char, code: KeyCode, press: Press) -> Vec<E
 fn by_word(state: &mut State, code: KeyCode, press: Press) -> Vec<Effect> {
     let free = is_free_to_answer(state, press);
     let repeats = press.key.kind == KeyEventKind::Repeat;
-    let Mode::Dialog(dialog) = &mut state.mode else {
+    let Mode::Dialog(dialog) = &mut state.input.mode else {
         return Vec::new();
     };
     let Friction::Type { what, word } = &dialog.friction else {
@@ -184,7 +154,7 @@ fn by_word(state: &mut State, code: KeyCode, press: Press) -> Vec<Effect> {
 
 /// Armed, pressed by a person, and not the key that opened it.
 fn is_free_to_answer(state: &State, press: Press) -> bool {
-    let Mode::Dialog(dialog) = &state.mode else {
+    let Mode::Dialog(dialog) = &state.input.mode else {
         return false;
     };
     let plain = !press
@@ -205,14 +175,19 @@ fn friction(dialog: &Dialog, protected: bool) -> Friction {
 
 /// It was confirmed. The marks have done their work.
 fn go_on(state: &mut State) -> Vec<Effect> {
-    let Mode::Dialog(dialog) = std::mem::take(&mut state.mode) else {
+    let Mode::Dialog(dialog) = std::mem::take(&mut state.input.mode) else {
         return Vec::new();
     };
-    state.behind = None;
+    state.input.behind = None;
     let Some(plans) = dialog.plans else {
         return Vec::new();
     };
-    if let Some(task) = state.tasks.iter_mut().find(|task| task.request == dialog.request) {
+    if let Some(task) = state
+        .commands
+        .tasks
+        .iter_mut()
+        .find(|task| task.request == dialog.request)
+    {
         task.ended = Some((0, 0));
         task.unanswered = (0..plans.len()).collect();
         task.commands = plans.iter().map(|plan| plan.command.clone()).collect();

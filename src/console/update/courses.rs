@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::State;
-use super::say;
+use super::{State, say};
 use crate::console::journal::Tone;
 use crate::domain::run::RunState;
 use crate::engine::runs::RunView;

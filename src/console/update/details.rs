@@ -3,13 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{State, act, events, relatives};
-use crate::console::Effect;
-use crate::console::detail::{About, Detail, DetailAnswer, DetailQuery, DetailTab, LeadsTo, Subject};
-use crate::console::feed::FedList;
-use crate::console::payload;
-use crate::console::state::{Mode, View};
-use crate::console::table::{End, List};
+use super::{State, relatives};
+use crate::console::state::detail::{About, Detail, DetailAnswer, DetailQuery, DetailTab, LeadsTo, Subject};
+use crate::console::state::effect::Effect;
+use crate::console::state::{Mode, View, payload};
+use crate::console::table::End;
 use crate::domain::url::EndpointUrl;
 use crate::engine::dead::DeadGroup;
 
@@ -25,60 +23,23 @@ const COLUMNS_BESIDE: usize = 2;
 const SHIFT: isize = 8;
 
 /// Opens the selected row; in a detail, what it leads to.
-pub(super) fn open(state: &mut State) -> Vec<Effect> {
-    if let Some(detail) = state.details.last() {
+pub(in crate::console) fn open(state: &mut State) -> Vec<Effect> {
+    if let Some(detail) = state.nav.details.last() {
         return match detail.leads_to() {
             Some(LeadsTo::Endpoint(url)) => push(state, Subject::Endpoint(url)),
             Some(LeadsTo::Queues(url)) => queues_of(state, &url),
             None => Vec::new(),
         };
     }
-    let subject = match state.view {
-        View::Queues => state.queues.selected_row().map(|row| Subject::Queue(row.name.clone())),
-        View::Endpoints => {
-            let row = state.endpoints.selected_row();
-            row.map(|row| Subject::Endpoint(row.endpoint.url.clone()))
-        }
-        View::Retries => state.retries.selected_row().and_then(|retry| {
-            let queue = retry.queue.clone().map(Subject::Queue);
-            queue.or_else(|| retry.url.clone().map(Subject::Endpoint))
-        }),
-        View::Policies => {
-            let row = state.policies.table.selected_row();
-            row.map(|row| Subject::Policy(row.scope.clone()))
-        }
-        View::Runs => state
-            .runs
-            .table
-            .selected_row()
-            .map(|row| Subject::Run(row.record.id.clone())),
-        View::Dead if state.dead_group.is_none() => {
-            open_group(state);
-            None
-        }
-        View::Dead => {
-            let row = state.dead_letters.table.selected_row();
-            row.map(|row| Subject::Letter(row.id.as_str().to_owned()))
-        }
-        View::Overview => state.worst(),
-        View::Audit => relatives::of_audit(state),
-        View::Events => events::open(state),
-        View::Expiring if state.shows_saves => None,
-        View::Expiring => {
-            let row = state.expiring.table.selected_row();
-            row.map(|row| Subject::Queue(row.name.clone()))
-        }
-        View::Log => None,
-    };
-    match subject {
+    match state.nav.view.screen().open(state) {
         Some(subject) => push(state, subject),
         None => Vec::new(),
     }
 }
 
 /// Looks at the first messages of the queue in front.
-pub(super) fn browse(state: &mut State) -> Vec<Effect> {
-    let Some(detail) = state.details.last_mut() else {
+pub(in crate::console) fn browse(state: &mut State) -> Vec<Effect> {
+    let Some(detail) = state.nav.details.last_mut() else {
         return Vec::new();
     };
     turn_to(detail, DetailTab::Messages);
@@ -88,40 +49,28 @@ pub(super) fn browse(state: &mut State) -> Vec<Effect> {
 
 /// Closes the innermost, first what is looked for in it; the one behind it is looked up again.
 pub(super) fn close(state: &mut State) -> Vec<Effect> {
-    if let Some(detail) = state.details.last_mut()
+    if let Some(detail) = state.nav.details.last_mut()
         && detail.find.take().is_some()
     {
         return Vec::new();
     }
-    state.details.pop();
-    let Some(detail) = state.details.last_mut().filter(|detail| !holds_still(detail)) else {
+    state.nav.details.pop();
+    let Some(detail) = state.nav.details.last_mut().filter(|detail| !holds_still(detail)) else {
         return Vec::new();
     };
     detail.asked_at = Some(state.now);
     look(detail, false)
 }
 
-/// Shows the letters of the selected group.
-fn open_group(state: &mut State) {
-    let group = state.dead_groups.table.selected_row().cloned();
-    if group.is_some() {
-        set_group(state, group);
-    }
-}
-
-/// Shows the letters of this group, or all groups; the letters of another one are forgotten.
+/// Shows the letters of this group of dead letters, or all groups.
 pub(super) fn set_group(state: &mut State, group: Option<Arc<DeadGroup>>) {
-    let fingerprint = |group: &Option<Arc<DeadGroup>>| group.as_ref().map(|group| group.fingerprint.clone());
-    if fingerprint(&group) != fingerprint(&state.dead_group) && group.is_some() {
-        state.dead_letters = FedList::default();
-        state.dead_letters.table.set_page(state.page());
-    }
-    state.dead_group = group;
+    let page = state.page();
+    state.lists.dead.set(group, page);
 }
 
 /// Goes to the letters of this group.
 pub(super) fn show_group(state: &mut State, group: Arc<DeadGroup>) -> Vec<Effect> {
-    act::go(state, View::Dead);
+    state.go(View::Dead);
     set_group(state, Some(group));
     Vec::new()
 }
@@ -139,10 +88,10 @@ fn holds_still(detail: &Detail) -> bool {
 /// Asks again for the detail in front, unless an answer is due.
 pub(super) fn refresh(state: &mut State) -> Vec<Effect> {
     let now = state.now;
-    if state.details.last().is_some_and(holds_still) {
+    if state.nav.details.last().is_some_and(holds_still) {
         return Vec::new();
     }
-    match state.details.last_mut() {
+    match state.nav.details.last_mut() {
         Some(detail) if detail.asked_at.is_none_or(|at| now.since(at) >= ASK_AGAIN_AFTER) => {
             detail.asked_at = Some(now);
             look(detail, false)
@@ -154,7 +103,12 @@ pub(super) fn refresh(state: &mut State) -> Vec<Effect> {
 /// An answer came; one about something else, or older than what is shown, is dropped.
 pub(super) fn answered(state: &mut State, mut answer: DetailAnswer) {
     fill(state, &answer);
-    let Some(detail) = state.details.iter_mut().find(|detail| detail.subject == answer.subject) else {
+    let Some(detail) = state
+        .nav
+        .details
+        .iter_mut()
+        .find(|detail| detail.subject == answer.subject)
+    else {
         return;
     };
     if let Some(shown) = &detail.answer {
@@ -179,16 +133,18 @@ pub(super) fn answered(state: &mut State, mut answer: DetailAnswer) {
 
 /// Lays out the payload in front; what is behind it, or was left, is masked again.
 pub(super) fn lay_out(state: &mut State) {
-    let columns = usize::from(state.size.0).saturating_sub(COLUMNS_BESIDE);
-    if let Some((front, behind)) = state.details.split_last_mut() {
+    let columns = usize::from(state.terminal.size.0).saturating_sub(COLUMNS_BESIDE);
+    if let Some((front, behind)) = state.nav.details.split_last_mut() {
         behind.iter_mut().for_each(Detail::leave);
-        front.lay_out(&state.mask, columns);
+        front.lay_out(&state.session.mask, columns);
     }
 }
 
 /// An answer for a form that waits for it.
 fn fill(state: &mut State, answer: &DetailAnswer) {
-    let Mode::Policy(form) = &mut state.mode else { return };
+    let Mode::Policy(form) = &mut state.input.mode else {
+        return;
+    };
     if let (Subject::Policy(scope), Some(Ok(About::Policy { view, .. }))) = (&answer.subject, &answer.about)
         && form.scope == *scope
     {
@@ -198,7 +154,7 @@ fn fill(state: &mut State, answer: &DetailAnswer) {
 
 /// The next part of the detail in front.
 pub(super) fn turn(state: &mut State, by: isize) {
-    let Some(detail) = state.details.last_mut() else {
+    let Some(detail) = state.nav.details.last_mut() else {
         return;
     };
     let tabs = detail.subject.tabs();
@@ -211,7 +167,7 @@ pub(super) fn turn(state: &mut State, by: isize) {
 
 /// Selects an attempt or a message; where there is none, moves the text.
 pub(super) fn step(state: &mut State, by: isize) {
-    match state.details.last_mut() {
+    match state.nav.details.last_mut() {
         Some(detail) if detail.entries() > 0 => {
             let last = detail.entries().saturating_sub(1);
             let selected = detail.selected.saturating_add_signed(by).min(last);
@@ -228,7 +184,7 @@ pub(super) fn step(state: &mut State, by: isize) {
 
 /// Moves the text.
 pub(super) fn scroll(state: &mut State, by: isize) {
-    if let Some(detail) = state.details.last_mut() {
+    if let Some(detail) = state.nav.details.last_mut() {
         let last = lines_max(detail).saturating_sub(1);
         detail.scroll = detail.scroll.saturating_add_signed(by).min(last);
     }
@@ -244,8 +200,8 @@ pub(super) fn jump(state: &mut State, to: End) {
 }
 
 /// Shows payloads in the next form.
-pub(super) fn next_form(state: &mut State) {
-    if let Some(detail) = state.details.last_mut() {
+pub(in crate::console) fn next_form(state: &mut State) {
+    if let Some(detail) = state.nav.details.last_mut() {
         detail.form = detail.form.next();
         (detail.scroll, detail.shift) = (0, 0);
         detail.turn_over();
@@ -253,8 +209,8 @@ pub(super) fn next_form(state: &mut State) {
 }
 
 /// Long lines of a payload go on under themselves, or not.
-pub(super) fn wrap(state: &mut State) {
-    if let Some(detail) = state.details.last_mut() {
+pub(in crate::console) fn wrap(state: &mut State) {
+    if let Some(detail) = state.nav.details.last_mut() {
         detail.wraps = !detail.wraps;
         (detail.scroll, detail.shift) = (0, 0);
         detail.turn_over();
@@ -264,6 +220,7 @@ pub(super) fn wrap(state: &mut State) {
 /// Moves long lines that are not wrapped; answers whether there are such lines in front.
 pub(super) fn shift(state: &mut State, by: isize) -> bool {
     let Some(detail) = state
+        .nav
         .details
         .last_mut()
         .filter(|detail| !detail.wraps && detail.shows_payload())
@@ -286,23 +243,23 @@ pub(super) fn open_at(state: &mut State, subject: Subject, tab: DetailTab) -> Ve
 
 /// Turns the detail in front to one of its parts.
 pub(super) fn show_part(state: &mut State, tab: DetailTab) {
-    if let Some(detail) = state.details.last_mut() {
+    if let Some(detail) = state.nav.details.last_mut() {
         turn_to(detail, tab);
     }
 }
 
 /// What is open already comes to the front again; of very many the outermost goes.
 fn push(state: &mut State, subject: Subject) -> Vec<Effect> {
-    if let Some(place) = state.details.iter().position(|open| open.subject == subject) {
-        state.details.truncate(place);
+    if let Some(place) = state.nav.details.iter().position(|open| open.subject == subject) {
+        state.nav.details.truncate(place);
     }
-    if state.details.len() >= DETAILS_MAX {
-        state.details.remove(0);
+    if state.nav.details.len() >= DETAILS_MAX {
+        state.nav.details.remove(0);
     }
-    state.tracks.look_at(&subject);
+    state.data.tracks.look_at(&subject);
     let detail = Detail::new(subject, state.now);
     let effects = look(&detail, false);
-    state.details.push(detail);
+    state.nav.details.push(detail);
     effects
 }
 
@@ -322,7 +279,7 @@ fn turn_to(detail: &mut Detail, tab: DetailTab) {
 
 /// The queues that deliver to an endpoint, as a filter that can be seen and changed.
 fn queues_of(state: &mut State, url: &EndpointUrl) -> Vec<Effect> {
-    let expression = format!("endpoint = {}", relatives::quoted(url.as_str()));
+    let expression = format!("endpoint = {}", crate::console::state::relatives::quoted(url.as_str()));
     relatives::filtered(state, View::Queues, &expression)
 }
 

@@ -4,10 +4,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::State;
-use super::courses;
 use super::say::{self, counted};
-use crate::console::action::ActionId;
+use super::{State, courses};
 use crate::console::journal::Tone;
 use crate::domain::dead_letter::place_of;
 use crate::domain::endpoint::EndpointState;
@@ -21,7 +19,7 @@ const NAMED_MAX: usize = 5;
 /// Says what is different now.
 pub(super) fn tell(state: &mut State, before: &Snapshot, now: &Snapshot) {
     if now.totals.dead.letters > before.totals.dead.letters && before.totals.dead.letters.is_some() {
-        state.died_at = Some(now.taken_at);
+        state.data.died_at = Some(now.taken_at);
     }
     let (broken, mended) = match now.silent.or(before.silent) {
         Some(Silent::Management) => ("the management API cannot be read", "the management API is read again"),
@@ -89,7 +87,7 @@ fn endpoints(state: &mut State, before: &Snapshot, now: &Snapshot) {
 /// What died of theirs while they were down does not come back by itself. What is not known to have died is not told.
 fn suggest_redrive(state: &mut State, back: &[&EndpointRow]) {
     let places: HashSet<String> = back.iter().map(|row| place_of(&row.endpoint.url)).collect();
-    let groups = state.dead_groups.table.rows.iter();
+    let groups = state.lists.dead.groups.table.rows.iter();
     let dead: u64 = groups
         .filter(|group| places.contains(&group.place))
         .map(|group| group.count)
@@ -97,7 +95,7 @@ fn suggest_redrive(state: &mut State, back: &[&EndpointRow]) {
     if dead == 0 {
         return;
     }
-    let Some(key) = state.keymap.label(ActionId::DeadLetters) else {
+    let Some(key) = state.input.keymap.label("dead_letters") else {
         return;
     };
     let whose = match back {

@@ -8,26 +8,25 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use crossterm::event::KeyCode;
 
-use super::scope::Asked;
 use super::{State, confirm, say};
-use crate::console::Effect;
-use crate::console::action::ActionId;
-use crate::console::effect::EditJob;
 use crate::console::journal::Tone;
 use crate::console::state::Mode;
+use crate::console::state::action::named;
+use crate::console::state::dialog::Asked;
+use crate::console::state::effect::{EditJob, Effect};
 use crate::engine::Command;
 use crate::engine::dead::DeadDetail;
 use crate::engine::runs::Edit;
 
 /// The open letter, and its payload as it may be shown.
 fn open(state: &State) -> Option<(&DeadDetail, Bytes)> {
-    let detail = state.details.last()?;
+    let detail = state.nav.details.last()?;
     let letter = detail.letter()?;
     let whole = &letter.message.body;
     let shown = if detail.reveals_letter() {
         whole.clone()
     } else {
-        match state.mask.body(whole).value {
+        match state.session.mask.body(whole).value {
             Cow::Borrowed(_) => whole.clone(),
             Cow::Owned(masked) => masked.into(),
         }
@@ -36,7 +35,7 @@ fn open(state: &State) -> Option<(&DeadDetail, Bytes)> {
 }
 
 /// Gives the payload of the open letter to an editor.
-pub(super) fn begin(state: &State) -> Vec<Effect> {
+pub(in crate::console) fn begin(state: &State) -> Vec<Effect> {
     let Some((letter, body)) = open(state) else {
         return Vec::new();
     };
@@ -62,7 +61,7 @@ pub(super) fn edited(state: &mut State, id: String, result: Result<Bytes, String
         }
     };
     let before = open(state).filter(|(letter, _)| letter.letter.id.as_str() == id);
-    if before.is_none_or(|(_, before)| before == body) || !matches!(state.mode, Mode::Browse) {
+    if before.is_none_or(|(_, before)| before == body) || !matches!(state.input.mode, Mode::Browse) {
         say::toast(state, Tone::Note, "the payload is as it was: nothing is changed");
         return Vec::new();
     }
@@ -71,5 +70,6 @@ pub(super) fn edited(state: &mut State, id: String, result: Result<Bytes, String
         ..Edit::default()
     };
     let command = Command::EditDead { id, edit };
-    confirm::begin(state, ActionId::EditLetter, KeyCode::Char('E'), Asked::one(command))
+    let action = state.input.keymap.action(named::EDIT_LETTER);
+    confirm::begin(state, action, KeyCode::Char('E'), Asked::one(command))
 }

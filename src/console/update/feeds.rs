@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::State;
-use crate::console::Effect;
-use crate::console::feed::{Batch, Fed, FedList, FedRows, FeedQuery};
+use crate::console::state::effect::Effect;
+use crate::console::state::events::TypeRow;
+use crate::console::state::feed::{Fed, FeedQuery, Listing};
 use crate::console::state::{Link, View};
-use crate::console::table::{ListFilter, Row};
 use crate::domain::time::Timestamp;
 
 /// How often what is lost next is asked for by the overview.
@@ -14,7 +14,7 @@ const OVERVIEW_EVERY: Duration = Duration::from_mins(1);
 
 /// Asks for the list in front when that is due. What is frozen stays as it is.
 pub(super) fn ask(state: &mut State) -> Vec<Effect> {
-    if state.frozen_at.is_some() || state.link != Link::Open {
+    if state.data.frozen_at.is_some() || state.data.link != Link::Open {
         return Vec::new();
     }
     grow(state);
@@ -37,7 +37,7 @@ pub(super) fn ask(state: &mut State) -> Vec<Effect> {
 
 /// The next time at which the list in front is asked for.
 pub(super) fn due_at(state: &State) -> Option<Timestamp> {
-    if state.frozen_at.is_some() || state.link != Link::Open {
+    if state.data.frozen_at.is_some() || state.data.link != Link::Open {
         return None;
     }
     let query = wanted(state)?;
@@ -46,15 +46,15 @@ pub(super) fn due_at(state: &State) -> Option<Timestamp> {
 
 /// The overview needs no more than to know of the next hour.
 fn pace(state: &State) -> Duration {
-    if state.view == View::Overview {
-        state.refresh.max(OVERVIEW_EVERY)
+    if state.nav.view == View::Overview {
+        state.session.refresh.max(OVERVIEW_EVERY)
     } else {
-        state.refresh
+        state.session.refresh
     }
 }
 
 /// Looks again at once: it was asked for, or something was changed.
-pub(super) fn hurry(state: &mut State) {
+pub(in crate::console) fn hurry(state: &mut State) {
     if let Some(feed) = state.feed_mut() {
         feed.hurry();
     }
@@ -63,89 +63,48 @@ pub(super) fn hurry(state: &mut State) {
 /// Rows came. What was frozen meanwhile stays as it was.
 pub(super) fn answered(state: &mut State, fed: Fed) -> Vec<Effect> {
     let now = state.now;
-    let frozen = state.frozen_at.is_some();
-    let feed = state.feed_of_mut(&fed.query);
+    let frozen = state.data.frozen_at.is_some();
+    let asks = |listing: &dyn Listing| {
+        let asked = listing.feed().and_then(|feed| feed.asked.as_ref());
+        asked.is_some_and(|(asked, _)| *asked == fed.query)
+    };
+    let mut listings = state.lists.all_mut().into_iter();
+    let Some(listing) = listings.find(|listing| asks(*listing)) else {
+        return Vec::new();
+    };
+    let Some(feed) = listing.feed_mut() else {
+        return Vec::new();
+    };
     if frozen {
         feed.asked = None;
         return Vec::new();
     }
-    if !feed.answer(&fed.query, now) {
-        return Vec::new();
-    }
-    let job = match fed.rows {
-        Ok(FedRows::Audit(batch)) => take(&mut state.audit, batch, fed.taken_at, now),
-        Ok(FedRows::Policies(batch)) => take(&mut state.policies, batch, fed.taken_at, now),
-        Ok(FedRows::Runs(batch)) => take(&mut state.runs, batch, fed.taken_at, now),
-        Ok(FedRows::DeadGroups(batch)) => take(&mut state.dead_groups, batch, fed.taken_at, now),
-        Ok(FedRows::DeadLetters(batch)) => take(&mut state.dead_letters, batch, fed.taken_at, now),
-        Ok(FedRows::EventTypes(batch)) => {
-            state.events.rates.record(&batch.rows, fed.taken_at);
-            take(&mut state.events.types, batch, fed.taken_at, now)
+    feed.answer(&fed.query, now);
+    match fed.rows {
+        Ok(rows) => {
+            let job = listing.take(&rows, fed.taken_at, now);
+            if let Some(types) = rows.batch::<TypeRow>() {
+                state.lists.events.rates.record(&types.rows, fed.taken_at);
+            }
+            job.into_iter().map(Effect::Arrange).collect()
         }
-        Ok(FedRows::EventGroups(batch)) => take(&mut state.events.groups, batch, fed.taken_at, now),
-        Ok(FedRows::Events(batch)) => take(&mut state.events.events, batch, fed.taken_at, now),
-        Ok(FedRows::Expiring(batch)) => take(&mut state.expiring, batch, fed.taken_at, now),
-        Ok(FedRows::Saves(batch)) => take(&mut state.saves, batch, fed.taken_at, now),
         Err(problem) => {
             feed.problem = Some(problem);
-            None
+            Vec::new()
         }
-    };
-    job.into_iter().collect()
-}
-
-fn take<R: Row>(list: &mut FedList<R>, batch: Batch<R>, taken_at: Timestamp, now: Timestamp) -> Option<Effect> {
-    list.feed.more = batch.more;
-    list.feed.progress = batch.progress;
-    list.feed.lacks = batch.lacks.map(|lacks| lacks.as_str().to_owned());
-    list.table.submit(batch.rows, taken_at, now)
+    }
 }
 
 /// What the list in front shows; behind an open detail there is none.
 fn wanted(state: &State) -> Option<FeedQuery> {
-    if !state.details.is_empty() {
+    if !state.nav.details.is_empty() {
         return None;
     }
-    match state.view {
-        View::Dead => Some(dead(state)),
-        View::Policies => Some(FeedQuery::Policies),
-        View::Runs => Some(FeedQuery::Runs {
-            limit: state.runs.feed.limit,
-        }),
-        View::Audit => Some(FeedQuery::Audit {
-            limit: state.audit.feed.limit,
-        }),
-        View::Events => Some(state.events.wanted()),
-        View::Expiring if state.shows_saves => Some(FeedQuery::Saves {
-            limit: state.saves.feed.limit,
-        }),
-        // The overview says what is lost next.
-        View::Expiring | View::Overview => Some(FeedQuery::Expiring),
-        View::Queues | View::Endpoints | View::Retries | View::Log => None,
-    }
-}
-
-fn dead(state: &State) -> FeedQuery {
-    let expression = |filter: &ListFilter| filter.applied.as_ref().map(|filter| filter.as_str().to_owned());
-    match &state.dead_group {
-        None => FeedQuery::DeadGroups {
-            filter: expression(&state.dead_groups.table.filter),
-        },
-        Some(group) => FeedQuery::DeadLetters {
-            group: group.fingerprint.clone(),
-            filter: expression(&state.dead_letters.table.filter),
-            limit: state.dead_letters.feed.limit,
-        },
-    }
+    state.nav.view.screen().asks(&state.lists)
 }
 
 fn grow(state: &mut State) {
-    match state.view {
-        View::Audit => state.audit.grow(),
-        View::Runs => state.runs.grow(),
-        View::Dead => state.dead_letters.grow(),
-        View::Events => state.events.events.grow(),
-        View::Expiring => state.saves.grow(),
-        View::Overview | View::Queues | View::Endpoints | View::Retries | View::Policies | View::Log => {}
+    if let Some(listing) = state.nav.view.screen().listing_mut(&mut state.lists) {
+        listing.grow();
     }
 }

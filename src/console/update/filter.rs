@@ -4,17 +4,17 @@ use crossterm::event::{KeyCode, KeyModifiers};
 use tui_input::{Input, InputRequest};
 
 use super::keys::Press;
-use super::{State, line, snapshots};
-use crate::console::Effect;
+use super::{State, snapshots};
 use crate::console::state::Mode;
+use crate::console::state::effect::Effect;
+use crate::console::typing;
 use crate::domain::filter::EXPRESSION_BYTES_MAX;
-use crate::domain::text::is_hidden;
 
-pub(super) fn begin(state: &mut State) {
+pub(in crate::console) fn begin(state: &mut State) {
     if let Some(list) = state.list_mut() {
         list.filter_begin();
         let text = list.filter().text.clone();
-        state.mode = Mode::Filter(Input::new(text));
+        state.input.mode = Mode::Filter(Input::new(text));
     }
 }
 
@@ -24,7 +24,7 @@ pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
         (KeyCode::Enter, _) => keep(state),
         (KeyCode::Esc, _) | (KeyCode::Char('c'), true) => restore(state),
         (KeyCode::Tab, _) => complete(state),
-        (code, _) => match request(code, press.key.modifiers) {
+        (code, _) => match typing::request(code, press.key.modifiers) {
             Some(request) => edit(state, &[request]),
             None => Vec::new(),
         },
@@ -32,14 +32,14 @@ pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
 }
 
 pub(super) fn paste(state: &mut State, text: &str) -> Vec<Effect> {
-    edit(state, &line::pasted(text, EXPRESSION_BYTES_MAX))
+    edit(state, &typing::pasted(text, EXPRESSION_BYTES_MAX))
 }
 
 fn edit(state: &mut State, requests: &[InputRequest]) -> Vec<Effect> {
-    let Mode::Filter(input) = &mut state.mode else {
+    let Mode::Filter(input) = &mut state.input.mode else {
         return Vec::new();
     };
-    if !line::edit(input, requests, EXPRESSION_BYTES_MAX) {
+    if !typing::edit(input, requests, EXPRESSION_BYTES_MAX) {
         return Vec::new();
     }
     let text = input.value().to_owned();
@@ -49,7 +49,7 @@ fn edit(state: &mut State, requests: &[InputRequest]) -> Vec<Effect> {
 /// The word at the cursor becomes the first that it could be.
 fn complete(state: &mut State) -> Vec<Effect> {
     let now = state.now;
-    let Mode::Filter(input) = &state.mode else {
+    let Mode::Filter(input) = &state.input.mode else {
         return Vec::new();
     };
     let (text, cursor) = (input.value().to_owned(), input.cursor());
@@ -84,14 +84,14 @@ fn write(state: &mut State, text: &str) -> Vec<Effect> {
 /// The line stays open while the text cannot be read.
 fn keep(state: &mut State) -> Vec<Effect> {
     let Some(list) = state.list_mut() else {
-        state.mode = Mode::Browse;
+        state.input.mode = Mode::Browse;
         return Vec::new();
     };
     let applied = list.filter().applied.clone();
     let readable = list.filter_keep();
     let changed = list.filter().applied != applied;
     if readable {
-        state.mode = Mode::Browse;
+        state.input.mode = Mode::Browse;
     }
     if changed {
         return snapshots::arrange_front(state);
@@ -100,33 +100,9 @@ fn keep(state: &mut State) -> Vec<Effect> {
 }
 
 fn restore(state: &mut State) -> Vec<Effect> {
-    state.mode = Mode::Browse;
+    state.input.mode = Mode::Browse;
     if let Some(list) = state.list_mut() {
         list.filter_restore();
     }
     snapshots::arrange_front(state)
-}
-
-/// The keys of a line editor.
-pub(in crate::console) fn request(code: KeyCode, modifiers: KeyModifiers) -> Option<InputRequest> {
-    let control = modifiers.contains(KeyModifiers::CONTROL);
-    let alt = modifiers.contains(KeyModifiers::ALT);
-    Some(match (code, control) {
-        (KeyCode::Backspace, _) if alt => InputRequest::DeletePrevWord,
-        (KeyCode::Backspace, false) | (KeyCode::Char('h'), true) => InputRequest::DeletePrevChar,
-        (KeyCode::Delete, false) => InputRequest::DeleteNextChar,
-        (KeyCode::Delete, true) => InputRequest::DeleteNextWord,
-        (KeyCode::Left, false) | (KeyCode::Char('b'), true) => InputRequest::GoToPrevChar,
-        (KeyCode::Left, true) => InputRequest::GoToPrevWord,
-        (KeyCode::Right, false) | (KeyCode::Char('f'), true) => InputRequest::GoToNextChar,
-        (KeyCode::Right, true) => InputRequest::GoToNextWord,
-        (KeyCode::Home, _) | (KeyCode::Char('a'), true) => InputRequest::GoToStart,
-        (KeyCode::End, _) | (KeyCode::Char('e'), true) => InputRequest::GoToEnd,
-        (KeyCode::Char('u'), true) => InputRequest::DeleteLine,
-        (KeyCode::Char('w'), true) => InputRequest::DeletePrevWord,
-        (KeyCode::Char('k'), true) => InputRequest::DeleteTillEnd,
-        (KeyCode::Char('y'), true) => InputRequest::Yank,
-        (KeyCode::Char(c), false) if !alt && !is_hidden(c) => InputRequest::InsertChar(c),
-        _ => return None,
-    })
 }

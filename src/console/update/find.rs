@@ -3,36 +3,37 @@
 use crossterm::event::{KeyCode, KeyModifiers};
 use tui_input::{Input, InputRequest};
 
+use super::State;
 use super::keys::Press;
-use super::{State, filter, line};
-use crate::console::detail::Detail;
-use crate::console::payload::{FIND_BYTES_MAX, Find};
 use crate::console::state::Mode;
+use crate::console::state::detail::Detail;
+use crate::console::state::payload::{FIND_BYTES_MAX, Find};
+use crate::console::typing;
 use crate::domain::text::width;
 
 /// So many lines are seen below the first one wherever a payload is shown.
 const LINES_SEEN: usize = 3;
 
-pub(super) fn begin(state: &mut State) {
-    let text = state.details.last().and_then(|detail| detail.find.as_ref());
+pub(in crate::console) fn begin(state: &mut State) {
+    let text = state.nav.details.last().and_then(|detail| detail.find.as_ref());
     let text = text.map_or_else(String::new, |find| find.text.clone());
-    state.mode = Mode::Find(Input::new(text));
+    state.input.mode = Mode::Find(Input::new(text));
 }
 
 pub(super) fn key(state: &mut State, press: Press) {
     let control = press.key.modifiers.contains(KeyModifiers::CONTROL);
     match (press.key.code, control) {
-        (KeyCode::Enter, _) => state.mode = Mode::Browse,
+        (KeyCode::Enter, _) => state.input.mode = Mode::Browse,
         (KeyCode::Esc, _) | (KeyCode::Char('c'), true) => {
-            state.mode = Mode::Browse;
-            if let Some(detail) = state.details.last_mut() {
+            state.input.mode = Mode::Browse;
+            if let Some(detail) = state.nav.details.last_mut() {
                 detail.find = None;
             }
         }
         (KeyCode::Down, _) | (KeyCode::Char('n'), true) => step(state, 1),
         (KeyCode::Up, _) | (KeyCode::Char('p'), true) => step(state, -1),
         (code, _) => {
-            if let Some(request) = filter::request(code, press.key.modifiers) {
+            if let Some(request) = typing::request(code, press.key.modifiers) {
                 edit(state, &[request]);
             }
         }
@@ -40,12 +41,12 @@ pub(super) fn key(state: &mut State, press: Press) {
 }
 
 pub(super) fn paste(state: &mut State, text: &str) {
-    edit(state, &line::pasted(text, FIND_BYTES_MAX));
+    edit(state, &typing::pasted(text, FIND_BYTES_MAX));
 }
 
 /// The next place, or the one before.
-pub(super) fn step(state: &mut State, by: isize) {
-    if let Some(detail) = state.details.last_mut() {
+pub(in crate::console) fn step(state: &mut State, by: isize) {
+    if let Some(detail) = state.nav.details.last_mut() {
         if let Some(find) = &mut detail.find {
             find.step(by);
         }
@@ -54,12 +55,16 @@ pub(super) fn step(state: &mut State, by: isize) {
 }
 
 fn edit(state: &mut State, requests: &[InputRequest]) {
-    let Mode::Find(input) = &mut state.mode else { return };
-    if !line::edit(input, requests, FIND_BYTES_MAX) {
+    let Mode::Find(input) = &mut state.input.mode else {
+        return;
+    };
+    if !typing::edit(input, requests, FIND_BYTES_MAX) {
         return;
     }
     let text = input.value().to_owned();
-    let Some(detail) = state.details.last_mut() else { return };
+    let Some(detail) = state.nav.details.last_mut() else {
+        return;
+    };
     let Some(page) = &detail.page else { return };
     let seen = detail.scroll.saturating_sub(detail.lines_above());
     let from = page.lines.get(seen).map_or(0, |line| line.from);

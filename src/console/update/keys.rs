@@ -9,14 +9,13 @@ use crossterm::event::{KeyEvent, KeyEventKind};
 use keybinds::{Key, KeyInput};
 
 use super::{State, act, columns, confirm, events, filter, find, forms, palette, policy, reload, say};
-use crate::console::Effect;
-use crate::console::action::{ActionId, spec};
 use crate::console::journal::Tone;
-use crate::console::keymap::Found;
 use crate::console::state::Mode;
+use crate::console::state::action::{Action, Also};
+use crate::console::state::effect::Effect;
+use crate::console::state::keymap::Found;
+use crate::console::typing::BURST_GAP;
 
-/// Keys closer together than this are not typed by hand.
-pub(in crate::console) const BURST_GAP: Duration = Duration::from_millis(20);
 /// So many of them in a row are a burst.
 const BURST_KEYS: u32 = 5;
 /// A sequence that was begun is forgotten after this.
@@ -35,10 +34,10 @@ pub(super) fn key(state: &mut State, key: KeyEvent) -> Vec<Effect> {
         return Vec::new();
     }
     let press = pace(state, key);
-    if state.is_too_small() {
+    if state.terminal.is_too_small() {
         return blind(state, press);
     }
-    match state.mode {
+    match state.input.mode {
         Mode::Browse => browse(state, press),
         Mode::Filter(_) => filter::key(state, press),
         Mode::Find(_) => {
@@ -59,16 +58,17 @@ pub(super) fn key(state: &mut State, key: KeyEvent) -> Vec<Effect> {
 /// A sequence that was begun does not wait for ever.
 pub(super) fn forget_sequence(state: &mut State) {
     let old = state
+        .input
         .last_key_at
         .is_some_and(|at| state.now.since(at) >= SEQUENCE_WITHIN);
     if old {
-        state.pending_keys.clear();
+        state.input.pending_keys.clear();
     }
 }
 
 /// Text from the clipboard is never keys.
 pub(super) fn paste(state: &mut State, text: &str) -> Vec<Effect> {
-    match state.mode {
+    match state.input.mode {
         Mode::Filter(_) => filter::paste(state, text),
         Mode::Find(_) => {
             find::paste(state, text);
@@ -103,15 +103,15 @@ pub(super) fn paste(state: &mut State, text: &str) -> Vec<Effect> {
 }
 
 fn pace(state: &mut State, key: KeyEvent) -> Press {
-    let gap = state.last_key_at.map(|at| state.now.since(at));
-    state.burst = match gap {
-        Some(gap) if gap < BURST_GAP => state.burst.saturating_add(1),
+    let gap = state.input.last_key_at.map(|at| state.now.since(at));
+    state.input.burst = match gap {
+        Some(gap) if gap < BURST_GAP => state.input.burst.saturating_add(1),
         _ => 1,
     };
-    state.last_key_at = Some(state.now);
+    state.input.last_key_at = Some(state.now);
     Press {
         key,
-        deliberate: key.kind == KeyEventKind::Press && state.burst < BURST_KEYS,
+        deliberate: key.kind == KeyEventKind::Press && state.input.burst < BURST_KEYS,
     }
 }
 
@@ -121,10 +121,10 @@ fn look_up(state: &mut State, press: Press) -> Found {
     if matches!(input.key(), Key::Ignored | Key::Unidentified) {
         return Found::Nothing;
     }
-    state.pending_keys.push(input);
-    let found = state.keymap.find(&state.pending_keys, state.focus());
+    state.input.pending_keys.push(input);
+    let found = state.input.keymap.find(&state.input.pending_keys, state.focus());
     if found != Found::Begun {
-        state.pending_keys.clear();
+        state.input.pending_keys.clear();
     }
     found
 }
@@ -133,8 +133,7 @@ fn browse(state: &mut State, press: Press) -> Vec<Effect> {
     match look_up(state, press) {
         Found::Action(action) => try_action(state, action, press),
         Found::Elsewhere(action) => {
-            let spec = spec(action);
-            let text = format!("{} is for: {}", spec.title, spec.context.named());
+            let text = format!("{} is for: {}", action.title, action.context.named());
             say::toast(state, Tone::Note, &text);
             Vec::new()
         }
@@ -143,29 +142,27 @@ fn browse(state: &mut State, press: Press) -> Vec<Effect> {
 }
 
 /// Does the action, asks for what changes something, or says why it is not possible.
-pub(super) fn try_action(state: &mut State, action: ActionId, press: Press) -> Vec<Effect> {
-    let spec = spec(action);
+pub(super) fn try_action(state: &mut State, action: &'static Action, press: Press) -> Vec<Effect> {
     // Neither is anything shown that the audit has to know of.
-    if (spec.mutates() || action == ActionId::Reveal) && !press.deliberate {
+    let audited = action.has(|also| matches!(also, Also::Audited));
+    if (action.mutates() || audited) && !press.deliberate {
         return Vec::new();
     }
-    if let Err(why) = (spec.enabled)(state) {
-        // Esc with nothing to close is no mistake.
-        if action != ActionId::Back {
-            say::toast(state, Tone::Warning, &format!("{}: {why}", spec.title));
+    if let Err(why) = action.possible(state) {
+        if !action.has(|also| matches!(also, Also::Silent)) {
+            say::toast(state, Tone::Warning, &format!("{}: {why}", action.title));
         }
         return Vec::new();
     }
-    if spec.mutates() {
-        return confirm::ask(state, action, press.key.code);
-    }
-    act::perform(state, action)
+    act::perform(state, action, press.key.code)
 }
 
 /// Nothing is shown, so nothing but leaving is possible.
 fn blind(state: &mut State, press: Press) -> Vec<Effect> {
     match look_up(state, press) {
-        Found::Action(action @ (ActionId::Quit | ActionId::Suspend)) => act::perform(state, action),
+        Found::Action(action) if action.has(|also| matches!(also, Also::Blind)) => {
+            act::perform(state, action, press.key.code)
+        }
         Found::Action(_) | Found::Elsewhere(_) | Found::Begun | Found::Nothing => Vec::new(),
     }
 }

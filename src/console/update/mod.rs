@@ -3,13 +3,12 @@
 //! | file | what it changes |
 //! |---|---|
 //! | `keys.rs` | which key goes where: bursts, repeats, sequences, pasted text |
-//! | `act.rs` | what an action does in a view |
-//! | `filter.rs`, `line.rs` | the filter line, and any line of bounded length |
+//! | `act.rs` | what an action begins, and moving |
+//! | `filter.rs`, `columns.rs` | the filter line, the choice of columns |
 //! | `details.rs`, `find.rs`, `reveal.rs` | open details; what is looked for and revealed in their payload |
 //! | `policy.rs`, `edit.rs` | the form of a policy, a payload that was written in an editor |
-//! | `events.rs`, `forms.rs` | what is about the event table: selections, a due time, forms |
-//! | `scope.rs`, `dead.rs`, `confirm.rs`, `answers.rs` | a mutation: what it is about, its confirmation, what came of it |
-//! | `skip.rs` | the first message of a queue, where it holds the queue up |
+//! | `events.rs`, `forms.rs` | what is about the event table: its types, a due time, forms |
+//! | `scope.rs`, `confirm.rs`, `answers.rs` | a mutation: what it is about, its confirmation, what came of it |
 //! | `pace.rs` | how fast a run that is confirmed goes |
 //! | `snapshots.rs`, `differences.rs` | newer data, and what happened since the last |
 //! | `feeds.rs` | the lists that are asked for while they are in front |
@@ -21,49 +20,47 @@
 //! | `reload.rs` | the configuration, read again |
 //! | `say.rs` | toasts and the action log |
 //! | `wake.rs` | when something changes by time alone |
+//!
+//! What is particular about one kind of rows stands in `actions` and `views`.
 
-mod act;
-mod answers;
-mod columns;
+pub(in crate::console) mod act;
+pub(in crate::console) mod answers;
+pub(in crate::console) mod columns;
 mod confirm;
 mod courses;
-pub(in crate::console) mod dead;
-mod details;
+pub(in crate::console) mod details;
 mod differences;
-mod edit;
+pub(in crate::console) mod edit;
 pub(in crate::console) mod events;
-pub(in crate::console) mod expiring;
-mod feeds;
+pub(in crate::console) mod feeds;
 pub(in crate::console) mod filter;
-mod find;
+pub(in crate::console) mod find;
 mod forms;
 pub(in crate::console) mod keys;
-mod line;
 mod mouse;
 mod open_runs;
 mod pace;
-mod palette;
-mod policy;
+pub(in crate::console) mod palette;
+pub(in crate::console) mod policy;
 pub(in crate::console) mod relatives;
 mod reload;
-mod reveal;
+pub(in crate::console) mod reveal;
 pub(in crate::console) mod say;
 pub(in crate::console) mod scope;
-mod skip;
-mod snapshots;
+pub(in crate::console) mod snapshots;
 #[cfg(test)]
 mod tests;
-mod trail;
+pub(in crate::console) mod trail;
 pub(in crate::console) mod undo;
-mod verbs;
+pub(in crate::console) mod verbs;
 mod wake;
 mod window;
 
-use super::journal::Tone;
-use super::state::{Link, Mode, Work};
-use super::table::Arranged;
-use super::trail::Spot;
-use super::{Effect, Event, State};
+use crate::console::journal::Tone;
+use crate::console::state::effect::Effect;
+use crate::console::state::event::Event;
+use crate::console::state::trail::Spot;
+use crate::console::state::{Link, Mode, State, Work};
 use crate::domain::outcome::OutcomeClass;
 use crate::domain::text::show;
 use crate::domain::time::Timestamp;
@@ -101,10 +98,14 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
             attempt,
             next_at,
         } => connecting(state, problem, attempt, next_at),
-        Event::Connected => state.link = Link::Open,
+        Event::Connected => state.data.link = Link::Open,
         Event::Delivering(delivers) => delivering(state, delivers),
         Event::Engine(event) => engine_event(state, event),
-        Event::Arranged(arranged) => adopt(state, arranged),
+        Event::Arranged(arranged) => {
+            for listing in state.lists.all_mut() {
+                listing.list_mut().take(&arranged);
+            }
+        }
         Event::Detail(answer) => details::answered(state, *answer),
         Event::Fed(fed) => return feeds::answered(state, fed),
         Event::Edited { id, result } => return edit::edited(state, id, result),
@@ -122,16 +123,16 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
 fn along_the_trail(state: &mut State, act: impl FnOnce(&mut State) -> Vec<Effect>) -> Vec<Effect> {
     let before = Spot::of(state);
     let effects = act(state);
-    if !state.trail_moved {
+    if !state.nav.trail_moved {
         trail::note(state, before);
     }
-    state.trail_moved = false;
+    state.nav.trail_moved = false;
     effects
 }
 
 fn focus(state: &mut State, focused: bool) {
-    state.focused = focused;
-    if !focused && matches!(state.mode, Mode::Dialog(_)) {
+    state.terminal.focused = focused;
+    if !focused && matches!(state.input.mode, Mode::Dialog(_)) {
         confirm::close(state);
         say::toast(
             state,
@@ -142,11 +143,11 @@ fn focus(state: &mut State, focused: bool) {
 }
 
 fn connecting(state: &mut State, problem: Option<String>, attempt: u32, next_at: Timestamp) {
-    let since = match state.link {
+    let since = match state.data.link {
         Link::Connecting { since, .. } => since,
         Link::Open => state.now,
     };
-    state.link = Link::Connecting {
+    state.data.link = Link::Connecting {
         since,
         problem: problem.map(|text| show(&text, PROBLEM_WIDTH_MAX)),
         attempt,
@@ -156,10 +157,10 @@ fn connecting(state: &mut State, problem: Option<String>, attempt: u32, next_at:
 
 fn delivering(state: &mut State, delivers: bool) {
     let work = if delivers { Work::Delivers } else { Work::StandsBy };
-    if state.work == work {
+    if state.session.work == work {
         return;
     }
-    state.work = work;
+    state.session.work = work;
     let text = if delivers {
         "this process delivers"
     } else {
@@ -172,11 +173,11 @@ fn delivering(state: &mut State, delivers: bool) {
 fn engine_event(state: &mut State, event: engine::Event) {
     match event {
         engine::Event::Attempted(attempt) if attempt.class == OutcomeClass::Delivered => {
-            state.attempts.delivered += 1;
+            state.data.attempts.delivered += 1;
         }
-        engine::Event::Attempted(_) => state.attempts.failed += 1,
+        engine::Event::Attempted(_) => state.data.attempts.failed += 1,
         engine::Event::DeadLettered { queue, reason } => {
-            state.died_at = Some(state.now);
+            state.data.died_at = Some(state.now);
             let text = format!(
                 "a message of {} was dead-lettered: {}",
                 say::name(queue.as_str()),
@@ -209,22 +210,4 @@ fn engine_event(state: &mut State, event: engine::Event) {
         | engine::Event::QueueRefused { .. }
         | engine::Event::Connection { .. } => {}
     }
-}
-
-fn adopt(state: &mut State, arranged: Arranged) {
-    match arranged {
-        Arranged::Queues(order) => state.queues.adopt(order),
-        Arranged::Endpoints(order) => state.endpoints.adopt(order),
-        Arranged::Retries(order) => state.retries.adopt(order),
-        Arranged::Audit(order) => state.audit.table.adopt(order),
-        Arranged::Policies(order) => state.policies.table.adopt(order),
-        Arranged::Runs(order) => state.runs.table.adopt(order),
-        Arranged::DeadGroups(order) => state.dead_groups.table.adopt(order),
-        Arranged::DeadLetters(order) => state.dead_letters.table.adopt(order),
-        Arranged::EventTypes(order) => state.events.types.table.adopt(order),
-        Arranged::EventGroups(order) => state.events.groups.table.adopt(order),
-        Arranged::Events(order) => state.events.events.table.adopt(order),
-        Arranged::Expiring(order) => state.expiring.table.adopt(order),
-        Arranged::Saves(order) => state.saves.table.adopt(order),
-    };
 }

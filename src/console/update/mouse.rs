@@ -5,59 +5,59 @@
 
 use std::time::Duration;
 
+use crossterm::event::KeyCode;
+
 use super::{State, act};
-use crate::console::Effect;
-use crate::console::action::{ActionId, spec};
-use crate::console::event::{Mouse, MouseDid};
-use crate::console::state::Mode;
-use crate::console::view::{Target, target};
+use crate::console::paint::{Target, target};
+use crate::console::state::action::{Move, named};
+use crate::console::state::effect::Effect;
+use crate::console::state::event::{Mouse, MouseDid};
+use crate::console::state::{Mode, View};
 use crate::domain::time::Timestamp;
 
 /// A second click on the same row within this opens it.
 const DOUBLE: Duration = Duration::from_millis(500);
 /// Rows of a turn of the wheel.
-const WHEEL: usize = 3;
+const WHEEL: isize = 3;
 
 /// What it does where it is.
 pub(super) fn mouse(state: &mut State, mouse: Mouse) -> Vec<Effect> {
-    if !state.mouse || state.is_too_small() {
+    if !state.terminal.mouse || state.terminal.is_too_small() {
         return Vec::new();
     }
-    state.pending_keys.clear();
+    state.input.pending_keys.clear();
     match mouse.what {
-        MouseDid::WheelUp => wheel(state, ActionId::Up),
-        MouseDid::WheelDown => wheel(state, ActionId::Down),
-        MouseDid::Click if matches!(state.mode, Mode::Browse) => click(state, mouse),
-        MouseDid::Click => Vec::new(),
+        MouseDid::WheelUp => wheel(state, -WHEEL),
+        MouseDid::WheelDown => wheel(state, WHEEL),
+        MouseDid::Click if matches!(state.input.mode, Mode::Browse) => return click(state, mouse),
+        MouseDid::Click => {}
     }
+    Vec::new()
 }
 
-fn wheel(state: &mut State, action: ActionId) -> Vec<Effect> {
-    let mut effects = Vec::new();
-    for _ in 0..WHEEL {
-        match state.mode {
-            Mode::Browse if (spec(action).enabled)(state).is_ok() => effects.extend(act::perform(state, action)),
-            Mode::Help { .. } => act::in_help(state, action),
-            Mode::Browse
-            | Mode::Filter(_)
-            | Mode::Find(_)
-            | Mode::Policy(_)
-            | Mode::Document(_)
-            | Mode::When(_)
-            | Mode::Dialog(_)
-            | Mode::Palette(_)
-            | Mode::Columns(_)
-            | Mode::Question(_) => {}
-        }
+fn wheel(state: &mut State, by: isize) {
+    match state.input.mode {
+        Mode::Browse => act::move_by(state, Move::Rows(by)),
+        Mode::Help { .. } => act::scroll_help(state, Move::Rows(by)),
+        Mode::Filter(_)
+        | Mode::Find(_)
+        | Mode::Policy(_)
+        | Mode::Document(_)
+        | Mode::When(_)
+        | Mode::Dialog(_)
+        | Mode::Palette(_)
+        | Mode::Columns(_)
+        | Mode::Question(_) => {}
     }
-    effects
 }
 
 fn click(state: &mut State, mouse: Mouse) -> Vec<Effect> {
-    let soon = state.clicked.take();
+    let soon = state.terminal.clicked.take();
     match target(state, mouse.column, mouse.row) {
-        Some(Target::Tab(view)) => {
-            act::go(state, view);
+        Some(Target::Tab(place)) => {
+            if let Some(view) = View::ALL.get(place) {
+                state.go(*view);
+            }
             Vec::new()
         }
         Some(Target::Row(place)) => {
@@ -70,7 +70,7 @@ fn click(state: &mut State, mouse: Mouse) -> Vec<Effect> {
             if soon.is_some_and(again) {
                 return open(state);
             }
-            state.clicked = Some((state.now, place, name));
+            state.terminal.clicked = Some((state.now, place, name));
             Vec::new()
         }
         None => Vec::new(),
@@ -80,7 +80,7 @@ fn click(state: &mut State, mouse: Mouse) -> Vec<Effect> {
 fn point(state: &mut State, place: usize) {
     match state.list_mut() {
         Some(list) => list.point(place),
-        None => state.worst_selected = place,
+        None => state.nav.worst_selected = place,
     }
 }
 
@@ -91,8 +91,9 @@ fn name(state: &State) -> String {
 }
 
 fn open(state: &mut State) -> Vec<Effect> {
-    if (spec(ActionId::Open).enabled)(state).is_err() {
-        return Vec::new();
+    let open = state.input.keymap.action(named::OPEN);
+    match open.possible(state) {
+        Ok(()) => act::perform(state, open, KeyCode::Enter),
+        Err(_) => Vec::new(),
     }
-    act::perform(state, ActionId::Open)
 }

@@ -3,13 +3,13 @@
 
 use crossterm::event::KeyCode;
 
-use super::{State, confirm, details, say, verbs};
-use crate::console::Effect;
-use crate::console::action::{ActionId, spec};
-use crate::console::detail::Subject;
+use super::{State, act, details, say, verbs};
 use crate::console::journal::Tone;
 use crate::console::state::Mode;
-use crate::console::verb::Verb;
+use crate::console::state::action::named;
+use crate::console::state::detail::Subject;
+use crate::console::state::effect::Effect;
+use crate::console::state::verb::Verb;
 use crate::domain::run::RunWish;
 use crate::domain::text::show;
 use crate::engine::runs::RunView;
@@ -17,13 +17,13 @@ use crate::engine::runs::RunView;
 /// Columns of what is known of a run.
 const SAYS_MAX: usize = 80;
 
-fn wish(verb: Verb) -> (RunWish, ActionId) {
+fn wish(verb: Verb) -> (RunWish, &'static str) {
     if verb == Verb::PauseRun {
-        (RunWish::Pause, ActionId::PauseRun)
+        (RunWish::Pause, named::PAUSE_RUN)
     } else if verb == Verb::ResumeRun {
-        (RunWish::Resume, ActionId::ResumeRun)
+        (RunWish::Resume, named::RESUME_RUN)
     } else {
-        (RunWish::Cancel, ActionId::CancelRun)
+        (RunWish::Cancel, named::CANCEL_RUN)
     }
 }
 
@@ -35,7 +35,11 @@ pub(super) fn offered(state: &State, verb: Verb) -> Vec<(String, String)> {
 }
 
 fn of(state: &State) -> &[RunView] {
-    state.snapshot.as_ref().map_or(&[], |snapshot| snapshot.runs.as_slice())
+    state
+        .data
+        .snapshot
+        .as_ref()
+        .map_or(&[], |snapshot| snapshot.runs.as_slice())
 }
 
 fn says(run: &RunView) -> String {
@@ -54,7 +58,7 @@ fn says(run: &RunView) -> String {
 /// Opens the run and asks: a name may be cut short as long as it means one run.
 pub(super) fn change(state: &mut State, verb: Verb, rest: &str) -> Result<Vec<Effect>, String> {
     let typed = verbs::one_word(rest, "which run? Tab completes")?;
-    let (_, action) = wish(verb);
+    let (_, name) = wish(verb);
     let id = match offered(state, verb)
         .into_iter()
         .filter(|(id, _)| id.starts_with(&typed))
@@ -65,11 +69,12 @@ pub(super) fn change(state: &mut State, verb: Verb, rest: &str) -> Result<Vec<Ef
         [] => return Err(format!("no open run {typed:?} can be changed like that")),
         many => return Err(format!("{typed:?} begins {} runs: write more of it", many.len())),
     };
-    state.mode = Mode::Browse;
+    state.input.mode = Mode::Browse;
     let mut effects = details::open_subject(state, Subject::Run(id));
-    match (spec(action).enabled)(state) {
-        Ok(()) => effects.extend(confirm::ask(state, action, KeyCode::Enter)),
-        Err(why) => say::toast(state, Tone::Warning, &format!("{}: {why}", spec(action).title)),
+    let action = state.input.keymap.action(name);
+    match action.possible(state) {
+        Ok(()) => effects.extend(act::perform(state, action, KeyCode::Enter)),
+        Err(why) => say::toast(state, Tone::Warning, &format!("{}: {why}", action.title)),
     }
     Ok(effects)
 }

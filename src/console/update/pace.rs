@@ -6,9 +6,9 @@ use crossterm::event::{KeyCode, KeyModifiers};
 
 use super::State;
 use super::keys::Press;
-use crate::console::Effect;
-use crate::console::dialog::{Dialog, Friction, Knob, RunPace, WayBack};
 use crate::console::state::Mode;
+use crate::console::state::dialog::{Dialog, Friction, Knob, RunPace, WayBack};
+use crate::console::state::effect::Effect;
 use crate::engine::Command;
 use crate::engine::runs::{Order, OrderKind};
 
@@ -39,7 +39,7 @@ pub(super) fn begins(dialog: &Dialog, key: char) -> bool {
 }
 
 pub(super) fn begin(state: &mut State, key: char) -> Vec<Effect> {
-    let Mode::Dialog(dialog) = &mut state.mode else {
+    let Mode::Dialog(dialog) = &mut state.input.mode else {
         return Vec::new();
     };
     let (Some(pace), Some(knob)) = (&mut dialog.pace, knob(key)) else {
@@ -57,7 +57,7 @@ fn goes_back(order: &Order) -> bool {
 
 /// A key while the number is typed. What is typed is planned again, so that the plan says how long it takes.
 pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
-    let Mode::Dialog(dialog) = &mut state.mode else {
+    let Mode::Dialog(dialog) = &mut state.input.mode else {
         return Vec::new();
     };
     let Some(pace) = &mut dialog.pace else {
@@ -84,8 +84,8 @@ fn knob(key: char) -> Option<Knob> {
 }
 
 fn turn(state: &mut State) -> Vec<Effect> {
-    let request = state.next_request;
-    let Mode::Dialog(dialog) = &mut state.mode else {
+    let request = state.commands.next_request;
+    let Mode::Dialog(dialog) = &mut state.input.mode else {
         return Vec::new();
     };
     let Some(pace) = &mut dialog.pace else {
@@ -95,7 +95,12 @@ fn turn(state: &mut State) -> Vec<Effect> {
         return Vec::new();
     };
     pace.turn(knob, digits.parse().ok().filter(|number| *number > 0));
-    let Some(task) = state.tasks.iter_mut().find(|task| task.request == dialog.request) else {
+    let Some(task) = state
+        .commands
+        .tasks
+        .iter_mut()
+        .find(|task| task.request == dialog.request)
+    else {
         return Vec::new();
     };
     for command in &mut task.commands {
@@ -115,6 +120,6 @@ fn turn(state: &mut State) -> Vec<Effect> {
     dialog.plans = None;
     dialog.ready_at = None;
     dialog.typed.clear();
-    state.next_request += 1;
+    state.commands.next_request += 1;
     vec![Effect::Plan { request, commands }]
 }

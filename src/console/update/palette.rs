@@ -4,19 +4,18 @@ use crossterm::event::{KeyCode, KeyModifiers};
 use tui_input::{Input, InputRequest};
 
 use super::keys::{self, Press};
-use super::{State, details, filter, line, verbs};
-use crate::console::Effect;
-use crate::console::fuzzy;
-use crate::console::palette::{self, Candidate, Choice, FindJob, FoundObjects, INLINE_MAX};
-use crate::console::state::Mode;
-use crate::console::verb;
+use super::{State, details, verbs};
+use crate::console::state::effect::Effect;
+use crate::console::state::palette::{self, Candidate, Choice, FindJob, FoundObjects, INLINE_MAX};
+use crate::console::state::{Mode, verb};
+use crate::console::{fuzzy, typing};
 
 /// A line has at most this many bytes.
 const LINE_BYTES_MAX: usize = 4_096;
 
 /// Opens the line.
-pub(super) fn open(state: &mut State) -> Vec<Effect> {
-    state.mode = Mode::Palette(Box::default());
+pub(in crate::console) fn open(state: &mut State) -> Vec<Effect> {
+    state.input.mode = Mode::Palette(Box::default());
     look(state)
 }
 
@@ -24,7 +23,7 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
 pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
     let control = press.key.modifiers.contains(KeyModifiers::CONTROL);
     match (press.key.code, control) {
-        (KeyCode::Esc, _) | (KeyCode::Char('c'), true) => state.mode = Mode::Browse,
+        (KeyCode::Esc, _) | (KeyCode::Char('c'), true) => state.input.mode = Mode::Browse,
         (KeyCode::Enter, _) => return choose(state, press),
         (KeyCode::Tab, _) => return complete(state),
         (KeyCode::Char('p'), true) => return recall(state, 1),
@@ -34,7 +33,7 @@ pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
         (KeyCode::Up | KeyCode::BackTab, _) => step(state, -1),
         (KeyCode::Down, _) => step(state, 1),
         (code, _) => {
-            if let Some(request) = filter::request(code, press.key.modifiers) {
+            if let Some(request) = typing::request(code, press.key.modifiers) {
                 return edit(state, &[request]);
             }
         }
@@ -44,12 +43,12 @@ pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
 
 /// What is pasted is written, and nothing is done by it.
 pub(super) fn paste(state: &mut State, text: &str) -> Vec<Effect> {
-    edit(state, &line::pasted(text, LINE_BYTES_MAX))
+    edit(state, &typing::pasted(text, LINE_BYTES_MAX))
 }
 
 /// Names that were looked for beside the screen's task.
 pub(super) fn found(state: &mut State, found: FoundObjects) {
-    let Mode::Palette(palette) = &mut state.mode else {
+    let Mode::Palette(palette) = &mut state.input.mode else {
         return;
     };
     if palette.ticket == found.ticket {
@@ -59,10 +58,10 @@ pub(super) fn found(state: &mut State, found: FoundObjects) {
 }
 
 fn edit(state: &mut State, requests: &[InputRequest]) -> Vec<Effect> {
-    let Mode::Palette(palette) = &mut state.mode else {
+    let Mode::Palette(palette) = &mut state.input.mode else {
         return Vec::new();
     };
-    if !line::edit(&mut palette.input, requests, LINE_BYTES_MAX) {
+    if !typing::edit(&mut palette.input, requests, LINE_BYTES_MAX) {
         return Vec::new();
     }
     palette.recalled = None;
@@ -71,7 +70,7 @@ fn edit(state: &mut State, requests: &[InputRequest]) -> Vec<Effect> {
 
 /// What the line could mean now.
 fn look(state: &mut State) -> Vec<Effect> {
-    let Mode::Palette(open) = &state.mode else {
+    let Mode::Palette(open) = &state.input.mode else {
         return Vec::new();
     };
     let typed = open.input.value().to_owned();
@@ -81,7 +80,7 @@ fn look(state: &mut State) -> Vec<Effect> {
         None => objects(state, &typed, ticket),
     };
     palette::sort(&mut found);
-    if let Mode::Palette(open) = &mut state.mode {
+    if let Mode::Palette(open) = &mut state.input.mode {
         open.found = found;
         open.ticket = ticket;
         open.selected = 0;
@@ -93,7 +92,7 @@ fn look(state: &mut State) -> Vec<Effect> {
 fn objects(state: &State, typed: &str, ticket: u64) -> (Vec<Candidate>, Option<Effect>) {
     let mut found = palette::at_once(state, typed);
     let words = fuzzy::words(typed);
-    let Some(snapshot) = state.snapshot.as_ref().filter(|_| !words.is_empty()) else {
+    let Some(snapshot) = state.data.snapshot.as_ref().filter(|_| !words.is_empty()) else {
         return (found, None);
     };
     if snapshot.queues.len() + snapshot.endpoints.len() <= INLINE_MAX {
@@ -109,23 +108,23 @@ fn objects(state: &State, typed: &str, ticket: u64) -> (Vec<Candidate>, Option<E
 }
 
 fn step(state: &mut State, by: isize) {
-    if let Mode::Palette(palette) = &mut state.mode {
+    if let Mode::Palette(palette) = &mut state.input.mode {
         let last = palette.found.len().saturating_sub(1);
         palette.selected = palette.selected.saturating_add_signed(by).min(last);
     }
 }
 
 fn is_empty_or_recalled(state: &State) -> bool {
-    is_recalled(state) || matches!(&state.mode, Mode::Palette(palette) if palette.input.value().is_empty())
+    is_recalled(state) || matches!(&state.input.mode, Mode::Palette(palette) if palette.input.value().is_empty())
 }
 
 fn is_recalled(state: &State) -> bool {
-    matches!(&state.mode, Mode::Palette(palette) if palette.recalled.is_some())
+    matches!(&state.input.mode, Mode::Palette(palette) if palette.recalled.is_some())
 }
 
 /// A line of before; behind the newest one stands the empty line.
 fn recall(state: &mut State, by: isize) -> Vec<Effect> {
-    let Mode::Palette(palette) = &mut state.mode else {
+    let Mode::Palette(palette) = &mut state.input.mode else {
         return Vec::new();
     };
     let next = match (palette.recalled, by > 0) {
@@ -135,14 +134,14 @@ fn recall(state: &mut State, by: isize) -> Vec<Effect> {
     };
     let line = match next {
         None => "",
-        Some(back) => match state.lines.back(back) {
+        Some(back) => match state.input.lines.back(back) {
             Some(line) => line,
             None => return Vec::new(),
         },
     };
     palette.input = Input::new(line.to_owned());
     let effects = look(state);
-    if let Mode::Palette(palette) = &mut state.mode {
+    if let Mode::Palette(palette) = &mut state.input.mode {
         palette.recalled = next;
     }
     effects
@@ -150,7 +149,7 @@ fn recall(state: &mut State, by: isize) -> Vec<Effect> {
 
 /// The chosen candidate becomes the line.
 fn complete(state: &mut State) -> Vec<Effect> {
-    let Mode::Palette(palette) = &mut state.mode else {
+    let Mode::Palette(palette) = &mut state.input.mode else {
         return Vec::new();
     };
     let line = match palette
@@ -173,7 +172,7 @@ fn complete(state: &mut State) -> Vec<Effect> {
 
 /// Does what is chosen. What changes something wants a key that a person pressed, and asks first.
 fn choose(state: &mut State, press: Press) -> Vec<Effect> {
-    let Mode::Palette(palette) = &mut state.mode else {
+    let Mode::Palette(palette) = &mut state.input.mode else {
         return Vec::new();
     };
     if !press.deliberate {
@@ -208,6 +207,6 @@ fn choose(state: &mut State, press: Press) -> Vec<Effect> {
 
 /// The line is left, and remembered.
 pub(super) fn leave(state: &mut State, line: &str) {
-    state.lines.remember(line);
-    state.mode = Mode::Browse;
+    state.input.lines.remember(line);
+    state.input.mode = Mode::Browse;
 }

@@ -4,10 +4,10 @@ use crossterm::event::{KeyCode, KeyModifiers};
 
 use super::keys::Press;
 use super::{State, say, verbs};
-use crate::console::Effect;
-use crate::console::dialog::ARMED_AFTER;
 use crate::console::journal::Tone;
-use crate::console::settings::Reloaded;
+use crate::console::state::dialog::ARMED_AFTER;
+use crate::console::state::effect::Effect;
+use crate::console::state::settings::Reloaded;
 use crate::console::state::{Mode, Question};
 
 /// What the configuration says now, or what is wrong with it: then everything stays as it was.
@@ -37,21 +37,21 @@ pub(super) fn reloaded(state: &mut State, result: Result<Box<Reloaded>, String>)
 
 fn apply(state: &mut State, read: Reloaded) -> Vec<Effect> {
     let mut effects = Vec::new();
-    state.pending_keys.clear();
-    state.keymap = read.keys;
-    state.mask = read.mask;
-    state.place.label = read.label;
-    state.place.colour = read.colour;
-    state.profiles.others = read.profiles;
+    state.input.pending_keys.clear();
+    state.input.keymap = read.keys;
+    state.session.mask = read.mask;
+    state.session.place.label = read.label;
+    state.session.place.colour = read.colour;
+    state.session.profiles.others = read.profiles;
     if let Some(theme) = read.theme {
         effects.push(Effect::Theme(theme));
     }
-    if state.refresh != read.refresh {
-        state.refresh = read.refresh;
+    if state.session.refresh != read.refresh {
+        state.session.refresh = read.refresh;
         effects.push(Effect::Pace(read.refresh));
     }
-    if state.mouse != read.mouse {
-        state.mouse = read.mouse;
+    if state.terminal.mouse != read.mouse {
+        state.terminal.mouse = read.mouse;
         effects.push(Effect::Mouse);
     }
     effects
@@ -59,12 +59,12 @@ fn apply(state: &mut State, read: Reloaded) -> Vec<Effect> {
 
 fn ask(state: &mut State, waits: &[String]) {
     // What is open is not thrown away by an answer that comes by itself.
-    if !matches!(state.mode, Mode::Browse) {
+    if !matches!(state.input.mode, Mode::Browse) {
         let text = format!("not used yet: {}; :reload asks again", waits.join(", "));
         say::toast(state, Tone::Warning, &text);
         return;
     }
-    state.mode = Mode::Question(Box::new(Question {
+    state.input.mode = Mode::Question(Box::new(Question {
         title: "the connection is to be made anew",
         lines: vec![
             "These hold only with store and broker opened anew:".to_owned(),
@@ -78,20 +78,22 @@ fn ask(state: &mut State, waits: &[String]) {
 
 /// A key while a question is open: only `y` says yes.
 pub(super) fn answer(state: &mut State, press: Press) -> Vec<Effect> {
-    let Mode::Question(question) = &state.mode else {
+    let Mode::Question(question) = &state.input.mode else {
         return Vec::new();
     };
     let is_ready = state.now >= question.ready_at;
     let control = press.key.modifiers.contains(KeyModifiers::CONTROL);
     match (press.key.code, control) {
         (KeyCode::Char('y'), false) if press.deliberate && is_ready => {
-            state.mode = Mode::Browse;
+            state.input.mode = Mode::Browse;
             match verbs::nothing_runs(state) {
                 Ok(()) => return vec![Effect::Again],
                 Err(why) => say::toast(state, Tone::Warning, &why),
             }
         }
-        (KeyCode::Esc | KeyCode::Char('n' | 'q'), false) | (KeyCode::Char('c'), true) => state.mode = Mode::Browse,
+        (KeyCode::Esc | KeyCode::Char('n' | 'q'), false) | (KeyCode::Char('c'), true) => {
+            state.input.mode = Mode::Browse;
+        }
         _ => {}
     }
     Vec::new()

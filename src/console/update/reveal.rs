@@ -1,16 +1,14 @@
 //! Values of a payload that are masked: shown once the audit says who looks, and masked again when they are left.
 
-use super::State;
-use super::say;
-use crate::console::Effect;
-use crate::console::effect::RevealJob;
+use super::{State, say};
 use crate::console::journal::Tone;
-use crate::console::payload::MessageKey;
+use crate::console::state::effect::{Effect, RevealJob};
+use crate::console::state::payload::MessageKey;
 use crate::engine::reveal::Reveal;
 
 /// Asks for what is masked in the payload in front; what was revealed is masked again.
-pub(super) fn toggle(state: &mut State) -> Vec<Effect> {
-    let Some(detail) = state.details.last_mut() else {
+pub(in crate::console) fn toggle(state: &mut State) -> Vec<Effect> {
+    let Some(detail) = state.nav.details.last_mut() else {
         return Vec::new();
     };
     let Some(page) = &detail.page else { return Vec::new() };
@@ -30,7 +28,7 @@ pub(super) fn toggle(state: &mut State) -> Vec<Effect> {
 /// The audit has it, or why not. What is not in front any more stays masked.
 pub(super) fn answered(state: &mut State, key: &MessageKey, result: Result<(), String>) {
     let name = say::name(&key.what);
-    let detail = state.details.last_mut();
+    let detail = state.nav.details.last_mut();
     let detail = detail.filter(|detail| detail.revealing.as_ref() == Some(key));
     match (result, detail) {
         (Ok(()), Some(detail)) => {

@@ -14,7 +14,7 @@ const SENTENCE_WIDTH_MAX: usize = 240;
 const NAME_WIDTH_MAX: usize = 80;
 
 /// A sentence that passes. Said again while it is shown, it stays longer.
-pub(super) fn toast(state: &mut State, tone: Tone, text: &str) {
+pub(in crate::console) fn toast(state: &mut State, tone: Tone, text: &str) {
     put(state, tone, None, text);
 }
 
@@ -25,7 +25,7 @@ pub(super) fn toast_about(state: &mut State, tone: Tone, cause: &str, text: &str
 
 fn put(state: &mut State, tone: Tone, cause: Option<String>, text: &str) {
     let of_cause = |shown: &&Toast| cause.is_some() && shown.cause == cause;
-    let before = state.toasts.iter().find(of_cause);
+    let before = state.said.toasts.iter().find(of_cause);
     let (changes, since) = before.map_or((1, state.now), |before| {
         (before.changes.saturating_add(1), before.since)
     });
@@ -62,14 +62,15 @@ pub(super) fn toast_of_run(state: &mut State, id: &str, text: &str) {
 
 fn shown(state: &mut State, toast: Toast) {
     state
+        .said
         .toasts
         .retain(|shown| shown.text != toast.text && (toast.cause.is_none() || shown.cause != toast.cause));
-    if state.toasts.len() >= TOASTS_MAX {
+    if state.said.toasts.len() >= TOASTS_MAX {
         // What passes makes room for what stays.
-        let passes = state.toasts.iter().position(|toast| toast.stays_for.is_none());
-        state.toasts.remove(passes.unwrap_or(0));
+        let passes = state.said.toasts.iter().position(|toast| toast.stays_for.is_none());
+        state.said.toasts.remove(passes.unwrap_or(0));
     }
-    state.toasts.push(toast);
+    state.said.toasts.push(toast);
 }
 
 /// Something to know that nobody asked for: it passes, and stays in the log.
@@ -91,15 +92,15 @@ pub(super) fn did(state: &mut State, tone: Tone, text: &str) {
 /// Takes away the toasts whose time is over.
 pub(super) fn expire(state: &mut State) {
     let now = state.now;
-    let is_seen = state.view == View::Runs;
-    let snapshot = state.newest().cloned();
+    let is_seen = state.nav.view == View::Runs;
+    let snapshot = state.data.newest().cloned();
     let asks = |id: &str| {
         snapshot.as_ref().is_some_and(|snapshot| {
             let mut runs = snapshot.runs.iter();
             runs.any(|run| run.record.id == id && run.state() == RunState::Canary)
         })
     };
-    state.toasts.retain(|toast| match &toast.stays_for {
+    state.said.toasts.retain(|toast| match &toast.stays_for {
         Some(run) => !is_seen && asks(run),
         None => toast.until > now,
     });
@@ -116,7 +117,7 @@ pub(super) fn url(url: &EndpointUrl) -> String {
 }
 
 /// `1 queue`, `3 queues`.
-pub(super) fn counted(count: u64, one: &str) -> String {
+pub(in crate::console) fn counted(count: u64, one: &str) -> String {
     plural(count, one, &format!("{one}s"))
 }
 
@@ -127,9 +128,9 @@ fn write(state: &mut State, tone: Tone, text: &str, own: bool) {
         own,
         text: show(text, SENTENCE_WIDTH_MAX),
     };
-    state.journal.push(entry);
+    state.said.journal.push(entry);
     // What is being read stays where it is.
-    if state.log_scroll > 0 {
-        state.log_scroll = (state.log_scroll + 1).min(state.journal.len().saturating_sub(1));
+    if state.nav.log_scroll > 0 {
+        state.nav.log_scroll = (state.nav.log_scroll + 1).min(state.said.journal.len().saturating_sub(1));
     }
 }

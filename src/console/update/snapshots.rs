@@ -3,38 +3,37 @@
 use std::sync::Arc;
 
 use super::{State, details, differences, say};
-use crate::console::Effect;
 use crate::console::journal::Tone;
-use crate::console::table::List;
+use crate::console::state::effect::Effect;
 use crate::engine::snapshot::Snapshot;
 
 /// A snapshot came. What is frozen stays, but what happened is still told and counted.
 pub(super) fn receive(state: &mut State, snapshot: Arc<Snapshot>) -> Vec<Effect> {
     let is_old =
         |newest: &Arc<Snapshot>| snapshot.generation <= newest.generation && snapshot.taken_at <= newest.taken_at;
-    if snapshot.generation == 0 || state.newest().is_some_and(is_old) {
+    if snapshot.generation == 0 || state.data.newest().is_some_and(is_old) {
         return Vec::new();
     }
-    state.history.record(&snapshot);
-    state.tracks.record(&snapshot, state.refresh);
-    if let Some(before) = state.newest().cloned() {
+    state.data.history.record(&snapshot);
+    state.data.tracks.record(&snapshot, state.session.refresh);
+    if let Some(before) = state.data.newest().cloned() {
         differences::tell(state, &before, &snapshot);
     }
-    if state.frozen_at.is_some() {
-        state.held = Some(snapshot);
+    if state.data.frozen_at.is_some() {
+        state.data.held = Some(snapshot);
         return Vec::new();
     }
     show(state, snapshot)
 }
 
 /// Keeps what is shown, or goes on with the newest.
-pub(super) fn freeze(state: &mut State) -> Vec<Effect> {
-    if state.frozen_at.take().is_none() {
-        state.frozen_at = Some(state.now);
+pub(in crate::console) fn freeze(state: &mut State) -> Vec<Effect> {
+    if state.data.frozen_at.take().is_none() {
+        state.data.frozen_at = Some(state.now);
         return Vec::new();
     }
     say::toast(state, Tone::Note, "live again");
-    match state.held.take() {
+    match state.data.held.take() {
         Some(snapshot) => show(state, snapshot),
         None => Vec::new(),
     }
@@ -43,21 +42,19 @@ pub(super) fn freeze(state: &mut State) -> Vec<Effect> {
 /// Sorts and filters the list in front again.
 pub(super) fn arrange_front(state: &mut State) -> Vec<Effect> {
     let now = state.now;
-    let snapshot = state.snapshot.clone();
+    let snapshot = state.data.snapshot.clone();
     let list = state.list_mut();
-    list.and_then(|list| list.arrange_from(snapshot.as_deref(), now))
-        .into_iter()
-        .collect()
+    let job = list.and_then(|list| list.arrange_from(snapshot.as_deref(), now));
+    job.into_iter().map(Effect::Arrange).collect()
 }
 
 fn show(state: &mut State, snapshot: Arc<Snapshot>) -> Vec<Effect> {
     let now = state.now;
-    let lists: [&mut dyn List; 3] = [&mut state.queues, &mut state.endpoints, &mut state.retries];
-    let jobs = lists
-        .into_iter()
-        .filter_map(|list| list.arrange_from(Some(&snapshot), now));
-    let mut effects: Vec<Effect> = jobs.collect();
-    state.snapshot = Some(snapshot);
+    let listings = state.lists.all_mut().into_iter();
+    let of_snapshots = listings.filter(|listing| listing.feed().is_none());
+    let jobs = of_snapshots.filter_map(|listing| listing.list_mut().arrange_from(Some(&snapshot), now));
+    let mut effects: Vec<Effect> = jobs.map(Effect::Arrange).collect();
+    state.data.snapshot = Some(snapshot);
     effects.extend(details::refresh(state));
     effects
 }

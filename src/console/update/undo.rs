@@ -1,33 +1,28 @@
 //! What was done last, and whether it can be taken back: said in a plain word where it cannot.
 
-use crossterm::event::KeyCode;
-
-use super::scope::Asked;
-use super::{State, confirm};
-use crate::console::Effect;
-use crate::console::action::{ActionId, Reason};
-use crate::console::dialog::{Last, Scope, ScopeKind, Task};
+use super::State;
+use crate::console::state::action::{Possible, Reason};
+use crate::console::state::dialog::{Asked, Last, Scope, ScopeKind, Task};
 use crate::engine::Command;
 
 /// Whether the last action can be undone.
-pub(in crate::console) fn possible(state: &State) -> Result<(), Reason> {
-    match &state.last {
+pub(in crate::console) fn possible(state: &State) -> Possible {
+    match &state.commands.last {
         None => Err("nothing was done here yet".into()),
         Some(Last { back: Err(why) }) => Err((*why).into()),
         Some(Last { back: Ok(_) }) => Ok(()),
     }
 }
 
-/// Asks for the plans that take it back.
-pub(super) fn begin(state: &mut State, trigger: KeyCode) -> Vec<Effect> {
-    let Some(Last { back: Ok(commands) }) = &state.last else {
-        return Vec::new();
+/// The commands that take it back.
+pub(in crate::console) fn freeze(state: &State) -> Result<Asked, Reason> {
+    let Some(Last { back: Ok(commands) }) = &state.commands.last else {
+        return Err("nothing can be undone".into());
     };
-    let asked = Asked {
+    Ok(Asked {
         scope: Scope::of(ScopeKind::One, commands.len(), Some("undoes what was done here last")),
         commands: commands.clone(),
-    };
-    confirm::begin(state, ActionId::Undo, trigger, asked)
+    })
 }
 
 /// Notes what a task did; what failed needs no undoing.
@@ -38,5 +33,5 @@ pub(super) fn note(state: &mut State, task: &Task) {
         return;
     }
     let back: Result<Vec<Command>, &'static str> = done.into_iter().map(Command::undo).collect();
-    state.last = Some(Last { back });
+    state.commands.last = Some(Last { back });
 }

@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 use super::say::counted;
 use super::{State, open_runs, say, snapshots, window};
-use crate::console::Effect;
-use crate::console::effect::{Content, Picture, SaveJob};
-use crate::console::export::{Form, One, Records};
 use crate::console::fuzzy;
 use crate::console::journal::Tone;
-use crate::console::palette::{Candidate, Choice};
 use crate::console::state::Mode;
+use crate::console::state::effect::{Content, Effect, Picture, SaveJob};
+use crate::console::state::palette::{Candidate, Choice};
+use crate::console::state::verb::{self, Verb, VerbSpec};
 use crate::console::table::List;
-use crate::console::verb::{self, Verb, VerbSpec};
+use crate::console::table::export::{Form, One, Records};
 
 /// Windows that are offered.
 const WINDOWS: &[&str] = &["15m", "1h", "4h"];
@@ -76,9 +75,14 @@ fn taken(state: &State, verb: Verb) -> Vec<(String, String)> {
             columns.into_iter().flat_map(both).collect()
         }
         Verb::Write => plain(WINDOWS),
-        Verb::Theme => state.themes.iter().map(|name| (name.clone(), String::new())).collect(),
+        Verb::Theme => state
+            .session
+            .themes
+            .iter()
+            .map(|name| (name.clone(), String::new()))
+            .collect(),
         Verb::Profile => {
-            let others = state.profiles.others.iter();
+            let others = state.session.profiles.others.iter();
             others.map(|one| (one.name.clone(), one.says.clone())).collect()
         }
         Verb::PauseRun | Verb::ResumeRun | Verb::CancelRun => open_runs::offered(state, verb),
@@ -95,14 +99,14 @@ pub(super) fn run(state: &mut State, line: &str) -> Vec<Effect> {
     };
     match done {
         Ok(effects) => {
-            state.lines.remember(line);
-            if matches!(state.mode, Mode::Palette(_)) {
-                state.mode = Mode::Browse;
+            state.input.lines.remember(line);
+            if matches!(state.input.mode, Mode::Palette(_)) {
+                state.input.mode = Mode::Browse;
             }
             effects
         }
         Err(why) => {
-            if let Mode::Palette(open) = &mut state.mode {
+            if let Mode::Palette(open) = &mut state.input.mode {
                 open.problem = Some(say::name(&why));
             }
             Vec::new()
@@ -160,18 +164,18 @@ fn sort(state: &mut State, column: &str) -> Result<Vec<Effect>, String> {
 }
 
 fn list(state: &mut State) -> Result<&mut dyn List, String> {
-    if !state.details.is_empty() {
+    if !state.nav.details.is_empty() {
         return Err("a detail is open: Esc closes it".to_owned());
     }
-    let view = state.view;
+    let view = state.nav.view;
     state
         .list_mut()
-        .ok_or_else(|| crate::console::action::no_list(view).into_owned())
+        .ok_or_else(|| crate::console::state::action::no_list(view).into_owned())
 }
 
 fn profile(state: &State, rest: &str) -> Result<Vec<Effect>, String> {
     let name = one_word(rest, "which profile?")?;
-    if state.profiles.others.iter().all(|one| one.name != name) {
+    if state.session.profiles.others.iter().all(|one| one.name != name) {
         return Err(format!("the configuration has no profile {name:?}"));
     }
     nothing_runs(state)?;
@@ -180,7 +184,7 @@ fn profile(state: &State, rest: &str) -> Result<Vec<Effect>, String> {
 
 /// What was confirmed is not broken off by leaving.
 pub(super) fn nothing_runs(state: &State) -> Result<(), String> {
-    match state.tasks.iter().filter(|task| task.is_running()).count() {
+    match state.commands.tasks.iter().filter(|task| task.is_running()).count() {
         0 => Ok(()),
         running => {
             let running = counted(u64::try_from(running).unwrap_or(u64::MAX), "action");
@@ -204,14 +208,14 @@ where
 
 fn export(state: &State, rest: &str) -> Result<Vec<Effect>, String> {
     let (form, file) = form_and_file(rest, &[("json", Form::Json), ("csv", Form::Csv)])?;
-    let (records, what): (Arc<dyn Records>, &str) = match state.details.last() {
+    let (records, what): (Arc<dyn Records>, &str) = match state.nav.details.last() {
         Some(detail) => {
-            let record = detail.record(&state.mask).ok_or("it was not read yet")?;
+            let record = detail.record(&state.session.mask).ok_or("it was not read yet")?;
             (Arc::new(One(record)), detail.subject.kind())
         }
         None => match state.list() {
-            Some(list) => (list.records(state.now), state.view.title()),
-            None => return Err(crate::console::action::no_list(state.view).into_owned()),
+            Some(list) => (list.records(state.now), state.nav.view.title()),
+            None => return Err(crate::console::state::action::no_list(state.nav.view).into_owned()),
         },
     };
     Ok(vec![Effect::Save(SaveJob {
@@ -273,8 +277,8 @@ pub(super) fn themed(state: &mut State, result: Result<String, String>) {
 }
 
 /// The command that prints what is in front, onto the clipboard.
-pub(super) fn copy_command(state: &mut State) -> Vec<Effect> {
-    let Some(command) = crate::console::link::command(state) else {
+pub(in crate::console) fn copy_command(state: &mut State) -> Vec<Effect> {
+    let Some(command) = crate::console::state::link::command(state) else {
         return Vec::new();
     };
     say::toast(state, Tone::Note, &format!("copied: {command}"));

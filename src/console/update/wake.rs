@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use super::keys::SEQUENCE_WITHIN;
 use super::{State, feeds};
-use crate::console::dialog::ARMED_AFTER;
-use crate::console::state::{Link, Mode, View};
-use crate::domain::endpoint::EndpointState;
+use crate::console::state::dialog::ARMED_AFTER;
+use crate::console::state::{Link, Mode};
 use crate::domain::time::Timestamp;
 
 /// A snapshot is live for at least this.
@@ -16,13 +15,14 @@ impl State {
     /// How old a snapshot may be and still count as live.
     #[must_use]
     pub fn live_for(&self) -> Duration {
-        self.refresh.saturating_mul(3).max(LIVE_MIN)
+        self.session.refresh.saturating_mul(3).max(LIVE_MIN)
     }
 
     /// Whether what is shown was read as lately as it should be; what could not be read does not count.
     #[must_use]
     pub fn is_live(&self) -> bool {
-        self.snapshot
+        self.data
+            .snapshot
             .as_ref()
             .and_then(|snapshot| snapshot.read_at())
             .is_some_and(|at| self.now.since(at) < self.live_for())
@@ -35,14 +35,14 @@ impl State {
         feed.is_none_or(|feed| {
             let at = feed.answered.as_ref().map(|(_, at)| *at);
             feed.problem.is_none()
-                && at.is_none_or(|at| self.now.since(at) < live_for + feed.took + feed.pause(self.refresh))
+                && at.is_none_or(|at| self.now.since(at) < live_for + feed.took + feed.pause(self.session.refresh))
         })
     }
 
     /// The next moment at which something changes although nothing happens; `None`: none.
     #[must_use]
     pub fn wake_at(&self) -> Option<Timestamp> {
-        let armed = match &self.mode {
+        let armed = match &self.input.mode {
             Mode::Dialog(dialog) => dialog.ready_at.map(|at| at.plus(ARMED_AFTER)),
             Mode::Browse
             | Mode::Filter(_)
@@ -56,18 +56,19 @@ impl State {
             Mode::Question(question) => Some(question.ready_at),
         };
         let stale = self
+            .data
             .snapshot
             .as_ref()
             .map(|snapshot| snapshot.taken_at.plus(self.live_for()));
         let second = self
             .shows_an_age()
             .then(|| Timestamp::from_seconds(self.now.seconds().saturating_add(1)));
-        let toasts = self.toasts.iter().map(|toast| toast.until);
+        let toasts = self.said.toasts.iter().map(|toast| toast.until);
         let fed = feeds::due_at(self);
-        let begun = self.last_key_at.filter(|_| !self.pending_keys.is_empty());
+        let begun = self.input.last_key_at.filter(|_| !self.input.pending_keys.is_empty());
         let begun = begun.map(|at| at.plus(SEQUENCE_WITHIN));
         let moments = toasts.chain(
-            [armed, stale, second, fed, begun, self.window.until]
+            [armed, stale, second, fed, begun, self.session.window.until]
                 .into_iter()
                 .flatten(),
         );
@@ -76,35 +77,13 @@ impl State {
 
     /// Whether a time that counts on is on the screen.
     fn shows_an_age(&self) -> bool {
-        let Some(snapshot) = &self.snapshot else {
-            return matches!(self.link, Link::Connecting { .. });
+        let Some(snapshot) = &self.data.snapshot else {
+            return matches!(self.data.link, Link::Connecting { .. });
         };
-        if self.window.until.is_some() {
+        if self.session.window.until.is_some() {
             return true;
         }
         let unreachable = snapshot.broker.problem.is_some() || snapshot.store.problem.is_some();
-        unreachable || !self.is_live() || !self.details.is_empty() || self.list_shows_an_age()
-    }
-
-    fn list_shows_an_age(&self) -> bool {
-        match self.view {
-            View::Overview => self.snapshot.as_ref().is_some_and(|snapshot| {
-                let totals = &snapshot.totals;
-                let down =
-                    totals.endpoints_by_state.iter().sum::<u64>() - totals.endpoints_in(EndpointState::Available);
-                down > 0 || totals.oldest_at.is_some() || super::expiring::lost_soon(self).is_some()
-            }),
-            View::Queues => self.queues.window(self.queues.page).any(|position| {
-                let row = self.queues.row(position);
-                row.is_some_and(|row| row.next_attempt_at().is_some() || row.oldest_at().is_some())
-            }),
-            View::Endpoints => !self.endpoints.order.is_empty(),
-            View::Retries => !self.retries.order.is_empty(),
-            View::Dead | View::Policies | View::Runs | View::Events | View::Expiring => {
-                self.list().is_some_and(|list| !list.is_empty())
-            }
-            View::Audit => !self.is_fed(),
-            View::Log => false,
-        }
+        unreachable || !self.is_live() || !self.nav.details.is_empty() || self.nav.view.screen().shows_an_age(self)
     }
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{State, say};
-use crate::console::Effect;
 use crate::console::journal::Tone;
 use crate::console::state::Mode;
+use crate::console::state::effect::Effect;
 use crate::domain::text::show;
 
 /// Nobody needs longer at once.
@@ -15,8 +15,8 @@ const REASON_MAX: usize = 200;
 
 /// Opens it: `15m INC-42 the stock endpoint is back`.
 pub(super) fn open(state: &mut State, rest: &str) -> Result<Vec<Effect>, String> {
-    if !state.profiles.window {
-        return Err(match &state.place.read_only {
+    if !state.session.profiles.window {
+        return Err(match &state.session.place.read_only {
             Some(why) => format!("not possible here: {why}"),
             None => "changes are possible here already".to_owned(),
         });
@@ -31,9 +31,9 @@ pub(super) fn open(state: &mut State, rest: &str) -> Result<Vec<Effect>, String>
         return Err("why? the reason goes into the audit: write 15m INC-42 the endpoint is back".to_owned());
     }
     let until = state.now.plus(span);
-    state.window.until = Some(until);
-    if let Some(why) = state.place.read_only.take() {
-        state.window.closed_because = Some(why);
+    state.session.window.until = Some(until);
+    if let Some(why) = state.session.place.read_only.take() {
+        state.session.window.closed_because = Some(why);
     }
     let text = format!("changes are allowed for {}: {reason}", words(span));
     say::did(state, Tone::Warning, &text);
@@ -43,7 +43,7 @@ pub(super) fn open(state: &mut State, rest: &str) -> Result<Vec<Effect>, String>
 
 /// Closes it before its time.
 pub(super) fn close(state: &mut State) -> Result<Vec<Effect>, String> {
-    if state.window.until.is_none() {
+    if state.session.window.until.is_none() {
         return Err("no time for changes is open".to_owned());
     }
     end(state, "read-only again");
@@ -52,10 +52,10 @@ pub(super) fn close(state: &mut State) -> Result<Vec<Effect>, String> {
 
 /// It is over by itself; a confirmation that waits is closed with it.
 pub(super) fn expire(state: &mut State) -> Vec<Effect> {
-    if state.window.until.is_none_or(|until| until > state.now) {
+    if state.session.window.until.is_none_or(|until| until > state.now) {
         return Vec::new();
     }
-    if matches!(state.mode, Mode::Dialog(_)) {
+    if matches!(state.input.mode, Mode::Dialog(_)) {
         super::confirm::close(state);
     }
     end(state, "read-only again: the time for changes is over");
@@ -63,8 +63,8 @@ pub(super) fn expire(state: &mut State) -> Vec<Effect> {
 }
 
 fn end(state: &mut State, text: &str) {
-    state.window.until = None;
-    state.place.read_only = state.window.closed_because.take();
+    state.session.window.until = None;
+    state.session.place.read_only = state.session.window.closed_because.take();
     say::did(state, Tone::Note, text);
     say::toast(state, Tone::Note, text);
 }

@@ -27,7 +27,7 @@ pub(super) fn command() -> Command {
 /// As the console's own, until the help is opened.
 fn failing(state: &State, theme: &Theme, buffer: &mut Buffer) -> Option<Position> {
     assert!(
-        !matches!(state.mode, redrive::console::state::Mode::Help { .. }),
+        !matches!(state.input.mode, redrive::console::state::Mode::Help { .. }),
         "the painter failed"
     );
     view(state, theme, buffer)
@@ -48,7 +48,7 @@ async fn a_painter_that_fails_at_a_key_does_so_only_in_a_child() {
         actor: "test".to_owned(),
         reason: None,
         deliver: Deliver::Never,
-        profiles: redrive::console::settings::Profiles::default(),
+        profiles: redrive::console::state::settings::Profiles::default(),
         mouse: false,
         reload: None,
     };

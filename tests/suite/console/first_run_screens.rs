@@ -7,7 +7,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use redrive::config::Environment;
 use redrive::console::first_run::{FirstEvent, FirstRun, FirstRunSettings, update};
-use redrive::console::picture::text;
+use redrive::console::runtime::picture::text;
 use redrive::console::{Theme, view_first_run};
 use redrive::domain::time::Timestamp;
 use redrive::engine::view::{Check, CheckResult};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ratatui::buffer::Buffer;
-use redrive::console::detail::{DetailAnswer, Subject};
 use redrive::console::state::View;
+use redrive::console::state::detail::{DetailAnswer, Subject};
 use redrive::console::{Event, Theme};
 use redrive::domain::id::QueueName;
 use redrive::domain::message::HeaderValue;
@@ -244,9 +244,9 @@ fn fed_lists(text: &str) -> Vec<Player> {
 fn others(text: &str) -> Vec<Player> {
     let open = || Player::connected().shows(snapshot(text)).keys("2 Enter");
     let mut renamed = Player::bad_day();
-    text.clone_into(&mut renamed.state.place.label);
-    text.clone_into(&mut renamed.state.place.broker);
-    text.clone_into(&mut renamed.state.place.store);
+    text.clone_into(&mut renamed.state.session.place.label);
+    text.clone_into(&mut renamed.state.session.place.broker);
+    text.clone_into(&mut renamed.state.session.place.store);
     let problem = Event::Connecting {
         problem: Some(text.to_owned()),
         attempt: 2,
@@ -322,7 +322,7 @@ fn text_from_outside_changes_no_cells_but_its_own() {
         for text in corpus() {
             let text = long(&text);
             for (player, expected) in lists(&text).into_iter().zip(&expected) {
-                let view = player.state.view;
+                let view = player.state.nav.view;
                 let found = player.sized(columns, rows).paint(&theme);
                 for (place, (found, cell)) in found.content().iter().zip(expected.content()).enumerate() {
                     let own = is_own(expected, columns, place, view);

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use redrive::console::Theme;
-use redrive::console::picture::svg;
+use redrive::console::runtime::picture::svg;
 
 use super::fixture::scene;
 

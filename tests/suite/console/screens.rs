@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-pub use redrive::console::picture::text;
-use redrive::console::{State, Theme, view};
+pub use redrive::console::runtime::picture::text;
+use redrive::console::{Theme, view};
 
 use super::fixture::{Player, SCENES, scene};
 
@@ -135,9 +135,7 @@ fn however_much_is_said_the_first_target_is_on_the_screen_with_its_effect() {
 #[test]
 fn what_is_typed_has_the_cursor() {
     let cursor = |player: Player| {
-        let State {
-            size: (columns, rows), ..
-        } = player.state;
+        let (columns, rows) = player.state.terminal.size;
         view(
             &player.state,
             &Theme::default(),

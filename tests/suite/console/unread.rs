@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive::console::action::ActionId;
-use redrive::console::dialog::Friction;
+use redrive::console::actions::action;
+use redrive::console::state::dialog::Friction;
 use redrive::console::state::{Mode, View};
 use redrive::console::{Event, Theme};
 use redrive::engine::dead::DeadSum;
@@ -28,12 +28,12 @@ fn shown(snapshot: Snapshot, view: View) -> String {
     let mut player = Player::connected()
         .event(Event::Snapshot(Arc::new(snapshot)))
         .sized(120, 40);
-    player.state.view = view;
+    player.state.nav.view = view;
     player = player.later(Duration::from_millis(1));
     if player.state.feed().is_some_and(|feed| feed.asked.is_some()) {
         player = player.fed_with(Err(REASON.to_owned()), None);
     }
-    player.state.toasts.clear();
+    player.state.said.toasts.clear();
     text(&player.paint(&Theme::default()))
 }
 
@@ -194,8 +194,8 @@ fn the_number_of_a_headline_is_that_of_the_endpoints_that_it_names() {
 #[test]
 fn whoever_ends_a_run_does_not_read_cancel_for_both_answers() {
     let mut player = plans::destroys();
-    if let Mode::Dialog(dialog) = &mut player.state.mode {
-        dialog.action = ActionId::CancelRun;
+    if let Mode::Dialog(dialog) = &mut player.state.input.mode {
+        dialog.action = action("cancel_run");
         dialog.friction = Friction::Key('y');
     }
     let screen = text(&player.paint(&Theme::default()));

@@ -234,6 +234,29 @@ async fn a_database_that_takes_no_writes_is_told() {
     ready_again(&mut daemon).await;
 }
 
+/// Evidence of life is a row (docs/protocols.md, rule 3): while somebody holds it nobody can prove anything by it, and
+/// a daemon that cannot prove its life stops by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_somebody_holds_on_a_daemons_own_row_stops_it_no_longer_than_it_is_held() {
+    let mut scene = Scene::servers().await;
+    scene.hasten();
+    let mut daemon = scene.installation.daemon().await;
+    let all = executions(5, 2);
+    scene.publish_all(&all, 4).await;
+    scene.delivered(20).await;
+    let mut somebody = PgConnection::connect(scene.postgres()).await.unwrap();
+    let lock = "BEGIN; SELECT 1 FROM redrive.incarnations FOR UPDATE";
+    sqlx::raw_sql(lock).execute(&mut somebody).await.unwrap();
+    not_ready(&daemon, "delivering").await;
+    for (execution, path) in &all {
+        scene.publish(execution, path, 5).await;
+    }
+    sqlx::raw_sql("ROLLBACK").execute(&mut somebody).await.unwrap();
+    somebody.close().await.unwrap();
+    daemon.wait_until_ready().await;
+    scene.finish(&mut [&mut daemon], 1).await;
+}
+
 async fn publish(daemon: &Daemon, number: u32) -> u16 {
     publish_new(daemon, &format!("run-{number}")).await
 }

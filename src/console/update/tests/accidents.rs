@@ -19,23 +19,26 @@ use ratatui::layout::Rect;
 
 use super::Stage;
 use super::fixture::{incident, is_execution, planned, queues, snapshot, stage, stage_with};
-use crate::console::action::{ACTIONS, ActionId, spec};
-use crate::console::dialog::Friction;
-use crate::console::keymap::Keymap;
-use crate::console::picture;
+use crate::console::actions::{action, all};
+use crate::console::runtime::picture;
+use crate::console::state::dialog::Friction;
+use crate::console::state::effect::Effect;
+use crate::console::state::event::Event;
+use crate::console::state::keymap::Keymap;
 use crate::console::state::{Mode, View};
-use crate::console::{Effect, Event, Theme, view};
+use crate::console::theme::Theme;
+use crate::console::view;
 use crate::engine::{Access, Command};
 
 fn screen(stage: &Stage) -> String {
-    let (columns, rows) = stage.state.size;
+    let (columns, rows) = stage.state.terminal.size;
     let mut buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
     let _ = view(&stage.state, &Theme::default(), &mut buffer);
     picture::text(&buffer)
 }
 
 fn friction(stage: &Stage) -> &Friction {
-    match &stage.state.mode {
+    match &stage.state.input.mode {
         Mode::Dialog(dialog) => &dialog.friction,
         other => panic!("{other:?}"),
     }
@@ -54,7 +57,7 @@ fn neither_a_held_key_nor_enter_by_habit_confirms() {
     let mut stage = stage(incident());
     stage.plan("3 R");
     assert!(!stage.play("+1000 ~y ~y R ~R Enter").iter().any(is_execution));
-    assert!(matches!(stage.state.mode, Mode::Browse));
+    assert!(matches!(stage.state.input.mode, Mode::Browse));
     let mut stage = super::fixture::stage(incident());
     stage.plan("3 R");
     assert!(!stage.play("y").iter().any(is_execution), "not armed yet");
@@ -62,10 +65,10 @@ fn neither_a_held_key_nor_enter_by_habit_confirms() {
 
 #[test]
 fn no_change_is_on_a_key_that_means_something_elsewhere() {
-    for spec in ACTIONS.iter().filter(|spec| spec.mutates()) {
+    for action in all().filter(|action| action.mutates()) {
         for key in ["Ctrl+r", "Ctrl+d", "Ctrl+k", "Ctrl+w", "Ctrl+u", "j", "Space", "Enter"] {
-            let keys = std::collections::BTreeMap::from([(spec.name.to_owned(), key.to_owned())]);
-            assert!(Keymap::from_config(&keys).is_err(), "{} on {key}", spec.name);
+            let keys = std::collections::BTreeMap::from([(action.name.to_owned(), key.to_owned())]);
+            assert!(Keymap::from_config(&keys).is_err(), "{} on {key}", action.name);
         }
     }
 }
@@ -89,15 +92,15 @@ fn pasted_text_and_keys_for_another_window_change_nothing() {
 
 #[test]
 fn read_only_has_no_way_to_a_plan() {
-    for spec in ACTIONS.iter().filter(|spec| spec.mutates()) {
+    for action in all().filter(|action| action.mutates()) {
         for view in ["1", "2", "3", "4", "5", "6", "7", "8", "9"] {
             let mut stage = stage_with(Access::ReadOnly, incident());
-            let line = spec.name;
-            let effects = stage.play(&format!("{view} {} : '{line} Enter Esc", spec.keys[0]));
+            let line = action.name;
+            let effects = stage.play(&format!("{view} {} : '{line} Enter Esc", action.keys[0]));
             let plans = effects
                 .iter()
                 .any(|effect| matches!(effect, Effect::Plan { .. } | Effect::Execute { .. } | Effect::Edit(_)));
-            assert!(!plans, "{} in {view}", spec.name);
+            assert!(!plans, "{} in {view}", action.name);
         }
     }
 }
@@ -105,7 +108,7 @@ fn read_only_has_no_way_to_a_plan() {
 #[test]
 fn the_confirmation_says_where_it_acts() {
     let mut stage = stage(incident());
-    stage.state.place.label = "PRODUCTION".to_owned();
+    stage.state.session.place.label = "PRODUCTION".to_owned();
     stage.plan("3 R");
     let text = screen(&stage);
     assert!(text.contains("on PRODUCTION · rabbitmq localhost/redrive"), "{text}");
@@ -113,12 +116,12 @@ fn the_confirmation_says_where_it_acts() {
 
 #[test]
 fn no_key_executes_what_was_not_planned() {
-    for spec in ACTIONS.iter().filter(|spec| spec.mutates()) {
+    for action in all().filter(|action| action.mutates()) {
         for view in View::ALL {
             let mut stage = stage(incident());
-            stage.state.view = view;
-            let effects = stage.play(&format!("{} +1000 y Enter y", spec.keys[0]));
-            assert!(!effects.iter().any(is_execution), "{} in {view:?}", spec.name);
+            stage.state.nav.view = view;
+            let effects = stage.play(&format!("{} +1000 y Enter y", action.keys[0]));
+            assert!(!effects.iter().any(is_execution), "{} in {view:?}", action.name);
         }
     }
 }
@@ -159,8 +162,8 @@ fn a_redrive_of_everything_has_a_pace_and_leaves_out_what_died_again() {
     let effects = stage.play("A");
     let (_, commands) = planned(&effects);
     assert!(matches!(commands.as_slice(), [Command::Run(_)]));
-    let Mode::Dialog(dialog) = &stage.state.mode else {
-        panic!("{:?}", stage.state.mode);
+    let Mode::Dialog(dialog) = &stage.state.input.mode else {
+        panic!("{:?}", stage.state.input.mode);
     };
     assert!(dialog.pace.is_some());
     assert!(
@@ -168,7 +171,7 @@ fn a_redrive_of_everything_has_a_pace_and_leaves_out_what_died_again() {
         "{:?}",
         dialog.scope
     );
-    assert_eq!(spec(ActionId::RedriveShown).keys, ["A"]);
+    assert_eq!(action("redrive_shown").keys, ["A"]);
 }
 
 #[test]

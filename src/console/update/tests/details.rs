@@ -2,9 +2,10 @@
 
 use super::Stage;
 use super::fixture::{incident, queue_name, snapshot, stage, url};
-use crate::console::detail::{DetailAnswer, DetailQuery, DetailTab, Subject};
 use crate::console::state::View;
-use crate::console::{Effect, Event};
+use crate::console::state::detail::{DetailAnswer, DetailQuery, DetailTab, Subject};
+use crate::console::state::effect::Effect;
+use crate::console::state::event::Event;
 use crate::domain::queue::QueueKind;
 use crate::domain::time::Timestamp;
 use crate::engine::view::QueueView;
@@ -85,13 +86,13 @@ fn an_answer_about_something_else_or_an_older_one_is_dropped() {
     let mut stage = opened();
     let other = answer(&stage, "dlv.orders.a");
     stage.event(Event::Detail(Box::new(other)));
-    assert_eq!(stage.state.details[0].answer, None);
+    assert_eq!(stage.state.nav.details[0].answer, None);
     let older = answer(&stage, "dlv.mail.a");
     stage.play("+1000");
     let newer = answer(&stage, "dlv.mail.a");
     stage.event(Event::Detail(Box::new(newer.clone())));
     stage.event(Event::Detail(Box::new(older)));
-    assert_eq!(stage.state.details[0].answer, Some(newer));
+    assert_eq!(stage.state.nav.details[0].answer, Some(newer));
 }
 
 #[test]
@@ -100,14 +101,14 @@ fn messages_are_browsed_only_by_their_key_and_stay_over_a_refresh() {
     assert!(looked(&stage.play("Right Right Left")).is_empty());
     let effects = stage.play("b");
     assert!(looked(&effects)[0].browse);
-    assert_eq!(stage.state.details[0].tab, DetailTab::Messages);
+    assert_eq!(stage.state.nav.details[0].tab, DetailTab::Messages);
     let mut found = answer(&stage, "dlv.mail.a");
     found.messages = Some(Ok(Vec::new()));
     stage.event(Event::Detail(Box::new(found)));
     stage.play("+100");
     let found = answer(&stage, "dlv.mail.a");
     stage.event(Event::Detail(Box::new(found)));
-    let shown = stage.state.details[0].answer.as_ref().unwrap();
+    let shown = stage.state.nav.details[0].answer.as_ref().unwrap();
     assert_eq!(shown.messages, Some(Ok(Vec::new())));
 }
 
@@ -123,9 +124,18 @@ fn enter_leads_from_a_queue_to_its_endpoint_and_from_there_to_its_queues() {
     );
     assert_eq!(stage.state.focus(), View::Endpoints);
     stage.play("Enter");
-    assert!(stage.state.details.is_empty());
-    assert_eq!(stage.state.queues.filter.text, "endpoint = \"https://mail.example/in\"");
-    let shown: Vec<&str> = stage.state.queues.shown_rows().map(|row| row.name.as_str()).collect();
+    assert!(stage.state.nav.details.is_empty());
+    assert_eq!(
+        stage.state.lists.queues.filter.text,
+        "endpoint = \"https://mail.example/in\""
+    );
+    let shown: Vec<&str> = stage
+        .state
+        .lists
+        .queues
+        .shown_rows()
+        .map(|row| row.name.as_str())
+        .collect();
     assert_eq!(shown, ["dlv.mail.a", "dlv.mail.b"]);
 }
 
@@ -153,27 +163,27 @@ fn an_action_in_a_detail_is_about_its_subject_and_not_about_marks() {
 fn an_endpoint_has_no_part_for_messages() {
     let mut stage = stage(incident());
     stage.play("3 Enter Tab");
-    assert_eq!(stage.state.details[0].tab, DetailTab::Attempts);
+    assert_eq!(stage.state.nav.details[0].tab, DetailTab::Attempts);
     stage.play("Tab");
-    assert_eq!(stage.state.details[0].tab, DetailTab::Hour);
+    assert_eq!(stage.state.nav.details[0].tab, DetailTab::Hour);
     stage.play("Tab");
-    assert_eq!(stage.state.details[0].tab, DetailTab::Why);
+    assert_eq!(stage.state.nav.details[0].tab, DetailTab::Why);
     stage.play("Shift+Tab b");
-    assert_eq!(stage.state.details[0].tab, DetailTab::Hour);
+    assert_eq!(stage.state.nav.details[0].tab, DetailTab::Hour);
 }
 
 #[test]
 fn few_queues_all_have_their_last_hour_and_of_very_many_those_that_were_looked_at() {
     let few = stage(incident());
-    assert_eq!(few.state.tracks.len(), 9);
+    assert_eq!(few.state.data.tracks.len(), 9);
     let many = |generation| snapshot(generation, super::fixture::queues(1_000), Vec::new());
     let mut stage = stage(many(1));
-    assert!(stage.state.tracks.is_empty());
+    assert!(stage.state.data.tracks.is_empty());
     stage.play("2 Enter");
     stage.event(Event::Snapshot(many(2).into()));
-    let subject = stage.state.details[0].subject.clone();
-    assert!(stage.state.tracks.of(&subject).is_some());
-    assert_eq!(stage.state.tracks.len(), 1);
+    let subject = stage.state.nav.details[0].subject.clone();
+    assert!(stage.state.data.tracks.of(&subject).is_some());
+    assert_eq!(stage.state.data.tracks.len(), 1);
 }
 
 #[test]
@@ -184,7 +194,7 @@ fn scrolling_ends_where_the_text_can_end() {
     for _ in 0..100 {
         stage.play("PageDown");
     }
-    assert!(stage.state.details[0].scroll < 200);
+    assert!(stage.state.nav.details[0].scroll < 200);
     stage.play("g");
-    assert_eq!(stage.state.details[0].scroll, 0);
+    assert_eq!(stage.state.nav.details[0].scroll, 0);
 }

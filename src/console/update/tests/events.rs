@@ -7,12 +7,13 @@ use bytes::Bytes;
 use super::Stage;
 use super::feeds::fed;
 use super::fixture::{incident, plan, planned, stage, stage_with};
-use crate::console::detail::{About, DetailAnswer, DetailTab, EventDetail, Subject, TypeDetail};
-use crate::console::dialog::Friction;
-use crate::console::events::{GroupRow, TypeChoice, TypeRow};
-use crate::console::feed::FeedQuery;
+use crate::console::state::detail::{About, DetailAnswer, DetailTab, EventDetail, Subject, TypeDetail};
+use crate::console::state::dialog::Friction;
+use crate::console::state::effect::Effect;
+use crate::console::state::event::Event;
+use crate::console::state::events::{GroupRow, TypeChoice, TypeRow};
+use crate::console::state::feed::FeedQuery;
 use crate::console::state::{Mode, View};
-use crate::console::{Effect, Event};
 use crate::domain::event::{self, EventState, EventType, Reference};
 use crate::domain::policy::{PolicySource, RetryPolicy};
 use crate::domain::time::Timestamp;
@@ -125,7 +126,7 @@ impl Stage {
 
     /// The open detail is answered.
     fn told(&mut self, about: About) {
-        let subject = self.state.details.last().unwrap().subject.clone();
+        let subject = self.state.nav.details.last().unwrap().subject.clone();
         self.event(Event::Detail(Box::new(DetailAnswer {
             about: Some(Ok(about)),
             ..DetailAnswer::nothing(subject, self.now)
@@ -153,27 +154,22 @@ fn open_type() -> Stage {
 #[test]
 fn from_the_types_it_goes_to_reasons_to_events_and_back() {
     let mut stage = stage(incident());
-    assert_eq!(stage.fed("0"), FeedQuery::EventTypes);
-    let hr = Some(event_type("hr"));
-    let of_type = FeedQuery::EventGroups {
-        event_type: hr.clone(),
-        filter: None,
-    };
-    assert_eq!(stage.fed("Down Enter"), of_type);
-    let of_group = FeedQuery::Events {
-        event_type: hr,
-        filter: Some("group = \"f00\"".to_owned()),
-        limit: crate::console::feed::PAGE,
-    };
-    assert_eq!(stage.fed("Down Enter"), of_group);
+    assert_eq!(stage.fed("0").source.name, "event_types");
+    let of_type = stage.fed("Down Enter");
+    let asked = |query: &FeedQuery| (query.source.name, query.of.clone(), query.filter.clone(), query.limit);
+    assert_eq!(asked(&of_type), ("event_groups", Some("hr".to_owned()), None, None));
+    let of_group = stage.fed("Down Enter");
+    let filter = Some("group = \"f00\"".to_owned());
+    let page = Some(crate::console::state::feed::PAGE);
+    assert_eq!(asked(&of_group), ("events", Some("hr".to_owned()), filter, page));
     stage.play("Enter");
-    assert_eq!(stage.state.details.last().unwrap().subject, Subject::Event(3));
+    assert_eq!(stage.state.nav.details.last().unwrap().subject, Subject::Event(3));
     stage.play("Esc Esc");
-    assert!(stage.state.events.group.is_none() && stage.state.events.choice.is_some());
+    assert!(stage.state.lists.events.group.is_none() && stage.state.lists.events.choice.is_some());
     stage.play("Esc");
-    assert!(stage.state.events.choice.is_none());
+    assert!(stage.state.lists.events.choice.is_none());
     stage.play("Esc");
-    assert_eq!(stage.state.view, View::Events);
+    assert_eq!(stage.state.nav.view, View::Events);
 }
 
 #[test]
@@ -194,7 +190,7 @@ fn a_type_gets_only_its_dead_events_back() {
     );
     stage.play("X T A");
     assert!(
-        matches!(stage.state.mode, Mode::Browse),
+        matches!(stage.state.input.mode, Mode::Browse),
         "nothing else is done to a whole type"
     );
 }
@@ -241,7 +237,7 @@ fn what_is_cancelled_asks_for_its_number() {
         request,
         result: Ok(plans),
     });
-    let Mode::Dialog(dialog) = &stage.state.mode else {
+    let Mode::Dialog(dialog) = &stage.state.input.mode else {
         panic!("a confirmation is open");
     };
     let word = "1".to_owned();
@@ -263,7 +259,7 @@ fn a_due_time_is_asked_for_and_what_is_no_time_is_refused() {
     stage.fed("Down Enter");
     stage.fed("Down Enter");
     stage.play("T 'soon Enter");
-    assert!(matches!(stage.state.mode, Mode::When(_)));
+    assert!(matches!(stage.state.input.mode, Mode::When(_)));
     assert!(
         stage.toasts().iter().any(|toast| toast.contains("10m")),
         "{:?}",
@@ -280,7 +276,7 @@ fn a_due_time_is_asked_for_and_what_is_no_time_is_refused() {
     );
     stage.play("Esc");
     assert!(
-        matches!(stage.state.mode, Mode::When(_)),
+        matches!(stage.state.input.mode, Mode::When(_)),
         "cancelled, the time can be changed"
     );
 }
@@ -323,7 +319,7 @@ fn metadata_is_written_in_a_form_that_keeps_what_it_does_not_know() {
     );
     stage.play("Esc");
     assert!(
-        matches!(stage.state.mode, Mode::Document(_)),
+        matches!(stage.state.input.mode, Mode::Document(_)),
         "cancelled, it can be written on"
     );
 }
@@ -350,7 +346,7 @@ fn a_subscription_is_made_changed_and_ended() {
     };
     assert_eq!((url.as_str(), options.as_str()), ("https://new.example/hook", "{}"));
     stage.play("Esc Esc Tab Down");
-    assert_eq!(stage.state.details.last().unwrap().tab, DetailTab::Subscriptions);
+    assert_eq!(stage.state.nav.details.last().unwrap().tab, DetailTab::Subscriptions);
     assert_eq!(
         stage.asked_of_events("D"),
         [EventCommand::Unsubscribe {
@@ -374,7 +370,7 @@ fn a_subscription_is_made_changed_and_ended() {
 fn the_policy_of_a_type_and_of_a_subscription_have_the_form_of_policies() {
     let mut stage = open_type();
     stage.play("P");
-    let Mode::Policy(form) = &stage.state.mode else {
+    let Mode::Policy(form) = &stage.state.input.mode else {
         panic!("the form is open");
     };
     assert_eq!(
@@ -382,7 +378,7 @@ fn the_policy_of_a_type_and_of_a_subscription_have_the_form_of_policies() {
         (Some("hr"), true)
     );
     stage.play("Esc Tab P");
-    let Mode::Policy(form) = &stage.state.mode else {
+    let Mode::Policy(form) = &stage.state.input.mode else {
         panic!("the form is open");
     };
     assert_eq!(form.scope.url, Some(super::fixture::url("https://one.example/")));
@@ -395,7 +391,7 @@ fn read_only_refuses_every_action_on_events_with_the_reason() {
     stage.fed("Down Enter");
     let effects = stage.play("R A T X E P N D");
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::Plan { .. })));
-    assert!(matches!(stage.state.mode, Mode::Browse));
+    assert!(matches!(stage.state.input.mode, Mode::Browse));
     assert!(
         stage.toasts().iter().all(|toast| toast.contains("read-only")),
         "{:?}",
@@ -421,7 +417,7 @@ fn an_event_is_read_with_its_payload() {
     );
     stage.play("Esc i");
     assert_eq!(
-        stage.state.details.last().unwrap().subject,
+        stage.state.nav.details.last().unwrap().subject,
         Subject::EventType(event_type("hr"))
     );
 }
@@ -433,14 +429,14 @@ fn another_question_lets_the_one_before_be_asked_again() {
     assert!(
         effects
             .iter()
-            .any(|effect| matches!(effect, Effect::Feed(FeedQuery::EventTypes)))
+            .any(|effect| matches!(effect, Effect::Feed(query) if query.source.name == "event_types"))
     );
     stage.play("7");
     let effects = stage.play("0");
     assert!(
         effects
             .iter()
-            .any(|effect| matches!(effect, Effect::Feed(FeedQuery::EventTypes))),
+            .any(|effect| matches!(effect, Effect::Feed(query) if query.source.name == "event_types")),
         "the first one is answered no more"
     );
 }

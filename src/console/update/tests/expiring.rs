@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::Stage;
 use super::fixture::{START, incident, queue_name, stage, stage_with};
-use crate::console::Effect;
-use crate::console::event::Event;
-use crate::console::feed::{Batch, Fed, FedRows, FeedQuery};
 use crate::console::state::Mode;
-use crate::console::update::expiring::{LostSoon, lost_soon};
+use crate::console::state::effect::Effect;
+use crate::console::state::event::Event;
+use crate::console::state::feed::{Batch, Fed};
+use crate::console::views::{LostSoon, lost_soon};
 use crate::domain::expiry::Extends;
 use crate::domain::queue::QueueKind;
 use crate::domain::time::Timestamp;
@@ -57,9 +57,9 @@ fn shown() -> Stage {
         lacks: None,
     };
     stage.event(Event::Fed(Fed {
-        query: FeedQuery::Expiring,
+        query: stage.state.feed().unwrap().asked.clone().unwrap().0,
         taken_at: stage.now,
-        rows: Ok(FedRows::Expiring(batch)),
+        rows: Ok(batch.into()),
     }));
     stage
 }
@@ -69,7 +69,9 @@ fn what_is_lost_first_stands_first_and_what_is_empty_behind_it() {
     let stage = shown();
     let names: Vec<&str> = stage
         .state
+        .lists
         .expiring
+        .queues
         .table
         .shown_rows()
         .map(|row| row.name.as_str())
@@ -180,7 +182,7 @@ fn what_cannot_be_done_with_a_queue_is_said_and_left_out_of_the_marked() {
         asked_of(&mut stage, "g * V"),
         ExpiringOrder::Save(queues_of(&["jobs.2.result", "jobs.5.result", "jobs.1.result"]))
     );
-    let Mode::Dialog(dialog) = &stage.state.mode else {
+    let Mode::Dialog(dialog) = &stage.state.input.mode else {
         panic!("a confirmation is open");
     };
     assert_eq!((dialog.scope.shown, dialog.scope.skipped), (3, 2));
@@ -190,13 +192,15 @@ fn what_cannot_be_done_with_a_queue_is_said_and_left_out_of_the_marked() {
 fn what_was_saved_is_listed_beside_the_queues_and_restored_from_there() {
     let mut stage = shown();
     let effects = stage.play("w");
-    let asked = effects
-        .iter()
-        .any(|effect| matches!(effect, Effect::Feed(FeedQuery::Saves { .. })));
-    assert!(asked, "{effects:?}");
-    let query = FeedQuery::Saves {
-        limit: crate::console::feed::PAGE,
-    };
+    let asked = effects.iter().find_map(|effect| match effect {
+        Effect::Feed(query) => Some(query.clone()),
+        _ => None,
+    });
+    let query = asked.unwrap();
+    assert_eq!(
+        (query.source.name, query.limit),
+        ("saves", Some(crate::console::state::feed::PAGE))
+    );
     stage.event(Event::Fed(super::feeds::fed(query, stage.now, true)));
     let restore = ExpiringOrder::Restore {
         saves: vec!["s2".to_owned()],
@@ -212,7 +216,7 @@ fn what_was_saved_is_listed_beside_the_queues_and_restored_from_there() {
         );
     }
     stage.play("Esc");
-    assert!(!stage.state.shows_saves);
+    assert!(!stage.state.lists.expiring.shows_saves);
 }
 
 #[test]

@@ -7,11 +7,12 @@ use bytes::Bytes;
 
 use super::Stage;
 use super::fixture::{incident, plan, planned, settings, stage, stage_with, url};
-use crate::console::detail::{About, DetailAnswer, Subject};
-use crate::console::dialog::Friction;
-use crate::console::feed::{Batch, Fed, FedRows, FeedQuery, PAGE};
+use crate::console::state::detail::{About, DetailAnswer, Subject};
+use crate::console::state::dialog::Friction;
+use crate::console::state::effect::Effect;
+use crate::console::state::event::Event;
+use crate::console::state::feed::{Batch, Fed, FedRows, FeedQuery, PAGE};
 use crate::console::state::{Mode, View};
-use crate::console::{Effect, Event};
 use crate::domain::dead_letter::{self, DeadLetter, DeadLetterId, Home, Likeness};
 use crate::domain::death::DeathHistory;
 use crate::domain::id::{Epoch, QueueName};
@@ -21,30 +22,24 @@ use crate::domain::run::{RunCounts, RunState, RunWish};
 use crate::domain::time::Timestamp;
 use crate::engine::dead::{DeadDetail, DeadGroup};
 use crate::engine::policies::{PolicyAct, PolicyView};
-use crate::engine::query::{PolicyScope, PolicyVersion};
+use crate::engine::query::{AuditEntry, PolicyScope, PolicyVersion};
 use crate::engine::runs::{OrderKind, RunView, Selection};
 use crate::engine::{Access, Command, Plan};
 
 /// An answer with a few rows, or without.
 pub(super) fn fed(query: FeedQuery, now: Timestamp, well: bool) -> Fed {
-    let rows = match &query {
-        FeedQuery::Audit { .. } => FedRows::Audit(batch(Vec::new(), false)),
-        FeedQuery::Policies => {
-            FedRows::Policies(batch(vec![policy(None), policy(Some("https://shop.example/"))], false))
-        }
-        FeedQuery::Runs { .. } => FedRows::Runs(batch(
-            vec![run("r1", RunState::Running), run("r2", RunState::Done)],
-            false,
-        )),
-        FeedQuery::DeadGroups { .. } => {
-            FedRows::DeadGroups(batch(vec![group("status 422", 40), group("rejected", 2)], false))
-        }
-        FeedQuery::DeadLetters { .. } => FedRows::DeadLetters(batch((1..=3).map(letter).collect(), false)),
-        FeedQuery::EventTypes => FedRows::EventTypes(batch(super::events::types(), false)),
-        FeedQuery::EventGroups { .. } => FedRows::EventGroups(batch(super::events::groups(), false)),
-        FeedQuery::Events { .. } => FedRows::Events(batch((1..=3).map(super::events::event).collect(), false)),
-        FeedQuery::Saves { .. } => FedRows::Saves(batch(super::expiring::saves(), false)),
-        FeedQuery::Expiring => FedRows::Expiring(batch(super::expiring::queues(), false)),
+    let rows: FedRows = match query.source.name {
+        "audit" => batch(Vec::<AuditEntry>::new(), false).into(),
+        "policies" => batch(vec![policy(None), policy(Some("https://shop.example/"))], false).into(),
+        "runs" => batch(vec![run("r1", RunState::Running), run("r2", RunState::Done)], false).into(),
+        "dead_groups" => batch(vec![group("status 422", 40), group("rejected", 2)], false).into(),
+        "dead_letters" => batch((1..=3).map(letter).collect(), false).into(),
+        "event_types" => batch(super::events::types(), false).into(),
+        "event_groups" => batch(super::events::groups(), false).into(),
+        "events" => batch((1..=3).map(super::events::event).collect(), false).into(),
+        "saves" => batch(super::expiring::saves(), false).into(),
+        "expiring" => batch(super::expiring::queues(), false).into(),
+        other => panic!("{other}"),
     };
     Fed {
         query,
@@ -206,7 +201,11 @@ fn check_order(stage: &mut Stage, key: &str, kind: OrderKind, selection: &Select
 fn a_list_is_asked_for_only_while_it_is_in_front_and_once_at_a_time() {
     let mut stage = stage(incident());
     assert!(asked(&stage.play("2 3 4 9")).is_empty());
-    assert_eq!(asked(&stage.play("8")), [FeedQuery::Audit { limit: PAGE }]);
+    let query = &asked(&stage.play("8"))[..];
+    assert!(
+        matches!(query, [query] if query.source.name == "audit" && query.limit == Some(PAGE)),
+        "{query:?}"
+    );
     assert!(asked(&stage.play("+50 Down +50")).is_empty(), "an answer is due");
     stage.feed();
     assert!(asked(&stage.play("+1000")).is_empty());
@@ -240,11 +239,11 @@ fn what_is_frozen_stays_and_is_not_asked_for() {
     stage.play("+2000 z");
     let query = stage.state.feed().unwrap().asked.clone().unwrap().0;
     let nothing = Fed {
-        rows: Ok(FedRows::DeadGroups(batch(Vec::new(), false))),
+        rows: Ok(batch(Vec::<DeadGroup>::new(), false).into()),
         ..fed(query, stage.now, true)
     };
     stage.event(Event::Fed(nothing));
-    assert_eq!(stage.state.dead_groups.table.order.len(), 2);
+    assert_eq!(stage.state.lists.dead.groups.table.order.len(), 2);
     assert!(asked(&stage.play("+9000 Down r")).is_empty());
     assert_eq!(asked(&stage.play("z")).len(), 1);
 }
@@ -255,8 +254,8 @@ fn a_failure_keeps_the_rows_and_is_said() {
     stage.play("+2000");
     let query = stage.state.feed().unwrap().asked.clone().unwrap().0;
     stage.event(Event::Fed(fed(query, stage.now, false)));
-    assert_eq!(stage.state.runs.table.order.len(), 2);
-    assert_eq!(stage.state.runs.feed.problem.as_deref(), Some("unreachable"));
+    assert_eq!(stage.state.lists.runs.table.order.len(), 2);
+    assert_eq!(stage.state.lists.runs.feed.problem.as_deref(), Some("unreachable"));
     assert!(!stage.state.is_fed());
     assert_eq!(asked(&stage.play("r")).len(), 1, "asked again at once");
 }
@@ -282,51 +281,50 @@ fn more_rows_are_asked_for_when_the_selection_nears_the_end() {
     };
     let rows = (0..i64::from(PAGE)).map(entry).collect();
     let answer = Fed {
-        query: FeedQuery::Audit { limit: PAGE },
+        query: stage.state.feed().unwrap().asked.clone().unwrap().0,
         taken_at: stage.now,
-        rows: Ok(FedRows::Audit(batch(rows, true))),
+        rows: Ok(batch(rows, true).into()),
     };
     assert!(asked(&stage.event(Event::Fed(answer))).is_empty());
-    assert_eq!(asked(&stage.play("End")), [FeedQuery::Audit { limit: 2 * PAGE }]);
+    let limits: Vec<Option<u32>> = asked(&stage.play("End")).iter().map(|query| query.limit).collect();
+    assert_eq!(limits, [Some(2 * PAGE)]);
 }
 
 #[test]
 fn a_group_is_opened_into_its_letters_and_closed_again() {
     let mut stage = at("5");
     let effects = stage.play("Enter");
-    let [
-        FeedQuery::DeadLetters {
-            group, filter: None, ..
-        },
-    ] = &asked(&effects)[..]
-    else {
+    let [query] = &asked(&effects)[..] else {
         panic!("{effects:?}");
     };
-    assert_eq!(*group, dead_letter::fingerprint("shop.example/", "status 422"));
+    assert_eq!((query.source.name, &query.filter), ("dead_letters", &None));
+    let group = dead_letter::fingerprint("shop.example/", "status 422");
+    assert_eq!(query.of, Some(group));
     assert!(
-        stage.state.dead_letters.table.rows.is_empty(),
+        stage.state.lists.dead.letters.table.rows.is_empty(),
         "no letter of another group"
     );
     stage.feed();
-    assert_eq!(stage.state.dead_letters.table.order.len(), 3);
+    assert_eq!(stage.state.lists.dead.letters.table.order.len(), 3);
     let effects = stage.play("Enter");
     let subject = Subject::Letter(letter_id(1).as_str().to_owned());
     assert!(matches!(&effects[..], [Effect::Look(query)] if query.subject == subject));
     stage.play("Esc");
-    assert!(stage.state.details.is_empty() && stage.state.dead_group.is_some());
+    assert!(stage.state.nav.details.is_empty() && stage.state.lists.dead.open.is_some());
     stage.play("Esc");
-    assert!(stage.state.dead_group.is_none());
-    assert_eq!(stage.state.dead_groups.table.order.len(), 2);
+    assert!(stage.state.lists.dead.open.is_none());
+    assert_eq!(stage.state.lists.dead.groups.table.order.len(), 2);
 }
 
 #[test]
 fn the_filter_of_dead_letters_is_part_of_the_question() {
     let mut stage = at("5");
     let effects = stage.play("/status_=_422 Enter");
-    let filter = Some("status = 422".to_owned());
-    assert_eq!(asked(&effects).last(), Some(&FeedQuery::DeadGroups { filter }));
+    let asked = asked(&effects);
+    let filter = asked.last().and_then(|query| query.filter.as_deref());
+    assert_eq!(filter, Some("status = 422"));
     assert_eq!(
-        stage.state.dead_groups.table.order.len(),
+        stage.state.lists.dead.groups.table.order.len(),
         2,
         "the rows stay until the answer"
     );
@@ -376,12 +374,12 @@ fn marks_that_the_answer_does_not_have_are_hidden_and_still_meant() {
     stage.play("+2000");
     let query = stage.state.feed().unwrap().asked.clone().unwrap().0;
     let only_one = Fed {
-        rows: Ok(FedRows::DeadLetters(batch(vec![letter(2)], false))),
+        rows: Ok(batch(vec![letter(2)], false).into()),
         ..fed(query, stage.now, true)
     };
     stage.event(Event::Fed(only_one));
     commands(&mut stage, "R");
-    let Mode::Dialog(dialog) = &stage.state.mode else {
+    let Mode::Dialog(dialog) = &stage.state.input.mode else {
         panic!("a dialog");
     };
     assert_eq!((dialog.scope.shown, dialog.scope.hidden), (1, 2));
@@ -398,7 +396,7 @@ fn run_plan(command: &Command, messages: u64) -> Plan {
 fn redriving(messages: u64) -> Stage {
     let mut stage = at("5");
     let commands = commands(&mut stage, "R");
-    let request = stage.state.next_request - 1;
+    let request = stage.state.commands.next_request - 1;
     stage.event(Event::Planned {
         request,
         result: Ok(commands.iter().map(|command| run_plan(command, messages)).collect()),
@@ -408,7 +406,7 @@ fn redriving(messages: u64) -> Stage {
 
 #[test]
 fn the_friction_of_a_redrive_is_by_its_messages() {
-    let friction = |messages| match &redriving(messages).state.mode {
+    let friction = |messages| match &redriving(messages).state.input.mode {
         Mode::Dialog(dialog) => dialog.friction.clone(),
         other => panic!("{other:?}"),
     };
@@ -421,7 +419,7 @@ fn the_friction_of_a_redrive_is_by_its_messages() {
 #[test]
 fn the_rate_is_typed_in_the_dialog_and_planned_again() {
     let mut stage = redriving(412);
-    assert!(stage.play("t 'x5 Enter").is_empty() || !stage.state.tasks.is_empty());
+    assert!(stage.play("t 'x5 Enter").is_empty() || !stage.state.commands.tasks.is_empty());
     let mut stage = redriving(412);
     let effects = stage.play("t '50 Enter");
     let (_, commands) = planned(&effects);
@@ -429,12 +427,12 @@ fn the_rate_is_typed_in_the_dialog_and_planned_again() {
         panic!("{commands:?}");
     };
     assert_eq!((order.rate, order.canary), (Some(50), None));
-    let Mode::Dialog(dialog) = &stage.state.mode else {
+    let Mode::Dialog(dialog) = &stage.state.input.mode else {
         panic!("a dialog");
     };
     assert!(dialog.plans.is_none() && dialog.typed.is_empty());
     let effects = stage.play("Esc");
-    assert!(effects.is_empty() && matches!(stage.state.mode, Mode::Browse));
+    assert!(effects.is_empty() && matches!(stage.state.input.mode, Mode::Browse));
 }
 
 #[test]
@@ -481,7 +479,7 @@ fn a_run_is_paused_resumed_and_cancelled_where_that_makes_sense() {
     stage.play("Esc U");
     assert_eq!(stage.toasts(), ["resume: a run that is running cannot be resumed"]);
     stage.play("+9000 * P");
-    let Mode::Dialog(dialog) = &stage.state.mode else {
+    let Mode::Dialog(dialog) = &stage.state.input.mode else {
         panic!("a dialog");
     };
     assert_eq!((dialog.scope.shown, dialog.scope.skipped), (1, 1));
@@ -508,7 +506,7 @@ fn writing() -> Stage {
 fn a_policy_is_written_checked_and_planned_and_cancelling_goes_back_to_what_was_written() {
     let mut stage = writing();
     stage.play("'x");
-    let Mode::Policy(form) = &stage.state.mode else {
+    let Mode::Policy(form) = &stage.state.input.mode else {
         panic!("a form");
     };
     assert_eq!(
@@ -524,15 +522,15 @@ fn a_policy_is_written_checked_and_planned_and_cancelling_goes_back_to_what_was_
     let expected = r#"{"retries_with_no_delay":0,"maximum_delay":60}"#;
     assert_eq!(edit.act, PolicyAct::Set(expected.to_owned()));
     stage.play("Esc");
-    assert!(matches!(&stage.state.mode, Mode::Policy(form) if form.document() == expected));
+    assert!(matches!(&stage.state.input.mode, Mode::Policy(form) if form.document() == expected));
     stage.play("Esc");
-    assert!(matches!(stage.state.mode, Mode::Browse));
+    assert!(matches!(stage.state.input.mode, Mode::Browse));
 }
 
 #[test]
 fn a_choice_is_turned_and_the_configurations_policy_is_not_written_here() {
     let mut stage = writing();
-    let line = match &stage.state.mode {
+    let line = match &stage.state.input.mode {
         Mode::Policy(form) => form.lines.iter().position(|line| line.key == "on_exhausted").unwrap(),
         other => panic!("{other:?}"),
     };
@@ -540,7 +538,9 @@ fn a_choice_is_turned_and_the_configurations_policy_is_not_written_here() {
         stage.play("Down");
     }
     stage.play("Right Right");
-    assert!(matches!(&stage.state.mode, Mode::Policy(form) if form.policy.on_exhausted.as_str() == "dead_letter"));
+    assert!(
+        matches!(&stage.state.input.mode, Mode::Policy(form) if form.policy.on_exhausted.as_str() == "dead_letter")
+    );
     let mut stage = at("6");
     stage.play("E");
     assert_eq!(
@@ -599,12 +599,12 @@ fn whoever_may_only_look_changes_nothing_here_either() {
                 .iter()
                 .any(|effect| matches!(effect, Effect::Plan { .. } | Effect::Edit(_)))
         );
-        assert!(matches!(stage.state.mode, Mode::Browse));
+        assert!(matches!(stage.state.input.mode, Mode::Browse));
         assert!(
             stage.toasts().iter().all(|toast| toast.contains("read-only")),
             "{:?}",
             stage.toasts()
         );
     }
-    assert_eq!(stage.state.view, View::Runs);
+    assert_eq!(stage.state.nav.view, View::Runs);
 }

@@ -6,23 +6,22 @@ use std::time::Duration;
 
 use super::Stage;
 use super::fixture::{START, endpoint, incident, is_execution, queue, queues, settings, snapshot, stage, stage_with};
-use crate::console::action::{ACTIONS, ActionId, spec};
-use crate::console::detail::{DetailTab, Subject};
-use crate::console::effect::Content;
-use crate::console::export;
-use crate::console::keymap::Keymap;
-use crate::console::palette::Choice;
-use crate::console::settings::{OtherProfile, Profiles};
+use crate::console::actions::{action, all};
+use crate::console::state::detail::{DetailTab, Subject};
+use crate::console::state::effect::{Content, Effect};
+use crate::console::state::event::Event;
+use crate::console::state::keymap::Keymap;
+use crate::console::state::palette::Choice;
+use crate::console::state::settings::{OtherProfile, Profiles};
 use crate::console::state::{Mode, State, View};
-use crate::console::table::Row as _;
-use crate::console::{Effect, Event};
+use crate::console::table::{Row as _, export};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::queue::QueueState;
 use crate::engine::{Access, Command};
 
 fn found(stage: &Stage) -> Vec<String> {
-    let Mode::Palette(open) = &stage.state.mode else {
-        panic!("{:?}", stage.state.mode);
+    let Mode::Palette(open) = &stage.state.input.mode else {
+        panic!("{:?}", stage.state.input.mode);
     };
     open.found
         .iter()
@@ -31,7 +30,7 @@ fn found(stage: &Stage) -> Vec<String> {
 }
 
 fn problem(stage: &Stage) -> &str {
-    match &stage.state.mode {
+    match &stage.state.input.mode {
         Mode::Palette(open) => open.problem.as_deref().unwrap_or_default(),
         other => panic!("{other:?}"),
     }
@@ -70,9 +69,9 @@ fn the_palette_finds_actions_and_objects_and_opens_what_is_chosen() {
     );
     let effects = stage.play("Enter");
     assert!(matches!(effects.as_slice(), [Effect::Look(query)] if matches!(query.subject, Subject::Endpoint(_))));
-    assert!(matches!(stage.state.mode, Mode::Browse));
+    assert!(matches!(stage.state.input.mode, Mode::Browse));
     stage.play(": 'retries Enter");
-    assert_eq!(stage.state.view, View::Retries);
+    assert_eq!(stage.state.nav.view, View::Retries);
 }
 
 #[test]
@@ -91,22 +90,22 @@ fn a_change_from_the_palette_asks_like_its_key_and_is_never_begun_by_a_burst_or_
     stage.play(":");
     stage.event(Event::Paste("redeliver\n".to_owned()));
     assert!(
-        matches!(stage.state.mode, Mode::Palette(_)),
+        matches!(stage.state.input.mode, Mode::Palette(_)),
         "a pasted line end is no Enter"
     );
     let effects = stage.play("!a !b !c !d !e !Enter");
-    assert!(effects.is_empty() && matches!(stage.state.mode, Mode::Palette(_)));
+    assert!(effects.is_empty() && matches!(stage.state.input.mode, Mode::Palette(_)));
 }
 
 #[test]
 fn lines_are_recalled_and_completed() {
     let mut stage = stage(incident());
     stage.play("2 : 'sort_dep Tab");
-    assert!(matches!(&stage.state.mode, Mode::Palette(open) if open.input.value() == "sort depth"));
+    assert!(matches!(&stage.state.input.mode, Mode::Palette(open) if open.input.value() == "sort depth"));
     stage.play("Enter : Up");
-    assert!(matches!(&stage.state.mode, Mode::Palette(open) if open.input.value() == "sort depth"));
+    assert!(matches!(&stage.state.input.mode, Mode::Palette(open) if open.input.value() == "sort depth"));
     stage.play("Down");
-    assert!(matches!(&stage.state.mode, Mode::Palette(open) if open.input.value().is_empty()));
+    assert!(matches!(&stage.state.input.mode, Mode::Palette(open) if open.input.value().is_empty()));
 }
 
 #[test]
@@ -136,26 +135,29 @@ fn names_among_very_many_are_looked_for_beside_the_screen() {
 fn commands_filter_and_sort_the_list_and_say_what_they_cannot_read() {
     let mut stage = stage(incident());
     stage.play("2 : 'sort_-depth Enter");
-    assert_eq!(stage.state.queues.selected_row().unwrap().depth(), Some(1));
+    assert_eq!(stage.state.lists.queues.selected_row().unwrap().depth(), Some(1));
     stage.play(": 'filter_depth_>_5 Enter");
-    assert_eq!(stage.state.queues.order.len(), 2);
+    assert_eq!(stage.state.lists.queues.order.len(), 2);
     stage.play(": 'filter_dept_>_5 Enter");
     assert!(problem(&stage).starts_with("column 1:"), "{}", problem(&stage));
     stage.play("Esc");
-    assert_eq!(stage.state.queues.filter.text, "depth > 5");
+    assert_eq!(stage.state.lists.queues.filter.text, "depth > 5");
 }
 
 #[test]
 fn back_and_forward_go_where_the_operator_was_with_what_was_open() {
     let mut stage = stage(incident());
     stage.play("2 /orders Enter Enter 3");
-    assert_eq!((stage.state.view, stage.state.details.len()), (View::Endpoints, 0));
+    assert_eq!(
+        (stage.state.nav.view, stage.state.nav.details.len()),
+        (View::Endpoints, 0)
+    );
     stage.play("[");
-    assert_eq!((stage.state.view, stage.state.details.len()), (View::Queues, 1));
+    assert_eq!((stage.state.nav.view, stage.state.nav.details.len()), (View::Queues, 1));
     stage.play("[ [");
-    assert_eq!(stage.state.view, View::Overview);
+    assert_eq!(stage.state.nav.view, View::Overview);
     stage.play("] ] ]");
-    assert_eq!(stage.state.view, View::Endpoints);
+    assert_eq!(stage.state.nav.view, View::Endpoints);
     stage.play("]");
     assert_eq!(stage.toasts(), ["forward: there is no place after this one"]);
 }
@@ -166,37 +168,43 @@ fn from_a_queue_to_everything_that_belongs_to_it() {
     stage.play("2 /orders.a Enter");
     stage.play("o e");
     assert!(matches!(
-        &stage.state.details.last().unwrap().subject,
+        &stage.state.nav.details.last().unwrap().subject,
         Subject::Endpoint(_)
     ));
     stage.play("o p");
     assert!(matches!(
-        &stage.state.details.last().unwrap().subject,
+        &stage.state.nav.details.last().unwrap().subject,
         Subject::Policy(_)
     ));
     stage.play("o q");
     assert_eq!(
-        stage.state.queues.filter.text,
+        stage.state.lists.queues.filter.text,
         "endpoint = \"https://shop.example/orders\""
     );
     stage.play("o a");
-    assert_eq!(stage.state.details.last().unwrap().tab, DetailTab::Attempts);
+    assert_eq!(stage.state.nav.details.last().unwrap().tab, DetailTab::Attempts);
     stage.play("o d");
     assert_eq!(
-        stage.state.dead_groups.table.filter.text,
+        stage.state.lists.dead.groups.table.filter.text,
         "url = \"https://shop.example/orders\""
     );
-    assert!(stage.state.dead_groups.table.filter.error.is_none());
+    assert!(stage.state.lists.dead.groups.table.filter.error.is_none());
     stage.play("2 o h");
-    assert_eq!(stage.state.audit.table.filter.text, "target ~ \"dlv.orders.a\"");
-    assert!(stage.state.audit.table.filter.error.is_none());
+    assert_eq!(stage.state.lists.audit.table.filter.text, "target ~ \"dlv.orders.a\"");
+    assert!(stage.state.lists.audit.table.filter.error.is_none());
 }
 
 #[test]
 fn the_way_back_from_ever_deeper_details_is_bounded_and_none_is_open_twice() {
     let mut stage = stage(incident());
     stage.play("3 Enter o p o e o p o e");
-    let subjects: Vec<_> = stage.state.details.iter().map(|detail| detail.subject.kind()).collect();
+    let subjects: Vec<_> = stage
+        .state
+        .nav
+        .details
+        .iter()
+        .map(|detail| detail.subject.kind())
+        .collect();
     assert_eq!(subjects, ["endpoint"]);
 }
 
@@ -204,12 +212,12 @@ fn the_way_back_from_ever_deeper_details_is_bounded_and_none_is_open_twice() {
 fn a_sequence_that_was_begun_is_left_by_itself_or_by_any_other_key() {
     let mut stage = stage(incident());
     stage.play("2 o");
-    assert_eq!(stage.state.pending_keys.len(), 1);
+    assert_eq!(stage.state.input.pending_keys.len(), 1);
     assert!(stage.state.wake_at().is_some());
     stage.play("+5000");
-    assert!(stage.state.pending_keys.is_empty());
+    assert!(stage.state.input.pending_keys.is_empty());
     stage.play("o Esc");
-    assert!(stage.state.pending_keys.is_empty());
+    assert!(stage.state.input.pending_keys.is_empty());
 }
 
 #[test]
@@ -220,7 +228,7 @@ fn the_overview_opens_the_worst() {
     let worst = stage.state.worst_of_all();
     assert!(worst.len() >= 3, "{worst:?}");
     stage.play("Down Enter");
-    assert_eq!(stage.state.details.last().unwrap().subject, worst[1]);
+    assert_eq!(stage.state.nav.details.last().unwrap().subject, worst[1]);
 }
 
 #[test]
@@ -233,8 +241,13 @@ fn columns_are_hidden_moved_and_sorted_by() {
     assert_eq!((columns[1].name, columns[2].name), ("name", "depth"));
     stage.play("Up Enter");
     assert_eq!(
-        stage.state.queues.selected_row().map(|row| row.id()),
-        stage.state.queues.row(stage.state.queues.cursor).map(|row| row.id())
+        stage.state.lists.queues.selected_row().map(|row| row.id()),
+        stage
+            .state
+            .lists
+            .queues
+            .row(stage.state.lists.queues.cursor)
+            .map(|row| row.id())
     );
     assert_eq!(stage.state.list().unwrap().sorted_by(), Some(("name", false)));
     stage.play("Enter");
@@ -247,10 +260,10 @@ fn columns_are_hidden_moved_and_sorted_by() {
 fn the_filter_line_completes_fields_and_values() {
     let mut stage = stage(incident());
     stage.play("2 /st Tab");
-    assert_eq!(stage.state.queues.filter.text, "state ");
+    assert_eq!(stage.state.lists.queues.filter.text, "state ");
     stage.play("'=_ 'par Tab");
-    assert_eq!(stage.state.queues.filter.text, "state = parked ");
-    assert_eq!(stage.state.queues.order.len(), 1);
+    assert_eq!(stage.state.lists.queues.filter.text, "state = parked ");
+    assert_eq!(stage.state.lists.queues.order.len(), 1);
 }
 
 #[test]
@@ -277,10 +290,10 @@ fn a_protected_profile_is_changed_only_in_a_window_that_has_a_reason_and_an_end(
     let effects = stage.play("+900000");
     assert!(matches!(effects.as_slice(), [Effect::Window(None)]), "{effects:?}");
     assert!(
-        matches!(stage.state.mode, Mode::Browse),
+        matches!(stage.state.input.mode, Mode::Browse),
         "what waited for an answer is closed"
     );
-    stage.state.toasts.clear();
+    stage.state.said.toasts.clear();
     stage.play("R");
     assert!(stage.toasts()[0].contains("read-only"), "{:?}", stage.toasts());
 }
@@ -291,7 +304,7 @@ fn a_window_is_closed_before_its_time_and_not_opened_where_nobody_may() {
     stage.play(": 'write_1h_INC-42 Enter");
     let effects = stage.play(": 'read-only Enter");
     assert!(matches!(effects.as_slice(), [Effect::Window(None)]));
-    assert!(stage.state.place.read_only.is_some());
+    assert!(stage.state.session.place.read_only.is_some());
     let mut stage = stage_with(Access::ReadOnly, incident());
     assert!(stage.play(": 'write_1h_INC-42 Enter").is_empty());
     assert!(problem(&stage).starts_with("not possible here"));
@@ -310,24 +323,24 @@ fn in_a_protected_profile_the_number_is_typed_from_two_targets_on() {
 fn another_profile_is_gone_to_by_its_name_once_nothing_runs() {
     let mut stage = protected();
     stage.play(": 'profile_nowhere Enter");
-    assert!(matches!(stage.state.mode, Mode::Palette(_)));
+    assert!(matches!(stage.state.input.mode, Mode::Palette(_)));
     let effects = stage.play("Esc : 'profile_staging Enter");
     assert!(matches!(effects.as_slice(), [Effect::Profile(name)] if name == "staging"));
 }
 
 #[test]
 fn read_only_offers_no_mutating_action_anywhere_whatever_way_it_is_asked_for() {
-    for spec in ACTIONS.iter().filter(|spec| spec.mutates()) {
+    for action in all().filter(|action| action.mutates()) {
         for view in View::ALL {
             let mut stage = stage_with(Access::ReadOnly, incident());
-            stage.state.view = view;
-            let reason = (spec.enabled)(&stage.state).expect_err(spec.name);
-            assert!(reason.starts_with("read-only"), "{}: {reason}", spec.name);
-            let key = spec.keys[0];
-            let line = spec.title.replace(' ', "_");
+            stage.state.nav.view = view;
+            let reason = action.possible(&stage.state).expect_err(action.name);
+            assert!(reason.starts_with("read-only"), "{}: {reason}", action.name);
+            let key = action.keys[0];
+            let line = action.title.replace(' ', "_");
             let effects = stage.play(&format!("{key} : '{line} Enter"));
             let asks = |effect: &Effect| matches!(effect, Effect::Plan { .. } | Effect::Execute { .. });
-            assert!(!effects.iter().any(asks), "{}", spec.name);
+            assert!(!effects.iter().any(asks), "{}", action.name);
         }
     }
 }
@@ -346,7 +359,7 @@ fn what_was_done_last_is_undone_or_a_plain_word_says_why_not() {
     stage.plan("3 R");
     let confirmed = stage.play("+500 y");
     stage.execute(&confirmed, &[]);
-    stage.state.toasts.clear();
+    stage.state.said.toasts.clear();
     stage.play("Z");
     assert!(
         stage.toasts()[0].starts_with("undo: what was sent is sent"),
@@ -363,17 +376,14 @@ fn messages_are_removed_only_by_the_typed_name_of_one_queue_and_on_fresh_numbers
     assert!(!stage.play("+500 y Enter").iter().any(is_execution));
     stage.play("Backspace 'dlv.stock.a");
     assert!(stage.play("Enter").iter().any(is_execution));
-    stage.state.tasks.clear();
+    stage.state.commands.tasks.clear();
     stage.play("Esc *");
-    assert!(
-        (spec(ActionId::Purge).enabled)(&stage.state).is_err(),
-        "one queue at a time"
-    );
+    assert!(action("purge").possible(&stage.state).is_err(), "one queue at a time");
     stage.play("u z");
-    let why = (spec(ActionId::Purge).enabled)(&stage.state).unwrap_err();
+    let why = action("purge").possible(&stage.state).unwrap_err();
     assert!(why.contains("frozen"), "{why}");
     stage.play("z +60000");
-    let why = (spec(ActionId::Purge).enabled)(&stage.state).unwrap_err();
+    let why = action("purge").possible(&stage.state).unwrap_err();
     assert!(why.contains("old"), "{why}");
 }
 
@@ -425,8 +435,8 @@ fn every_view_has_the_command_that_prints_the_same() {
     assert_eq!(copied("Tab C"), "redrive attempts --queue dlv.mail.a");
     assert_eq!(copied("3 Enter C"), "redrive endpoint show https://mail.example/in");
     assert_eq!(copied("7 C"), "redrive run list");
-    stage.state.profiles.file = Some("/etc/red rive.toml".to_owned());
-    stage.state.profiles.current = Some("live".to_owned());
+    stage.state.session.profiles.file = Some("/etc/red rive.toml".to_owned());
+    stage.state.session.profiles.current = Some("live".to_owned());
     let effects = stage.play("7 C");
     assert!(
         effects.iter().any(|effect| matches!(effect, Effect::Copy(command)
@@ -441,14 +451,14 @@ fn the_palette_offers_no_choice_that_panics_on_any_list() {
     let ends = vec![endpoint("https://a.example/", EndpointState::Parked)];
     let mut stage = stage(snapshot(1, rows, ends));
     for view in View::ALL {
-        stage.state.view = view;
-        stage.state.details.clear();
+        stage.state.nav.view = view;
+        stage.state.nav.details.clear();
         stage.play(":");
-        let Mode::Palette(open) = &stage.state.mode else {
+        let Mode::Palette(open) = &stage.state.input.mode else {
             panic!("{view:?}");
         };
         assert!(open.found.iter().any(|one| matches!(one.choice, Choice::Action(_))));
         stage.play("Down Down Up Tab Esc");
     }
-    assert!(stage.state.tasks.is_empty());
+    assert!(stage.state.commands.tasks.is_empty());
 }

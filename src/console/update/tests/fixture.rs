@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Stage;
-use crate::console::keymap::Keymap;
-use crate::console::settings::{ConsoleSettings, Deliver, Profiles};
 use crate::console::state::Place;
 pub(super) use crate::console::state::State;
-use crate::console::{Effect, Event};
+use crate::console::state::effect::Effect;
+use crate::console::state::event::Event;
+use crate::console::state::keymap::Keymap;
+use crate::console::state::settings::{ConsoleSettings, Deliver, Profiles};
 use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::id::{EndpointEpoch, QueueName};
 use crate::domain::queue::{QueueKind, QueueState};

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use super::Stage;
 use super::fixture::{START, incident, is_execution, settings, stage};
-use crate::console::action::{ActionId, hints};
-use crate::console::keymap::Keymap;
+use crate::console::state::action::hints;
+use crate::console::state::effect::Effect;
+use crate::console::state::event::Event;
+use crate::console::state::keymap::Keymap;
 use crate::console::state::{Mode, State, View};
-use crate::console::{Effect, Event};
 use crate::engine::Access;
 
 #[test]
@@ -24,7 +25,7 @@ fn what_is_not_possible_says_why() {
         ),
         ("2 b", "messages: open a queue first"),
     ] {
-        stage.state.toasts.clear();
+        stage.state.said.toasts.clear();
         assert!(stage.play(keys).is_empty(), "{keys}");
         assert_eq!(stage.toasts(), [expected], "{keys}");
     }
@@ -35,14 +36,14 @@ fn the_hint_bar_has_what_is_possible_first_and_reasons_behind() {
     let mut stage = stage(incident());
     stage.play("2");
     let hints = hints(&stage.state);
-    assert_eq!(hints[0].spec.id, ActionId::Redeliver);
+    assert_eq!(hints[0].action.name, "redeliver");
     assert_eq!(hints[0].key, "R");
-    let resume = hints.iter().find(|hint| hint.spec.id == ActionId::Resume).unwrap();
-    assert_eq!(resume.enabled, Err("this queue is not paused".into()));
-    let first_refused = hints.iter().position(|hint| hint.enabled.is_err()).unwrap();
-    assert!(hints[first_refused..].iter().all(|hint| hint.enabled.is_err()));
+    let resume = hints.iter().find(|hint| hint.action.name == "resume").unwrap();
+    assert_eq!(resume.possible, Err("this queue is not paused".into()));
+    let first_refused = hints.iter().position(|hint| hint.possible.is_err()).unwrap();
+    assert!(hints[first_refused..].iter().all(|hint| hint.possible.is_err()));
     assert!(
-        hints.iter().all(|hint| hint.spec.id != ActionId::Disable),
+        hints.iter().all(|hint| hint.action.name != "disable"),
         "it is not for queues"
     );
 }
@@ -71,14 +72,14 @@ fn pasted_text_is_never_keys() {
         stage.toasts(),
         ["pasted text was dropped: press / to paste into the filter"]
     );
-    assert_eq!(stage.state.view, View::Queues);
+    assert_eq!(stage.state.nav.view, View::Queues);
     stage.play("/");
     stage.event(Event::Paste("depth\u{202e}\n> 5\u{1b}".to_owned()));
-    assert_eq!(stage.state.queues.filter.text, "depth > 5");
+    assert_eq!(stage.state.lists.queues.filter.text, "depth > 5");
     stage.play("Esc");
     stage.plan("R");
     stage.event(Event::Paste("y".to_owned()));
-    assert!(matches!(stage.state.mode, Mode::Dialog(_)));
+    assert!(matches!(stage.state.input.mode, Mode::Dialog(_)));
 }
 
 #[test]
@@ -89,7 +90,7 @@ fn a_sequence_is_one_action_and_is_forgotten_when_it_breaks_or_takes_too_long() 
     ]);
     let keymap = Keymap::from_config(&keys).unwrap();
     let mut stage = stage(incident());
-    stage.state.keymap = Arc::new(keymap);
+    stage.state.input.keymap = Arc::new(keymap);
     assert!(matches!(stage.play("a r").as_slice(), [Effect::Refresh]));
     assert!(stage.play("a z r").is_empty());
     assert!(stage.play("a +6000 r").is_empty());
@@ -100,8 +101,8 @@ fn the_help_scrolls_within_itself_and_closes() {
     let mut stage = stage(incident());
     let mut scrolled = |keys: &str| {
         stage.play(keys);
-        let Mode::Help { scroll } = stage.state.mode else {
-            panic!("{:?}", stage.state.mode);
+        let Mode::Help { scroll } = stage.state.input.mode else {
+            panic!("{:?}", stage.state.input.mode);
         };
         scroll
     };
@@ -110,9 +111,12 @@ fn the_help_scrolls_within_itself_and_closes() {
     assert_eq!(scrolled("Up"), end - 1, "every key moves what is seen");
     assert_eq!(scrolled("g"), 0);
     stage.play("R");
-    assert!(matches!(stage.state.mode, Mode::Help { .. }), "help takes no action");
+    assert!(
+        matches!(stage.state.input.mode, Mode::Help { .. }),
+        "help takes no action"
+    );
     stage.play("g q");
-    assert!(matches!(stage.state.mode, Mode::Browse));
+    assert!(matches!(stage.state.input.mode, Mode::Browse));
 }
 
 #[test]
@@ -148,16 +152,22 @@ fn esc_closes_the_innermost_first() {
     let mut stage = stage(incident());
     stage.play("2 /orders Enter Space Enter ?");
     stage.play("Esc");
-    assert_eq!(stage.state.details.len(), 1);
-    stage.play("Esc");
-    assert_eq!((stage.state.details.len(), stage.state.queues.marks.len()), (0, 1));
+    assert_eq!(stage.state.nav.details.len(), 1);
     stage.play("Esc");
     assert_eq!(
-        (stage.state.queues.filter.text.as_str(), stage.state.queues.marks.len()),
+        (stage.state.nav.details.len(), stage.state.lists.queues.marks.len()),
+        (0, 1)
+    );
+    stage.play("Esc");
+    assert_eq!(
+        (
+            stage.state.lists.queues.filter.text.as_str(),
+            stage.state.lists.queues.marks.len()
+        ),
         ("", 1)
     );
     stage.play("Esc");
-    assert_eq!(stage.state.queues.marks.len(), 0);
+    assert_eq!(stage.state.lists.queues.marks.len(), 0);
     assert!(stage.play("Esc").is_empty() && stage.toasts().is_empty());
 }
 

@@ -5,18 +5,25 @@ use std::sync::Arc;
 use super::Stage;
 use super::fixture::{endpoint, incident, queue, queue_name, queues, snapshot, stage};
 use crate::console::state::View;
+use crate::console::state::effect::Effect;
+use crate::console::state::event::Event;
 use crate::console::table::{INLINE_MAX, MarkCounts};
-use crate::console::{Effect, Event};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::queue::QueueState;
 use crate::engine::snapshot::{QueueRow, Snapshot};
 
 fn shown(stage: &Stage) -> Vec<&str> {
-    stage.state.queues.shown_rows().map(|row| row.name.as_str()).collect()
+    stage
+        .state
+        .lists
+        .queues
+        .shown_rows()
+        .map(|row| row.name.as_str())
+        .collect()
 }
 
 fn selected(stage: &Stage) -> &str {
-    stage.state.queues.selected.as_ref().unwrap().as_str()
+    stage.state.lists.queues.selected.as_ref().unwrap().as_str()
 }
 
 fn refresh(stage: &mut Stage, snapshot: Snapshot) -> Vec<Effect> {
@@ -41,7 +48,7 @@ fn the_digits_and_tab_go_to_the_views() {
         ("4", View::Retries),
     ] {
         stage.play(keys);
-        assert_eq!(stage.state.view, view, "{keys}");
+        assert_eq!(stage.state.nav.view, view, "{keys}");
     }
 }
 
@@ -64,6 +71,7 @@ fn endpoints_open_with_those_that_are_not_available_on_top() {
     let stage = stage(incident());
     let states: Vec<EndpointState> = stage
         .state
+        .lists
         .endpoints
         .shown_rows()
         .map(|row| row.endpoint.state)
@@ -110,7 +118,7 @@ fn the_selection_is_a_row_and_not_a_place() {
     let mut rows = queues(5);
     rows.push(queue("dlv.worse", None, QueueState::Quarantined, 1));
     refresh(&mut stage, snapshot(2, rows, Vec::new()));
-    assert_eq!((selected(&stage), stage.state.queues.cursor), ("dlv.q00002", 3));
+    assert_eq!((selected(&stage), stage.state.lists.queues.cursor), ("dlv.q00002", 3));
 }
 
 #[test]
@@ -127,7 +135,7 @@ fn when_the_selected_row_goes_the_nearest_place_is_selected() {
 fn a_refresh_keeps_the_selected_row_on_its_line_of_the_screen() {
     let mut stage = stage_of(queues(100));
     stage.play("PageDown PageDown Up");
-    let line = |stage: &Stage| stage.state.queues.cursor - stage.state.queues.offset;
+    let line = |stage: &Stage| stage.state.lists.queues.cursor - stage.state.lists.queues.offset;
     let before = (line(&stage), selected(&stage).to_owned());
     let mut rows = queues(100);
     rows.extend((0..7).map(|number| queue(&format!("dlv.new{number}"), None, QueueState::Quarantined, 1)));
@@ -140,10 +148,10 @@ fn the_selected_row_is_among_those_on_the_screen_at_any_height() {
     let mut stage = stage_of(queues(100));
     stage.play("PageDown PageDown j j");
     for height in 0..120 {
-        let window = stage.state.queues.window(height);
+        let window = stage.state.lists.queues.window(height);
         assert!(window.len() <= height && window.end <= 100, "{height}: {window:?}");
         assert!(
-            height == 0 || window.contains(&stage.state.queues.cursor),
+            height == 0 || window.contains(&stage.state.lists.queues.cursor),
             "{height}: {window:?}"
         );
     }
@@ -153,12 +161,12 @@ fn the_selected_row_is_among_those_on_the_screen_at_any_height() {
 fn marks_stay_with_their_rows_and_are_counted_where_they_are() {
     let mut stage = stage_of(queues(30));
     stage.play("Space j j j v");
-    assert_eq!(stage.state.queues.marks.len(), 4);
+    assert_eq!(stage.state.lists.queues.marks.len(), 4);
     stage.play("/q0000 Enter");
     stage.play("Esc");
     stage.play("/q00000 Enter");
     assert_eq!(
-        stage.state.queues.mark_counts,
+        stage.state.lists.queues.mark_counts,
         MarkCounts {
             shown: 1,
             hidden: 3,
@@ -167,7 +175,7 @@ fn marks_stay_with_their_rows_and_are_counted_where_they_are() {
     );
     refresh(&mut stage, snapshot(2, queues(2), Vec::new()));
     assert_eq!(
-        stage.state.queues.mark_counts,
+        stage.state.lists.queues.mark_counts,
         MarkCounts {
             shown: 1,
             hidden: 1,
@@ -176,7 +184,7 @@ fn marks_stay_with_their_rows_and_are_counted_where_they_are() {
     );
     stage.play("Esc *");
     assert_eq!(
-        stage.state.queues.mark_counts,
+        stage.state.lists.queues.mark_counts,
         MarkCounts {
             shown: 2,
             hidden: 0,
@@ -184,9 +192,9 @@ fn marks_stay_with_their_rows_and_are_counted_where_they_are() {
         }
     );
     stage.play("Space");
-    assert_eq!(stage.state.queues.mark_counts.shown, 1);
+    assert_eq!(stage.state.lists.queues.mark_counts.shown, 1);
     stage.play("u");
-    assert_eq!(stage.state.queues.mark_counts, MarkCounts::default());
+    assert_eq!(stage.state.lists.queues.mark_counts, MarkCounts::default());
 }
 
 #[test]
@@ -196,20 +204,20 @@ fn a_filter_is_applied_while_it_is_typed_and_a_half_typed_one_changes_nothing() 
     assert_eq!(shown(&stage), ["dlv.mail.a", "dlv.orders.a"]);
     stage.play("'_and_sta");
     assert_eq!(shown(&stage), ["dlv.mail.a", "dlv.orders.a"]);
-    let filter = &stage.state.queues.filter;
+    let filter = &stage.state.lists.queues.filter;
     assert_eq!(filter.text, "depth > 6 and sta");
     assert!(filter.error.is_some(), "{filter:?}");
     // The line stays open until it can be read.
     stage.play("Enter 'te_=_parked Enter");
     assert_eq!(shown(&stage), ["dlv.mail.a"]);
-    assert_eq!(stage.state.queues.filter.error, None);
+    assert_eq!(stage.state.lists.queues.filter.error, None);
 }
 
 #[test]
 fn the_nearest_field_is_named_where_one_is_mistyped() {
     let mut stage = stage(incident());
     stage.play("2 /dept_>_6");
-    let error = stage.state.queues.filter.error.clone().unwrap();
+    let error = stage.state.lists.queues.filter.error.clone().unwrap();
     assert_eq!((error.column, error.nearest.as_deref()), (1, Some("depth")));
 }
 
@@ -222,7 +230,7 @@ fn esc_in_the_filter_line_restores_filter_and_selection() {
     stage.play("/");
     stage.play("Ctrl+u 'mail Esc");
     assert_eq!((shown(&stage).len(), selected(&stage)), (before.len(), "dlv.orders.b"));
-    assert_eq!(stage.state.queues.filter.text, "orders");
+    assert_eq!(stage.state.lists.queues.filter.text, "orders");
     stage.play("Esc");
     assert_eq!(shown(&stage).len(), 6);
 }
@@ -270,11 +278,11 @@ fn a_long_list_is_arranged_elsewhere_and_shows_its_old_rows_meanwhile() {
 fn marks_belong_to_their_list() {
     let mut stage = stage(incident());
     stage.play("3 Space 2");
-    assert_eq!(stage.state.queues.mark_counts, MarkCounts::default());
-    assert_eq!(stage.state.endpoints.mark_counts.shown, 1);
+    assert_eq!(stage.state.lists.queues.mark_counts, MarkCounts::default());
+    assert_eq!(stage.state.lists.endpoints.mark_counts.shown, 1);
     let rows = vec![endpoint("https://stock.example/", EndpointState::Available)];
     refresh(&mut stage, snapshot(2, Vec::new(), rows));
-    assert_eq!(stage.state.endpoints.mark_counts.gone, 1);
+    assert_eq!(stage.state.lists.endpoints.mark_counts.gone, 1);
 }
 
 #[test]
@@ -282,8 +290,8 @@ fn a_regular_expression_and_what_does_not_have_something_are_looked_for_in_the_n
     let shown = |typed: &str| {
         let mut stage = stage(incident());
         stage.play(&format!("2 /{typed} Enter"));
-        assert_eq!(stage.state.queues.filter.error, None, "{typed}");
-        stage.state.queues.shown_rows().count()
+        assert_eq!(stage.state.lists.queues.filter.error, None, "{typed}");
+        stage.state.lists.queues.shown_rows().count()
     };
     assert_eq!(shown("orders"), 2);
     assert_eq!(shown("!orders"), 4);
@@ -291,6 +299,6 @@ fn a_regular_expression_and_what_does_not_have_something_are_looked_for_in_the_n
     assert_eq!(shown("!/orders|mail/"), 2);
     let mut stage = stage(incident());
     stage.play("2 //(/");
-    let error = stage.state.queues.filter.error.clone().unwrap();
+    let error = stage.state.lists.queues.filter.error.clone().unwrap();
     assert!(error.message.contains("regular expression"), "{error:?}");
 }

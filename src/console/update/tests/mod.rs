@@ -28,7 +28,9 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use keybinds::{Key, KeyInput, Mods};
 
 use self::fixture::State;
-use crate::console::{Effect, Event, update};
+use crate::console::state::effect::Effect;
+use crate::console::state::event::Event;
+use crate::console::update;
 use crate::domain::time::Timestamp;
 
 /// Between two keys of a script: slower than a burst.
@@ -101,11 +103,12 @@ impl Stage {
     }
 
     fn toasts(&self) -> Vec<&str> {
-        self.state.toasts.iter().map(|toast| toast.text.as_str()).collect()
+        self.state.said.toasts.iter().map(|toast| toast.text.as_str()).collect()
     }
 
     fn log(&self) -> Vec<&str> {
         self.state
+            .said
             .journal
             .newest_first()
             .map(|entry| entry.text.as_str())

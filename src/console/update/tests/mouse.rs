@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use super::Stage;
 use super::fixture::{endpoint, incident, queues, snapshot, stage};
-use crate::console::detail::Subject;
-use crate::console::event::{Mouse, MouseDid};
+use crate::console::paint::{Target, target};
+use crate::console::state::detail::Subject;
+use crate::console::state::effect::Effect;
+use crate::console::state::event::{Event, Mouse, MouseDid};
 use crate::console::state::{Mode, View};
-use crate::console::view::{Target, target};
-use crate::console::{Effect, Event};
 use crate::domain::endpoint::EndpointState;
 
 impl Stage {
     fn with_mouse(mut self) -> Self {
-        self.state.mouse = true;
+        self.state.terminal.mouse = true;
         self
     }
 
@@ -31,7 +31,7 @@ impl Stage {
     }
 
     fn place(&self, wanted: Target) -> Option<(u16, u16)> {
-        let (columns, rows) = self.state.size;
+        let (columns, rows) = self.state.terminal.size;
         let mut cells = (0..rows).flat_map(|row| (0..columns).map(move |column| (column, row)));
         cells.find(|(column, row)| target(&self.state, *column, *row) == Some(wanted))
     }
@@ -40,16 +40,22 @@ impl Stage {
 #[test]
 fn a_click_selects_a_view_and_a_row_and_a_second_one_opens_it() {
     let mut stage = stage(incident()).with_mouse();
-    stage.click(Target::Tab(View::Endpoints));
-    assert_eq!(stage.state.view, View::Endpoints);
+    stage.click(tab(View::Endpoints));
+    assert_eq!(stage.state.nav.view, View::Endpoints);
     stage.play("[");
-    assert_eq!(stage.state.view, View::Overview, "a click is a step of the way");
-    stage.click(Target::Tab(View::Endpoints));
+    assert_eq!(stage.state.nav.view, View::Overview, "a click is a step of the way");
+    stage.click(tab(View::Endpoints));
     stage.click(Target::Row(1));
-    let selected = stage.state.endpoints.selected_row().unwrap().endpoint.url.clone();
-    assert_eq!((stage.state.endpoints.cursor, stage.state.details.len()), (1, 0));
+    let selected = stage.state.lists.endpoints.selected_row().unwrap().endpoint.url.clone();
+    assert_eq!(
+        (stage.state.lists.endpoints.cursor, stage.state.nav.details.len()),
+        (1, 0)
+    );
     stage.click(Target::Row(1));
-    assert_eq!(stage.state.details.last().unwrap().subject, Subject::Endpoint(selected));
+    assert_eq!(
+        stage.state.nav.details.last().unwrap().subject,
+        Subject::Endpoint(selected)
+    );
 }
 
 #[test]
@@ -60,8 +66,8 @@ fn two_slow_clicks_and_clicks_on_two_rows_open_nothing() {
     stage.play("+800");
     stage.click(Target::Row(2));
     stage.click(Target::Row(3));
-    assert!(stage.state.details.is_empty());
-    assert_eq!(stage.state.queues.cursor, 3);
+    assert!(stage.state.nav.details.is_empty());
+    assert_eq!(stage.state.lists.queues.cursor, 3);
 }
 
 #[test]
@@ -72,7 +78,7 @@ fn a_row_that_came_under_the_hand_between_two_clicks_is_not_opened() {
     let only = vec![endpoint("https://another.example/", EndpointState::Parked)];
     stage.event(Event::Snapshot(std::sync::Arc::new(snapshot(2, queues(1), only))));
     stage.click(Target::Row(0));
-    assert!(stage.state.details.is_empty(), "it is another one");
+    assert!(stage.state.nav.details.is_empty(), "it is another one");
 }
 
 #[test]
@@ -84,7 +90,10 @@ fn the_worst_are_selected_and_opened_in_the_overview() {
     stage.click(Target::Row(1));
     let worst = stage.state.worst();
     stage.click(Target::Row(1));
-    assert_eq!(stage.state.details.last().map(|detail| detail.subject.clone()), worst);
+    assert_eq!(
+        stage.state.nav.details.last().map(|detail| detail.subject.clone()),
+        worst
+    );
 }
 
 #[test]
@@ -92,24 +101,24 @@ fn the_wheel_moves_the_selection_the_detail_and_the_help() {
     let mut stage = stage(snapshot(1, queues(50), Vec::new())).with_mouse();
     stage.play("2");
     stage.mouse(MouseDid::WheelDown, 10, 10);
-    assert_eq!(stage.state.queues.cursor, 3);
+    assert_eq!(stage.state.lists.queues.cursor, 3);
     stage.mouse(MouseDid::WheelUp, 10, 10);
-    assert_eq!(stage.state.queues.cursor, 0);
+    assert_eq!(stage.state.lists.queues.cursor, 0);
     stage.play("?");
     stage.mouse(MouseDid::WheelDown, 10, 10);
     assert!(
-        matches!(stage.state.mode, Mode::Help { scroll: 3 }),
+        matches!(stage.state.input.mode, Mode::Help { scroll: 3 }),
         "{:?}",
-        stage.state.mode
+        stage.state.input.mode
     );
 }
 
 #[test]
 fn without_a_wish_the_mouse_does_nothing() {
     let mut stage = stage(incident());
-    stage.click(Target::Tab(View::Endpoints));
+    stage.click(tab(View::Endpoints));
     stage.mouse(MouseDid::WheelDown, 10, 10);
-    assert_eq!(stage.state.view, View::Overview);
+    assert_eq!(stage.state.nav.view, View::Overview);
 }
 
 #[test]
@@ -121,9 +130,9 @@ fn no_click_anywhere_plans_executes_or_closes_what_waits_for_an_answer() {
         if !script.is_empty() {
             stage.play(script);
         }
-        let waits = !matches!(stage.state.mode, Mode::Browse);
-        let before = format!("{:?}", stage.state.mode);
-        let (columns, rows) = stage.state.size;
+        let waits = !matches!(stage.state.input.mode, Mode::Browse);
+        let before = format!("{:?}", stage.state.input.mode);
+        let (columns, rows) = stage.state.terminal.size;
         for (column, row) in (0..rows).flat_map(|row| (0..columns).step_by(3).map(move |column| (column, row))) {
             for what in [MouseDid::Click, MouseDid::Click, MouseDid::WheelUp, MouseDid::WheelDown] {
                 let effects = stage.mouse(what, column, row);
@@ -144,7 +153,11 @@ fn no_click_anywhere_plans_executes_or_closes_what_waits_for_an_answer() {
             }
         }
         if waits && script != "?" {
-            assert_eq!(format!("{:?}", stage.state.mode), before, "{script:?}");
+            assert_eq!(format!("{:?}", stage.state.input.mode), before, "{script:?}");
         }
     }
+}
+
+fn tab(view: View) -> Target {
+    Target::Tab(View::ALL.iter().position(|one| *one == view).unwrap())
 }

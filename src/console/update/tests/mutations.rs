@@ -7,24 +7,26 @@ use super::fixture::{
     confirmed, endpoint, incident, is_execution, plan, planned, queue, queue_name, queues, snapshot, stage, stage_with,
     url,
 };
-use crate::console::action::{ACTIONS, ActionId, ActionSpec};
-use crate::console::dialog::{ARMED_AFTER, COMMANDS_MAX, Dialog, Friction, ScopeKind};
+use crate::console::actions::all;
 use crate::console::journal::Tone;
+use crate::console::state::action::Action;
+use crate::console::state::dialog::{ARMED_AFTER, COMMANDS_MAX, Dialog, Friction, ScopeKind};
+use crate::console::state::effect::Effect;
+use crate::console::state::event::Event;
 use crate::console::state::{Mode, View};
-use crate::console::{Effect, Event};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::queue::QueueState;
 use crate::engine::{Access, Command, Danger, RedeliverTarget};
 
 fn dialog(stage: &Stage) -> &Dialog {
-    match &stage.state.mode {
+    match &stage.state.input.mode {
         Mode::Dialog(dialog) => dialog,
         other => panic!("no dialog: {other:?}"),
     }
 }
 
 fn is_open(stage: &Stage) -> bool {
-    matches!(stage.state.mode, Mode::Dialog(_))
+    matches!(stage.state.input.mode, Mode::Dialog(_))
 }
 
 fn redeliver(urls: &[&str]) -> Vec<Command> {
@@ -34,37 +36,37 @@ fn redeliver(urls: &[&str]) -> Vec<Command> {
 }
 
 /// Keys that select a row on which the action is possible.
-fn way_to(action: ActionId) -> &'static str {
-    match action {
-        ActionId::Resume => "2 /dlv.mail.b Enter",
-        ActionId::Disable => "3",
+fn way_to(action: &Action) -> &'static str {
+    match action.name {
+        "resume" => "2 /dlv.mail.b Enter",
+        "disable" => "3",
         _ => "2",
     }
 }
 
 /// What changes something in the lists of the snapshot; `feeds` plays the others.
-fn changing() -> impl Iterator<Item = &'static ActionSpec> {
+fn changing() -> impl Iterator<Item = &'static Action> {
     let of_a_snapshot = [View::Queues, View::Endpoints];
-    ACTIONS.iter().filter(move |spec| {
-        let here = of_a_snapshot.iter().any(|view| spec.context.has(*view));
+    all().filter(move |action| {
+        let here = of_a_snapshot.iter().any(|view| action.context.has(*view));
         // What loses messages has friction of its own, and without a last action there is nothing to undo: `find`.
-        let elsewhere = matches!(spec.id, ActionId::EditPolicy | ActionId::Purge | ActionId::Undo);
-        spec.mutates() && here && !elsewhere
+        let elsewhere = matches!(action.name, "edit_policy" | "purge" | "undo");
+        action.mutates() && here && !elsewhere
     })
 }
 
 #[test]
 fn every_action_that_changes_something_is_planned_confirmed_and_then_executed() {
-    for spec in changing() {
+    for action in changing() {
         let mut stage = stage(incident());
-        stage.play(way_to(spec.id));
-        let effects = stage.play(spec.keys[0]);
+        stage.play(way_to(action));
+        let effects = stage.play(action.keys[0]);
         let (request, commands) = planned(&effects);
-        assert!(is_open(&stage) && dialog(&stage).plans.is_none(), "{spec:?}");
+        assert!(is_open(&stage) && dialog(&stage).plans.is_none(), "{action:?}");
         assert!(
             stage.play("+1000 y").is_empty(),
             "{}: nothing is planned yet",
-            spec.name
+            action.name
         );
         let plans: Vec<_> = commands.iter().map(plan).collect();
         stage.event(Event::Planned {
@@ -72,18 +74,18 @@ fn every_action_that_changes_something_is_planned_confirmed_and_then_executed() 
             result: Ok(plans.clone()),
         });
         let effects = stage.play("+400 y");
-        assert_eq!(confirmed(&effects), (request, plans), "{}", spec.name);
+        assert_eq!(confirmed(&effects), (request, plans), "{}", action.name);
         assert!(!is_open(&stage));
     }
 }
 
 #[test]
 fn a_console_that_may_only_look_refuses_every_action_that_changes_something() {
-    for spec in changing() {
+    for action in changing() {
         let mut stage = stage_with(Access::ReadOnly, incident());
-        stage.play(way_to(spec.id));
-        assert!(stage.play(spec.keys[0]).is_empty(), "{}", spec.name);
-        let expected = format!("{}: read-only: this console may only look", spec.title);
+        stage.play(way_to(action));
+        assert!(stage.play(action.keys[0]).is_empty(), "{}", action.name);
+        let expected = format!("{}: read-only: this console may only look", action.title);
         assert_eq!(stage.toasts(), [expected.as_str()]);
         assert!(!is_open(&stage));
     }
@@ -165,7 +167,7 @@ fn cancel_is_in_front() {
         let mut stage = stage(incident());
         stage.plan("2 R");
         assert!(stage.play(&format!("+1000 {keys}")).is_empty(), "{keys}");
-        assert!(!is_open(&stage) && stage.state.tasks.is_empty(), "{keys}");
+        assert!(!is_open(&stage) && stage.state.commands.tasks.is_empty(), "{keys}");
     }
 }
 
@@ -269,7 +271,7 @@ fn what_cannot_be_planned_says_why_and_is_in_the_log() {
         request,
         result: Err("endpoint is gone\u{1b}[2J".to_owned()),
     });
-    assert!(!is_open(&stage) && stage.state.tasks.is_empty());
+    assert!(!is_open(&stage) && stage.state.commands.tasks.is_empty());
     assert_eq!(stage.toasts(), ["redeliver: endpoint is gone\\x1b[2J"]);
     assert_eq!(stage.log(), ["redeliver: endpoint is gone\\x1b[2J"]);
 }
@@ -282,7 +284,7 @@ fn the_end_is_one_sentence_with_the_numbers_and_a_new_look() {
     let effects = stage.execute(&effects, &[]);
     assert!(matches!(effects.as_slice(), [Effect::Refresh]));
     assert_eq!(stage.toasts(), ["redelivered 2 endpoints: 40 queues go on"]);
-    assert!(stage.state.tasks.is_empty());
+    assert!(stage.state.commands.tasks.is_empty());
 }
 
 #[test]
@@ -291,13 +293,16 @@ fn what_was_refused_is_counted_and_each_is_in_the_log() {
     stage.play("2 /depth_>_3 Enter *");
     assert_eq!(stage.plan("P").len(), 3);
     let effects = stage.play("+400 y");
-    assert!(stage.state.queues.marks.is_empty(), "the marks have done their work");
+    assert!(
+        stage.state.lists.queues.marks.is_empty(),
+        "the marks have done their work"
+    );
     stage.execute(&effects, &[(1, "the plan is stale")]);
     assert_eq!(stage.toasts(), ["pause: 2 of 3 done, 1 refused: the plan is stale"]);
     let log = stage.log();
     assert_eq!(log[0], "pause: 2 of 3 done, 1 refused: the plan is stale");
     assert_eq!(log[1], "pause dlv.unknown refused: the plan is stale");
-    assert_eq!(stage.state.toasts[0].tone, Tone::Warning);
+    assert_eq!(stage.state.said.toasts[0].tone, Tone::Warning);
 }
 
 #[test]
@@ -310,14 +315,14 @@ fn an_answer_that_comes_twice_counts_once() {
         let result = Err("no".to_owned());
         assert!(stage.event(Event::Executed { request, item, result }).is_empty());
     }
-    assert_eq!(stage.state.tasks[0].ended, Some((0, 1)));
+    assert_eq!(stage.state.commands.tasks[0].ended, Some((0, 1)));
 }
 
 #[test]
 fn toasts_go_by_themselves() {
     let mut stage = stage(incident());
     stage.play("2 U");
-    let until = stage.state.toasts[0].until;
+    let until = stage.state.said.toasts[0].until;
     assert!(stage.state.wake_at().is_some_and(|at| at <= until));
     stage.now = until.plus(Duration::from_millis(1));
     stage.event(Event::Tick);

@@ -6,9 +6,10 @@ use std::time::Duration;
 use super::Stage;
 use super::feeds::run;
 use super::fixture::{START, endpoint, incident, queue, queue_name, settings, snapshot, stage, url};
-use crate::console::keymap::Keymap;
+use crate::console::state::effect::Effect;
+use crate::console::state::event::Event;
+use crate::console::state::keymap::Keymap;
 use crate::console::state::{Attempts, Link, State, Work};
-use crate::console::{Effect, Event};
 use crate::domain::attempt::Attempt;
 use crate::domain::dead_letter::place_of;
 use crate::domain::endpoint::EndpointState;
@@ -230,12 +231,15 @@ fn what_is_frozen_stays_while_history_and_log_go_on() {
     let mut stage = stage(endpoints(1, &[Available]));
     stage.play("3 z");
     assert!(receive(&mut stage, endpoints(2, &[Parked])).is_empty());
-    assert_eq!(stage.state.snapshot.as_ref().unwrap().generation, 1);
-    assert_eq!(stage.state.history.samples().len(), 2);
+    assert_eq!(stage.state.data.snapshot.as_ref().unwrap().generation, 1);
+    assert_eq!(stage.state.data.history.samples().len(), 2);
     assert_eq!(stage.log().len(), 1);
     stage.play("z");
-    assert_eq!(stage.state.snapshot.as_ref().unwrap().generation, 2);
-    assert_eq!(stage.state.endpoints.selected_row().unwrap().endpoint.state, Parked);
+    assert_eq!(stage.state.data.snapshot.as_ref().unwrap().generation, 2);
+    assert_eq!(
+        stage.state.lists.endpoints.selected_row().unwrap().endpoint.state,
+        Parked
+    );
 }
 
 #[test]
@@ -244,7 +248,7 @@ fn an_older_snapshot_and_an_empty_one_are_dropped() {
     receive(&mut stage, snapshot(3, Vec::new(), Vec::new()));
     receive(&mut stage, incident());
     receive(&mut stage, Snapshot::default());
-    assert_eq!(stage.state.snapshot.as_ref().unwrap().generation, 3);
+    assert_eq!(stage.state.data.snapshot.as_ref().unwrap().generation, 3);
 }
 
 #[test]
@@ -262,7 +266,7 @@ fn dead_letters_are_told_and_attempts_are_counted() {
         delivered: 2,
         failed: 1,
     };
-    assert_eq!(stage.state.attempts, expected);
+    assert_eq!(stage.state.data.attempts, expected);
 }
 
 #[test]
@@ -284,12 +288,12 @@ fn connecting_says_why_and_when_it_is_tried_again() {
         attempt: 2,
         next_at,
     };
-    assert_eq!(stage.state.link, expected);
+    assert_eq!(stage.state.data.link, expected);
     assert_eq!(stage.state.wake_at(), Some(START.plus(Duration::from_secs(1))));
     stage.event(Event::Connected);
-    assert_eq!(stage.state.link, Link::Open);
+    assert_eq!(stage.state.data.link, Link::Open);
     stage.event(Event::Delivering(true));
-    assert_eq!(stage.state.work, Work::Delivers);
+    assert_eq!(stage.state.session.work, Work::Delivers);
 }
 
 #[test]
@@ -321,7 +325,7 @@ fn an_endpoint_that_is_back_announces_its_own_dead_letters_and_no_others() {
     };
     let back = |groups: Vec<Arc<DeadGroup>>| {
         let mut stage = stage(endpoints(1, &[Unavailable]));
-        stage.state.dead_groups.table.rows = Arc::new(groups);
+        stage.state.lists.dead.groups.table.rows = Arc::new(groups);
         receive(&mut stage, endpoints(2, &[Available]));
         let mut toasts: Vec<String> = stage.toasts().into_iter().map(str::to_owned).collect();
         toasts.retain(|text| text.contains("may be redriven"));
@@ -366,6 +370,6 @@ fn what_waits_for_a_free_slot_waits_for_no_person() {
         events: Some(0),
     };
     let stage = stage(snapshot);
-    let (said, _) = crate::console::view::overview::headline::of(&stage.state);
+    let (said, _) = crate::console::views::headline::of(&stage.state);
     assert!(said.contains("4 queues wait for a free worker or slot"), "{said}");
 }

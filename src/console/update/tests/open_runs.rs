@@ -6,7 +6,8 @@ use super::Stage;
 use super::feeds::run;
 use super::fixture::{incident, planned, stage, stage_with};
 use crate::console::state::Mode;
-use crate::console::{Effect, Event};
+use crate::console::state::effect::Effect;
+use crate::console::state::event::Event;
 use crate::domain::run::{RunState, RunWish};
 use crate::engine::{Access, Command};
 
@@ -22,7 +23,7 @@ fn with_runs(mut stage: Stage) -> Stage {
 }
 
 fn problem(stage: &Stage) -> String {
-    match &stage.state.mode {
+    match &stage.state.input.mode {
         Mode::Palette(open) => open.problem.clone().unwrap_or_default(),
         other => panic!("{other:?}"),
     }
@@ -47,7 +48,7 @@ fn a_run_is_paused_resumed_and_cancelled_by_the_begin_of_its_name() {
             matches!(commands.as_slice(), [Command::ChangeRun { id: named, wish: wanted }] if named == id && *wanted == wish),
             "{line}: {commands:?}"
         );
-        assert!(matches!(stage.state.mode, Mode::Dialog(_)), "it asks first");
+        assert!(matches!(stage.state.input.mode, Mode::Dialog(_)), "it asks first");
     }
 }
 

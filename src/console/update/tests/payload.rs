@@ -4,11 +4,11 @@ use bytes::Bytes;
 
 use super::Stage;
 use super::fixture::{incident, queue_name, snapshot, stage, stage_with};
-use crate::console::detail::{About, DetailAnswer, DetailTab, PayloadForm, Subject};
-use crate::console::effect::{Content, RevealJob};
-use crate::console::export::{Form, write};
 use crate::console::state::Mode;
-use crate::console::{Effect, Event};
+use crate::console::state::detail::{About, DetailAnswer, DetailTab, PayloadForm, Subject};
+use crate::console::state::effect::{Content, Effect, RevealJob};
+use crate::console::state::event::Event;
+use crate::console::table::export::{Form, write};
 use crate::domain::mask::MASK;
 use crate::domain::message::{HeaderValue, Message};
 use crate::engine::Access;
@@ -62,6 +62,7 @@ fn document() -> String {
 fn shown(stage: &Stage) -> String {
     let page = stage
         .state
+        .nav
         .details
         .last()
         .and_then(|detail| detail.page.as_ref())
@@ -251,12 +252,12 @@ fn masked_values_go_into_no_editor_before_they_are_revealed_and_come_back_as_the
     let (_, whole) = edited(&mut stage);
     assert!(whole.contains(SECRET), "{whole}");
     stage.play("Tab Tab");
-    assert_eq!(stage.state.details[0].tab, DetailTab::Attempts);
+    assert_eq!(stage.state.nav.details[0].tab, DetailTab::Attempts);
     assert_eq!(edited(&mut stage).1, body, "left, it is masked again");
 }
 
 fn found(stage: &Stage) -> (usize, usize) {
-    let find = stage.state.details[0].find.as_ref().unwrap();
+    let find = stage.state.nav.details[0].find.as_ref().unwrap();
     (find.chosen + 1, find.places.len())
 }
 
@@ -265,23 +266,23 @@ fn a_text_is_found_as_it_is_typed_and_stepped_through() {
     let lines: Vec<String> = (0..100).map(|line| format!("line {line} of Stock")).collect();
     let mut stage = browsed(&[&lines.join("\n")]);
     stage.play("/stock");
-    assert!(matches!(stage.state.mode, Mode::Find(_)));
+    assert!(matches!(stage.state.input.mode, Mode::Find(_)));
     assert_eq!(found(&stage), (1, 100));
     stage.play("Backspace Backspace Backspace Backspace Backspace '42_");
     assert_eq!(found(&stage), (1, 1));
     assert_eq!(
-        stage.state.details[0].scroll, 41,
+        stage.state.nav.details[0].scroll, 41,
         "it is on the screen, a line below the first"
     );
     stage.play("Enter");
-    assert!(matches!(stage.state.mode, Mode::Browse));
+    assert!(matches!(stage.state.input.mode, Mode::Browse));
     stage.play("/ Backspace Backspace Backspace 'stock Enter n n");
     assert_eq!(found(&stage), (44, 100));
     stage.play("p p p");
     assert_eq!(found(&stage), (41, 100));
     stage.play("Esc");
-    assert_eq!(stage.state.details[0].find, None);
-    assert_eq!(stage.state.details.len(), 1, "only what is looked for is forgotten");
+    assert_eq!(stage.state.nav.details[0].find, None);
+    assert_eq!(stage.state.nav.details.len(), 1, "only what is looked for is forgotten");
     stage.play("n");
     assert!(stage.toasts()[0].contains("nothing was found"), "{:?}", stage.toasts());
 }
@@ -305,7 +306,7 @@ fn pasted_text_is_looked_for_and_does_nothing_else() {
     let mut stage = browsed(&["one two three"]);
     stage.play("/");
     stage.event(Event::Paste("two\n".to_owned()));
-    assert_eq!(stage.state.details[0].find.as_ref().unwrap().text, "two ");
+    assert_eq!(stage.state.nav.details[0].find.as_ref().unwrap().text, "two ");
     assert_eq!(found(&stage), (1, 1));
 }
 
@@ -313,20 +314,20 @@ fn pasted_text_is_looked_for_and_does_nothing_else() {
 fn without_a_payload_there_is_nothing_to_look_through() {
     let mut stage = stage(incident());
     stage.play("2 Enter /");
-    assert!(matches!(stage.state.mode, Mode::Browse));
+    assert!(matches!(stage.state.input.mode, Mode::Browse));
     assert_eq!(stage.toasts(), ["filter: no payload is open"]);
 }
 
 #[test]
 fn long_lines_are_wrapped_or_moved() {
     let mut stage = browsed(&[&"0123456789".repeat(100)]);
-    let lines = |stage: &Stage| stage.state.details[0].page.as_ref().unwrap().lines.len();
+    let lines = |stage: &Stage| stage.state.nav.details[0].page.as_ref().unwrap().lines.len();
     assert_eq!(lines(&stage), 1_000_usize.div_ceil(78));
     for _ in 0..40 {
         stage.play("PageDown");
     }
     assert_eq!(
-        stage.state.details[0].scroll,
+        stage.state.nav.details[0].scroll,
         lines(&stage) - 1,
         "one line is read to its end"
     );
@@ -334,21 +335,25 @@ fn long_lines_are_wrapped_or_moved() {
     assert_eq!(lines(&stage), 1);
     stage.play("Right Right");
     assert_eq!(
-        (stage.state.details[0].shift, stage.state.details[0].tab),
+        (stage.state.nav.details[0].shift, stage.state.nav.details[0].tab),
         (16, DetailTab::Messages)
     );
     stage.play("Left Left Left");
-    assert_eq!(stage.state.details[0].shift, 0);
+    assert_eq!(stage.state.nav.details[0].shift, 0);
     stage.play("w Right");
-    assert_eq!(stage.state.details[0].tab, DetailTab::Hour, "else they turn the parts");
-    assert_eq!(stage.state.details[0].form, PayloadForm::SetOut);
+    assert_eq!(
+        stage.state.nav.details[0].tab,
+        DetailTab::Hour,
+        "else they turn the parts"
+    );
+    assert_eq!(stage.state.nav.details[0].form, PayloadForm::SetOut);
 }
 
 #[test]
 fn of_a_huge_payload_only_the_beginning_is_looked_at() {
     let stage = browsed(&[&"x".repeat(8 * 1024 * 1024)]);
-    let page = stage.state.details[0].page.as_ref().unwrap();
+    let page = stage.state.nav.details[0].page.as_ref().unwrap();
     assert_eq!(page.size, 8 * 1024 * 1024);
-    assert_eq!(page.cut_at, Some(crate::console::payload::BYTES_MAX));
-    assert!(page.text.len() <= crate::console::payload::BYTES_MAX + 1);
+    assert_eq!(page.cut_at, Some(crate::console::state::payload::BYTES_MAX));
+    assert!(page.text.len() <= crate::console::state::payload::BYTES_MAX + 1);
 }

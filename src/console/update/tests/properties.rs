@@ -11,9 +11,9 @@ use proptest::prelude::*;
 
 use super::Stage;
 use super::fixture::{endpoint, is_execution, plan, queue, queues, snapshot, stage};
-use crate::console::detail::{DetailAnswer, DetailQuery};
-use crate::console::event::{Mouse, MouseDid};
-use crate::console::{Effect, Event};
+use crate::console::state::detail::{DetailAnswer, DetailQuery};
+use crate::console::state::effect::Effect;
+use crate::console::state::event::{Event, Mouse, MouseDid};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueState;
@@ -125,14 +125,14 @@ impl Play {
             generation: 1,
             seen: HashSet::new(),
         };
-        play.stage.state.mouse = true;
+        play.stage.state.terminal.mouse = true;
         play.note_rows();
         play
     }
 
     fn note_rows(&mut self) {
         self.seen
-            .extend(self.stage.state.queues.rows.iter().map(|row| row.name.clone()));
+            .extend(self.stage.state.lists.queues.rows.iter().map(|row| row.name.clone()));
     }
 
     fn take(&mut self, effects: Vec<Effect>) {
@@ -223,14 +223,20 @@ impl Play {
 
     fn check(&self) {
         let state = &self.stage.state;
-        assert!(state.queues.marks.is_subset(&self.seen), "a mark that was never a row");
-        let counts = state.queues.mark_counts;
-        assert_eq!(counts.shown + counts.hidden + counts.gone, state.queues.marks.len());
-        let window = state.queues.window(state.queues.page);
-        assert!(state.queues.order.is_empty() || window.contains(&state.queues.cursor));
+        assert!(
+            state.lists.queues.marks.is_subset(&self.seen),
+            "a mark that was never a row"
+        );
+        let counts = state.lists.queues.mark_counts;
+        assert_eq!(
+            counts.shown + counts.hidden + counts.gone,
+            state.lists.queues.marks.len()
+        );
+        let window = state.lists.queues.window(state.lists.queues.page);
+        assert!(state.lists.queues.order.is_empty() || window.contains(&state.lists.queues.cursor));
         assert!(state.wake_at().is_none_or(|at| at > state.now));
-        assert!(state.details.len() <= 6 && state.toasts.len() <= 4);
-        let _ = crate::console::action::hints(state);
+        assert!(state.nav.details.len() <= 6 && state.said.toasts.len() <= 4);
+        let _ = crate::console::state::action::hints(state);
     }
 }
 

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use super::Stage;
 use super::fixture::{incident, stage};
-use crate::console::keymap::Keymap;
-use crate::console::settings::{OtherProfile, Reloaded};
 use crate::console::state::Mode;
-use crate::console::{Effect, Event};
+use crate::console::state::effect::Effect;
+use crate::console::state::event::Event;
+use crate::console::state::keymap::Keymap;
+use crate::console::state::settings::{OtherProfile, Reloaded};
 
 fn read() -> Reloaded {
     let keys = BTreeMap::from([("freeze".to_owned(), "F7".to_owned())]);
@@ -49,7 +50,7 @@ fn it_is_asked_for_by_name() {
         effects.iter().any(|effect| matches!(effect, Effect::Reload)),
         "{effects:?}"
     );
-    assert!(matches!(stage.state.mode, Mode::Browse));
+    assert!(matches!(stage.state.input.mode, Mode::Browse));
 }
 
 #[test]
@@ -63,11 +64,14 @@ fn keys_theme_label_pace_and_mouse_hold_at_once() {
     );
     let state = &stage.state;
     assert_eq!(
-        (state.place.label.as_str(), state.place.colour.as_deref()),
+        (
+            state.session.place.label.as_str(),
+            state.session.place.colour.as_deref()
+        ),
         ("STAGING", Some("blue"))
     );
-    assert_eq!(state.profiles.others.len(), 1);
-    assert!(state.mouse && matches!(state.mode, Mode::Browse));
+    assert_eq!(state.session.profiles.others.len(), 1);
+    assert!(state.terminal.mouse && matches!(state.input.mode, Mode::Browse));
     assert!(
         stage.toasts()[0].contains("console.keys, console.theme"),
         "{:?}",
@@ -78,12 +82,12 @@ fn keys_theme_label_pace_and_mouse_hold_at_once() {
 #[test]
 fn what_cannot_be_read_changes_nothing_and_is_told() {
     let mut stage = stage(incident());
-    let before = stage.state.keymap.clone();
+    let before = stage.state.input.keymap.clone();
     let effects = stage.event(Event::Reloaded(Err(
         "console.keys.x: there is no such action".to_owned()
     )));
     assert!(effects.is_empty());
-    assert_eq!(stage.state.keymap, before);
+    assert_eq!(stage.state.input.keymap, before);
     assert!(
         stage.toasts()[0].contains("nothing is changed: console.keys.x"),
         "{:?}",
@@ -98,7 +102,7 @@ fn what_needs_a_new_connection_is_asked_and_only_y_says_yes() {
         let mut stage = stage(incident());
         reloaded(&mut stage, waiting());
         assert!(
-            matches!(&stage.state.mode, Mode::Question(question) if question.lines.join(" ").contains("store.url"))
+            matches!(&stage.state.input.mode, Mode::Question(question) if question.lines.join(" ").contains("store.url"))
         );
         let effects = stage.play(no);
         assert!(
@@ -120,10 +124,10 @@ fn a_question_is_not_pasted_away_and_takes_the_place_of_nothing() {
     reloaded(&mut stage, waiting());
     stage.play("+500");
     let effects = stage.event(Event::Paste("y".to_owned()));
-    assert!(effects.is_empty() && matches!(stage.state.mode, Mode::Question(_)));
+    assert!(effects.is_empty() && matches!(stage.state.input.mode, Mode::Question(_)));
     stage.play("Esc 2 /depth");
     reloaded(&mut stage, waiting());
-    assert!(matches!(stage.state.mode, Mode::Filter(_)), "what is typed stays");
+    assert!(matches!(stage.state.input.mode, Mode::Filter(_)), "what is typed stays");
     assert!(
         stage
             .toasts()

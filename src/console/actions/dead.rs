@@ -1,0 +1,147 @@
+//! What an action on dead letters is about: letters by their ids, groups by their fingerprints, or what the
+//! filter says, which the plan then freezes into ids.
+
+use super::report::changed;
+use crate::console::state::action::{Action, Context, Possible, Reason, Shows, named, require};
+use crate::console::state::detail::Subject;
+use crate::console::state::dialog::{Asked, COMMANDS_MAX, Scope, ScopeKind};
+use crate::console::state::pointed::Reach;
+use crate::console::state::{State, View};
+use crate::console::table::{List, Row};
+use crate::console::update::edit;
+use crate::domain::dead_letter::DeadLetterId;
+use crate::domain::filter::Filter;
+use crate::engine::Command;
+use crate::engine::runs::{Order, OrderKind, Selection};
+
+/// Letters of one order by their ids, at most: more are named by their group or a filter.
+const IDS_MAX: usize = 10_000;
+
+const DEAD: Context = Context::Views(&[View::Dead]);
+
+pub(super) const ACT: &[Action] = &[
+    Action::new("redrive", "redrive", &["R"])
+        .help("Send the selected or marked dead letters, or whole groups, back where they came from. The plan says where that is; t there changes the rate, c stops after the first few.")
+        .changes(DEAD)
+        .when(|state| possible(state, Reach::Rows))
+        .plans(|state| freeze(state, OrderKind::Redrive, Reach::Rows))
+        .reports(|task| changed(task, "redrive begun:", "run"))
+        .hinted(),
+    Action::new("redrive_shown", "redrive all shown", &["A"])
+        .help("The same for everything that the filter matches; what died again after a redrive is left out.")
+        .changes(DEAD)
+        .when(|state| possible(state, Reach::Shown))
+        .plans(|state| freeze(state, OrderKind::Redrive, Reach::Shown))
+        .reports(|task| changed(task, "redrive begun:", "run"))
+        .hinted(),
+    Action::new("discard", "discard", &["X"])
+        .help("Take the selected or marked dead letters out; they are kept for a while and can be restored until then.")
+        .changes(DEAD)
+        .when(|state| possible(state, Reach::Rows))
+        .plans(|state| freeze(state, OrderKind::Discard, Reach::Rows))
+        .reports(|task| changed(task, "discard begun:", "run"))
+        .hinted(),
+    Action::new(named::EDIT_LETTER, "edit", &["E"])
+        .help("Write the payload of the open dead letter in $EDITOR; what is sent instead of it is shown before it is kept.")
+        .changes(DEAD)
+        .when(|state| {
+            let letter = state.nav.details.last().and_then(|detail| detail.letter());
+            require(letter.is_some(), "open the dead letter first (Enter)")
+        })
+        .opens_form(|state, _| edit::begin(state))
+        .shows(Shows::Message)
+        .reports(|task| changed(task, "edited", "dead letter"))
+        .hinted(),
+];
+
+/// Whether there is something to act on; looks at one row at most.
+fn possible(state: &State, reach: Reach) -> Possible {
+    let list = state.list().filter(|_| state.nav.view == View::Dead);
+    let shown = reach == Reach::Shown;
+    match state.nav.details.last().map(|detail| &detail.subject) {
+        Some(_) if shown => Err("a detail is open: Esc closes it".into()),
+        Some(Subject::Letter(_)) => Ok(()),
+        Some(_) => Err("this is no dead letter".into()),
+        None if shown => require(list.is_some_and(|list| !list.is_empty()), "the list is empty"),
+        None => {
+            let chosen = list.is_some_and(|list| list.has_selection() || list.is_marked());
+            require(chosen, "nothing is selected")
+        }
+    }
+}
+
+/// Freezes what the order is about.
+fn freeze(state: &State, order: OrderKind, reach: Reach) -> Result<Asked, Reason> {
+    possible(state, reach)?;
+    let (kind, selections) = selections(state, reach);
+    if selections.len() > COMMANDS_MAX {
+        return Err(format!(
+            "{} groups are too many for one go: at most {COMMANDS_MAX}",
+            selections.len()
+        )
+        .into());
+    }
+    if let Some(Selection::Ids(ids)) = selections.first()
+        && ids.len() > IDS_MAX
+    {
+        let why = format!(
+            "{} letters are too many to name: at most {IDS_MAX}; use their group or a filter",
+            ids.len()
+        );
+        return Err(why.into());
+    }
+    let note = (kind == ScopeKind::Filtered)
+        .then_some("everything that matches, also beyond what is listed; what died again after a redrive is left out");
+    let command = |selection| Command::Run(Order::new(order, selection));
+    Ok(Asked {
+        scope: Scope::of_list(state, kind, note),
+        commands: selections.into_iter().map(command).collect(),
+    })
+}
+
+fn selections(state: &State, reach: Reach) -> (ScopeKind, Vec<Selection>) {
+    if let Some(Subject::Letter(id)) = state.nav.details.last().map(|detail| &detail.subject) {
+        return (ScopeKind::One, vec![Selection::Ids(vec![id.clone()])]);
+    }
+    if reach == Reach::Shown {
+        return (ScopeKind::Filtered, vec![everything_shown(state)]);
+    }
+    let marked = state.list().is_some_and(List::is_marked);
+    let kind = if marked { ScopeKind::Marked } else { ScopeKind::One };
+    let selections = if state.lists.dead.open.is_some() {
+        let table = &state.lists.dead.letters.table;
+        let selected = table.selected_row().map(|row| row.id());
+        let mut ids: Vec<&DeadLetterId> = if marked {
+            table.marks.iter().collect()
+        } else {
+            selected.iter().collect()
+        };
+        ids.sort();
+        vec![Selection::Ids(
+            ids.into_iter().map(|id| id.as_str().to_owned()).collect(),
+        )]
+    } else {
+        let table = &state.lists.dead.groups.table;
+        let selected = table.selected_row().map(|row| row.id());
+        let mut groups: Vec<String> = if marked {
+            table.marks.iter().cloned().collect()
+        } else {
+            selected.into_iter().collect()
+        };
+        groups.sort();
+        groups.into_iter().map(Selection::Group).collect()
+    };
+    (kind, selections)
+}
+
+/// The filter, within the open group.
+fn everything_shown(state: &State) -> Selection {
+    let expression = |filter: &Option<Filter>| filter.as_ref().map(|filter| filter.as_str().to_owned());
+    match &state.lists.dead.open {
+        None => expression(&state.lists.dead.groups.table.filter.applied).map_or(Selection::All, Selection::Filter),
+        Some(group) => match expression(&state.lists.dead.letters.table.filter.applied) {
+            None => Selection::Group(group.fingerprint.clone()),
+            Some(filter) => Selection::Filter(format!("fingerprint = \"{}\" and ({filter})", group.fingerprint)),
+        },
+    }
+}

@@ -1,0 +1,213 @@
+//! Actions on queues, endpoints and retries.
+
+use super::possible::fresh;
+use super::report::{self, changed};
+use super::{QUEUES, head};
+use crate::console::state::action::{Action, Context, Possible, Reason, named, require};
+use crate::console::state::detail::Subject;
+use crate::console::state::dialog::Asked;
+use crate::console::state::pointed::{Pointed, Reach};
+use crate::console::state::{State, View};
+use crate::console::update::scope::Aim;
+use crate::console::update::undo;
+use crate::domain::endpoint::EndpointState;
+use crate::domain::id::QueueName;
+use crate::domain::queue::{QueueKind, QueueState};
+use crate::domain::url::EndpointUrl;
+use crate::engine::snapshot::Silent;
+use crate::engine::view::Retry;
+use crate::engine::{Command, RedeliverTarget};
+
+const DELIVERY: Context = Context::Views(&[View::Queues, View::Endpoints, View::Retries]);
+const ENDPOINTS: Context = Context::Views(&[View::Endpoints]);
+const OVERVIEW: Context = Context::Views(&[View::Overview]);
+
+pub(super) const ACT: &[Action] = &[
+    Action::new(named::REDELIVER, "redeliver", &["R"])
+        .help("Make the endpoint of the selected row, or of the marked rows, available at once; all its queues go on.")
+        .changes(DELIVERY)
+        .when(|state| REDELIVER.possible(state))
+        .plans(|state| REDELIVER.freeze(state))
+        .reports(report::redelivered)
+        .hinted(),
+    Action::new("redeliver_shown", "redeliver all shown", &["A"])
+        .help("The same for every row that the filter shows and that does not move.")
+        .changes(DELIVERY)
+        .when(|state| REDELIVER_SHOWN.possible(state))
+        .plans(|state| REDELIVER_SHOWN.freeze(state))
+        .reports(report::redelivered)
+        .hinted(),
+    Action::new("pause", "pause", &["P"])
+        .help("Stop delivering from the selected or marked queues after the attempt in hand.")
+        .changes(QUEUES)
+        .when(|state| PAUSE.possible(state))
+        .plans(|state| PAUSE.freeze(state))
+        .reports(|task| changed(task, "paused", "queue"))
+        .hinted(),
+    Action::new("resume", "resume", &["U"])
+        .help("Deliver again from the selected or marked queues that are paused.")
+        .changes(QUEUES)
+        .when(|state| RESUME.possible(state))
+        .plans(|state| RESUME.freeze(state))
+        .reports(|task| changed(task, "resumed", "queue"))
+        .hinted(),
+    Action::new("test", "test", &["T"])
+        .help("Send one HEAD request to the endpoint of the selected or marked rows; no queued message.")
+        .changes(DELIVERY)
+        .when(|state| TEST.possible(state))
+        .plans(|state| TEST.freeze(state))
+        .reports(report::tested)
+        .hinted(),
+    Action::new("disable", "disable", &["D"])
+        .help("Send nothing to the selected or marked endpoints until somebody redelivers.")
+        .changes(ENDPOINTS)
+        .when(|state| DISABLE.possible(state))
+        .plans(|state| DISABLE.freeze(state))
+        .reports(|task| changed(task, "disabled", "endpoint"))
+        .hinted(),
+    Action::new("purge", "purge", &["X"])
+        .help("Remove every message of the selected queue; they are lost. Its name is typed to confirm, and old numbers are not enough.")
+        .destroys(QUEUES)
+        // What cannot be undone is not done on old numbers.
+        .when(|state| PURGE.possible(state).and_then(|()| fresh(state)))
+        .plans(|state| PURGE.freeze(state))
+        .reports(report::purged),
+    Action::new("skip_head", "take the head out", &["V"])
+        .help("Take the first message of a queue that it holds up out of it: to the dead letters or, where no client can read it, into the store. What stands behind it goes on.")
+        .changes(QUEUES)
+        .when(|state| head::SKIP.possible(state))
+        .plans(|state| head::SKIP.freeze(state))
+        .reports(head::skipped),
+    Action::new(named::MAKE_VHOST, "make the vhost", &["V"])
+        .help("Make the vhost of this configuration, where it does not exist and this user may.")
+        .changes(OVERVIEW)
+        .when(vhost_is_missing)
+        .plans(|_| Ok(Asked::one(Command::MakeVhost)))
+        .reports(|task| changed(task, "made vhost", "vhost")),
+    Action::new(named::UNDO, "undo", &["Z"])
+        .help("Undo what was done last here, where that is possible; else say why it is not.")
+        .changes(Context::Everywhere)
+        .when(undo::possible)
+        .plans(undo::freeze)
+        .reports(|task| changed(task, "undone:", "action")),
+];
+
+const REDELIVER: Aim<EndpointUrl> = Aim {
+    note: through_queue,
+    ..Aim::new(Reach::Rows, endpoint, redelivered)
+};
+
+const REDELIVER_SHOWN: Aim<EndpointUrl> = Aim {
+    note: through_queue,
+    ..Aim::new(Reach::Shown, |row| stuck(row).and_then(|()| endpoint(row)), redelivered)
+};
+
+const PAUSE: Aim<QueueName> = Aim::new(
+    Reach::Rows,
+    |row| queue(row, false),
+    |_, queues| queues.into_iter().map(Command::PauseQueue).collect(),
+);
+
+const RESUME: Aim<QueueName> = Aim::new(
+    Reach::Rows,
+    |row| queue(row, true),
+    |_, queues| queues.into_iter().map(Command::ResumeQueue).collect(),
+);
+
+const TEST: Aim<EndpointUrl> = Aim::new(Reach::Rows, endpoint, |_, urls| {
+    let test = |url| Command::TestEndpoint { url, method: None };
+    urls.into_iter().map(test).collect()
+});
+
+const DISABLE: Aim<EndpointUrl> = Aim::new(
+    Reach::Rows,
+    |row| {
+        if matches!(row, Pointed::Endpoint(row) if row.endpoint.state == EndpointState::Disabled) {
+            return Err("this endpoint is disabled already".into());
+        }
+        endpoint(row)
+    },
+    |_, urls| urls.into_iter().map(Command::DisableEndpoint).collect(),
+);
+
+const PURGE: Aim<QueueName> = Aim::new(Reach::OneRow, emptied, |_, queues| {
+    queues.into_iter().map(Command::PurgeQueue).collect()
+});
+
+fn vhost_is_missing(state: &State) -> Possible {
+    let silent = state.data.snapshot.as_ref().and_then(|snapshot| snapshot.silent);
+    require(silent == Some(Silent::Vhost), "the vhost is there")
+}
+
+fn redelivered(_: &State, urls: Vec<EndpointUrl>) -> Vec<Command> {
+    vec![Command::Redeliver(RedeliverTarget::Urls(urls))]
+}
+
+fn through_queue(first: &Pointed<'_>) -> Option<&'static str> {
+    matches!(first, Pointed::Queue(_) | Pointed::Opened(..) | Pointed::Retry(_))
+        .then_some("acts on the endpoint: all queues of the URL go on")
+}
+
+fn endpoint(row: Pointed<'_>) -> Result<EndpointUrl, Reason> {
+    let url = match row {
+        Pointed::Queue(row) => row.url.as_deref(),
+        Pointed::Endpoint(row) => Some(&row.endpoint.url),
+        Pointed::Retry(retry) => retry.url.as_ref(),
+        Pointed::Opened(_, url) | Pointed::Subject(Subject::Endpoint(url)) => Some(url),
+        Pointed::Policy(_)
+        | Pointed::Run(_)
+        | Pointed::Subject(
+            Subject::Queue(_)
+            | Subject::Policy(_)
+            | Subject::Run(_)
+            | Subject::Letter(_)
+            | Subject::Event(_)
+            | Subject::EventType(_),
+        ) => None,
+    };
+    match url {
+        Some(url) => Ok(url.clone()),
+        None => Err("the endpoint of this queue is not known".into()),
+    }
+}
+
+fn queue(row: Pointed<'_>, paused: bool) -> Result<QueueName, Reason> {
+    match row {
+        Pointed::Opened(row, _) => queue(Pointed::Queue(row), paused),
+        Pointed::Queue(row) if row.kind != QueueKind::Delivery => Err("this is not a delivery queue".into()),
+        Pointed::Queue(row) if row.paused && !paused => Err("this queue is paused already".into()),
+        Pointed::Queue(row) if !row.paused && paused => Err("this queue is not paused".into()),
+        Pointed::Queue(row) => Ok(row.name.clone()),
+        Pointed::Retry(Retry { queue: Some(name), .. }) | Pointed::Subject(Subject::Queue(name)) => Ok(name.clone()),
+        Pointed::Retry(_) => Err("its queue is not known".into()),
+        Pointed::Endpoint(_) | Pointed::Policy(_) | Pointed::Run(_) | Pointed::Subject(_) => {
+            Err("only a queue can be paused".into())
+        }
+    }
+}
+
+/// A queue whose messages can be removed.
+fn emptied(row: Pointed<'_>) -> Result<QueueName, Reason> {
+    match row {
+        Pointed::Queue(row) | Pointed::Opened(row, _) if row.depth() == Some(0) => Err("this queue is empty".into()),
+        Pointed::Queue(row) | Pointed::Opened(row, _) => Ok(row.name.clone()),
+        Pointed::Retry(Retry { queue: Some(name), .. }) | Pointed::Subject(Subject::Queue(name)) => Ok(name.clone()),
+        Pointed::Retry(_) => Err("its queue is not known".into()),
+        Pointed::Endpoint(_) | Pointed::Policy(_) | Pointed::Run(_) | Pointed::Subject(_) => {
+            Err("only a queue has messages".into())
+        }
+    }
+}
+
+/// A row of a filter is acted on only when it does not move by itself.
+fn stuck(row: Pointed<'_>) -> Result<(), Reason> {
+    let moves = match row {
+        Pointed::Queue(row) => matches!(
+            row.state,
+            None | Some(QueueState::Delivering | QueueState::Empty | QueueState::Ended | QueueState::RateLimited)
+        ),
+        Pointed::Endpoint(row) => row.endpoint.state == EndpointState::Available,
+        Pointed::Opened(..) | Pointed::Retry(_) | Pointed::Policy(_) | Pointed::Run(_) | Pointed::Subject(_) => false,
+    };
+    if moves { Err("it is not stuck".into()) } else { Ok(()) }
+}

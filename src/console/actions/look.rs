@@ -1,0 +1,154 @@
+//! Actions that open, look and read.
+
+use super::{QUEUES, possible};
+use crate::console::state::action::{Action, Also, Context, Possible, connected, named, require};
+use crate::console::state::detail::{Detail, DetailTab, Subject};
+use crate::console::state::effect::Effect;
+use crate::console::state::{State, View};
+use crate::console::update::{act, details, feeds, find, reveal, snapshots};
+
+const PAYLOADS: Context = Context::Views(&[View::Queues, View::Endpoints, View::Dead, View::Events]);
+
+pub(super) const LOOK: &[Action] = &[
+    Action::new(named::OPEN, "open", &["Enter"])
+        .help("Open the selected row: why it moves or does not, its attempts. Again: the endpoint of a queue, the queues of an endpoint.")
+        .within(Context::Opening)
+        .when(open)
+        .does(details::open)
+        .hinted(),
+    Action::new("back", "back", &["Esc"])
+        .help("Close what is in front; else clear the filter, else the marks.")
+        .when(back)
+        .does(act::back)
+        // Esc with nothing to close is no mistake.
+        .also(&[Also::Hinted, Also::ClosesHelp, Also::Silent]),
+    Action::new(named::BROWSE, "messages", &["b"])
+        .help("Look at the first messages of the open queue. They are given back in place, and the broker notes that they were looked at.")
+        .within(QUEUES)
+        .when(browse)
+        .does(details::browse)
+        .hinted(),
+    Action::new("payload_form", "as text, bytes", &["x"])
+        .help("Show payloads set out, as they came, or as bytes.")
+        .within(PAYLOADS)
+        .when(payload_form)
+        .turns(details::next_form)
+        .hinted(),
+    Action::new("wrap", "wrap", &["w"])
+        .help("Let long lines of a payload go on under themselves, or cut them; then Left and Right move them.")
+        .within(PAYLOADS)
+        .when(payload_form)
+        .turns(details::wrap),
+    Action::new(named::REVEAL, "reveal", &["M"])
+        .help("Show what is masked in the message in front; the audit says who looked. Again, or when it is left: it is masked.")
+        .within(PAYLOADS)
+        .when(reveal)
+        .does(reveal::toggle)
+        .also(&[
+            Also::Hinted,
+            Also::Audited,
+            Also::Called(|state| {
+                let revealed = state.nav.details.last().is_some_and(|detail| detail.revealed.is_some());
+                revealed.then_some("mask again")
+            }),
+        ]),
+    Action::new(named::NEXT_MATCH, "next", &["n"])
+        .help("Go to the next place of what is looked for in a payload; / begins to look.")
+        .within(PAYLOADS)
+        .when(step_match)
+        .turns(|state| find::step(state, 1))
+        .hinted(),
+    Action::new(named::PREVIOUS_MATCH, "previous", &["p"])
+        .help("Go to the place before.")
+        .within(PAYLOADS)
+        .when(step_match)
+        .turns(|state| find::step(state, -1)),
+];
+
+pub(super) const DATA: &[Action] = &[
+    Action::new("freeze", "freeze", &["z"])
+        .help("Keep what is shown until pressed again.")
+        .when(|state| {
+            let shown = state.data.snapshot.is_some() || state.data.frozen_at.is_some();
+            require(shown, "nothing is shown yet")
+        })
+        .does(snapshots::freeze)
+        .hinted(),
+    Action::new("refresh", "refresh", &["r"])
+        .help("Look now.")
+        .when(connected)
+        .does(|state| {
+            feeds::hurry(state);
+            vec![Effect::Refresh]
+        }),
+];
+
+fn open(state: &State) -> Possible {
+    match state.nav.details.last() {
+        Some(detail) if detail.event_type().is_some() && detail.tab != DetailTab::Subscriptions => {
+            Err("it leads nowhere: Tab shows its subscriptions".into())
+        }
+        Some(detail) => require(detail.leads_to().is_some(), "its endpoint is not known"),
+        None => state.nav.view.screen().opens(state),
+    }
+}
+
+fn payload_form(state: &State) -> Possible {
+    let shows = state.nav.details.last().is_some_and(|detail| {
+        let begun = matches!(detail.tab, DetailTab::Messages | DetailTab::Payload);
+        begun || (detail.shows_payload() && has_text(detail))
+    });
+    require(shows, "no payload is open")
+}
+
+/// In a list a filter, in a payload what is looked for.
+pub(super) fn filter_or_find(state: &State) -> Possible {
+    match state.nav.details.last() {
+        Some(detail) => require(detail.shows_payload() && has_text(detail), "no payload is open"),
+        None => possible::list(state),
+    }
+}
+
+fn step_match(state: &State) -> Possible {
+    let find = state.nav.details.last().and_then(|detail| detail.find.as_ref());
+    let found = find.is_some_and(|find| !find.places.is_empty());
+    require(found, "nothing was found: / looks for a text in a payload")
+}
+
+/// Who looks is written down, so where nothing can be written nobody looks.
+fn reveal(state: &State) -> Possible {
+    let page = state.nav.details.last().and_then(|detail| detail.page.as_ref());
+    let page = page.filter(|page| page.hidden > 0);
+    let page = page.ok_or("nothing is masked here")?;
+    if page.revealed {
+        return Ok(());
+    }
+    if let Some(why) = &state.session.place.read_only {
+        return Err(format!("who looks is written into the audit, and this is read-only: {why}").into());
+    }
+    connected(state)
+}
+
+fn has_text(detail: &Detail) -> bool {
+    detail.page.as_ref().is_some_and(|page| !page.lines.is_empty())
+}
+
+fn back(state: &State) -> Possible {
+    let something = !state.nav.details.is_empty()
+        || state.nav.view.screen().is_inside(&state.lists)
+        || state.list().is_some_and(|list| {
+            let marks = list.mark_counts();
+            !list.filter().text.is_empty() || marks.shown + marks.hidden + marks.gone > 0
+        });
+    require(something, "nothing is open")
+}
+
+fn browse(state: &State) -> Possible {
+    connected(state)?;
+    match state.nav.details.last().map(|detail| &detail.subject) {
+        Some(Subject::Queue(_)) => Ok(()),
+        Some(Subject::Endpoint(_)) => Err("an endpoint has no messages: open one of its queues".into()),
+        Some(_) => Err("only a queue has messages".into()),
+        None => Err("open a queue first".into()),
+    }
+}

@@ -1,0 +1,113 @@
+//! A policy: the schedule that applies, and its versions.
+//!
+//! ```text
+//!      Version  Saved                By    Says
+//!  ▌         3  2026-11-21 03:12:44  ana   {"maximum_delay":14400}
+//!            2  2026-11-20 11:00:02  ben   (unset)
+//!
+//!  (the schedule of the selected version)
+//! ```
+
+use ratatui::layout::Rect;
+
+use super::attempts::listed;
+use super::{Fact, facts};
+use crate::console::state::detail::{About, Detail, DetailAnswer, DetailTab};
+use crate::console::theme::Role;
+use crate::console::widgets::canvas::{Canvas, behind, below, row};
+use crate::console::widgets::schedule;
+use crate::console::widgets::words::date;
+use crate::domain::policy::PolicyOwner;
+use crate::engine::policies::{self, PolicyView};
+use crate::engine::query::PolicyVersion;
+
+const SAVED: u16 = 12;
+const BY: u16 = 33;
+const SAYS: u16 = 48;
+
+/// Paints the part in front.
+pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer: &DetailAnswer) {
+    match &answer.about {
+        Some(Ok(About::Policy { history, .. })) if detail.tab == DetailTab::History => {
+            versions(canvas, area, detail, history);
+        }
+        Some(Ok(About::Policy { view, .. })) => applies(canvas, area, view),
+        Some(Err(problem)) => {
+            canvas.wrapped(area, &format!("The policy cannot be read: {problem}"), Role::Error);
+        }
+        Some(Ok(_)) | None => {}
+    }
+}
+
+fn applies(canvas: &mut Canvas<'_>, area: Rect, view: &PolicyView) {
+    let saved = match (&view.newest, view.document()) {
+        (Some(newest), Some(_)) => format!(
+            "version {} by {} at {} UTC",
+            newest.version,
+            newest.author,
+            date(newest.at)
+        ),
+        (Some(newest), None) => format!("unset by {} at {} UTC", newest.author, date(newest.at)),
+        (None, _) => "never".to_owned(),
+    };
+    let known = [
+        Fact::new("saved", saved),
+        Fact::new("what applies", view.source.in_words(&view.effective)),
+        Fact::new(
+            "as written",
+            view.document().unwrap_or("nothing: every key has its default"),
+        ),
+    ];
+    let used = facts(canvas, area, &known);
+    schedule::paint(canvas, below(area, used + 1), &view.effective);
+}
+
+fn versions(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, history: &[PolicyVersion]) {
+    if history.is_empty() {
+        canvas.wrapped(area, "No version was ever saved.", Role::Title);
+        return;
+    }
+    let head = row(area, 0);
+    canvas.lay_over(head, Role::Column);
+    for (x, title) in [(2, "Version"), (SAVED, "Saved (UTC)"), (BY, "By"), (SAYS, "Says")] {
+        canvas.text(behind(head, x), title, Role::Column);
+    }
+    let listed = listed(area.height, history.len());
+    let first = detail.selected.saturating_sub(usize::from(listed).saturating_sub(1));
+    for (line, (position, version)) in (1..=listed).zip(history.iter().enumerate().skip(first)) {
+        one(canvas, row(area, line), version, position == detail.selected);
+    }
+    let Some(version) = history.get(detail.selected) else {
+        return;
+    };
+    let room = below(area, listed + 2);
+    let document = version.document.as_deref();
+    let policy = document.and_then(|document| policies::read(document, PolicyOwner::Queue).ok().flatten());
+    match (document, policy) {
+        (None, _) => {
+            canvas.text(row(room, 0), "Unset: the next one in precedence applied.", Role::Title);
+        }
+        (Some(_), None) => {
+            canvas.text(row(room, 0), "This version cannot be read any more.", Role::Error);
+        }
+        (Some(_), Some(policy)) => {
+            schedule::paint(canvas, room, &policy);
+        }
+    }
+}
+
+fn one(canvas: &mut Canvas<'_>, area: Rect, version: &PolicyVersion, selected: bool) {
+    canvas.text(area, if selected { "▌" } else { " " }, Role::Mark);
+    let place = |from: u16, to: u16| Rect {
+        width: area.width.saturating_sub(from).min(to - from - 1),
+        ..behind(area, from)
+    };
+    canvas.right(place(2, SAVED - 2), &version.version.to_string(), Role::Text);
+    canvas.text(place(SAVED, BY), &date(version.at), Role::TextMuted);
+    canvas.text(place(BY, SAYS), &version.author, Role::Text);
+    let says = version.document.as_deref().unwrap_or("(unset)");
+    canvas.text(behind(area, SAYS), says, Role::Text);
+    if selected {
+        canvas.lay_over(area, Role::Selection);
+    }
+}

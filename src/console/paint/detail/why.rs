@@ -1,0 +1,293 @@
+//! Why it moves or does not: one sentence, then every number with its age.
+//!
+//! ```text
+//!  ▼ endpoint_unavailable
+//!  its URL is unavailable after 4 failed attempts (last answer 503); one message probes it
+//!
+//!  waiting            12 ready, 1 in hand           Endpoint
+//!  oldest message     12m04s old                    state       ▼ unavailable for 4m12s
+//!  next attempt       in 8 s (03:12:52 UTC)         last error  …
+//! ```
+
+use ratatui::layout::Rect;
+
+use super::{Fact, facts, lasting, when};
+use crate::console::state::detail::{Detail, DetailAnswer};
+use crate::console::theme::Role;
+use crate::console::widgets::canvas::{Canvas, below, row};
+use crate::console::widgets::words::{self, clock, count, known, plural, span, until};
+use crate::domain::queue::{Head, QueueState};
+use crate::engine::view::{EndpointView, QueueView};
+
+/// From this width on queue and endpoint stand side by side.
+const WIDE: u16 = 110;
+const GAP: u16 = 3;
+
+/// Paints the sentence and the facts.
+pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer: &DetailAnswer) {
+    let used = sentence(canvas, area, answer);
+    let rest = below(area, used + 1);
+    let queue = answer.queue.as_ref().map(|queue| match queue {
+        Ok(queue) => queue_facts(canvas, queue),
+        Err(problem) => vec![Fact::new("queue", format!("cannot be read: {problem}")).with(Role::Error)],
+    });
+    let endpoint = answer.endpoint.as_ref().map(|endpoint| match endpoint {
+        Ok(endpoint) => endpoint_facts(canvas, endpoint),
+        Err(problem) => vec![Fact::new("endpoint", format!("cannot be read: {problem}")).with(Role::Error)],
+    });
+    match (queue, endpoint) {
+        (Some(queue), Some(endpoint)) if rest.width >= WIDE => side_by_side(canvas, rest, &queue, &endpoint),
+        (Some(queue), Some(endpoint)) => {
+            let both: Vec<Fact> = queue.into_iter().chain([Fact::new("", "")]).chain(endpoint).collect();
+            facts(
+                canvas,
+                rest,
+                both.get(detail.scroll.min(both.len())..).unwrap_or_default(),
+            );
+        }
+        (Some(one), None) | (None, Some(one)) => {
+            facts(
+                canvas,
+                rest,
+                one.get(detail.scroll.min(one.len())..).unwrap_or_default(),
+            );
+        }
+        (None, None) => {}
+    }
+}
+
+fn side_by_side(canvas: &mut Canvas<'_>, area: Rect, queue: &[Fact], endpoint: &[Fact]) {
+    let half = (area.width - GAP) / 2;
+    facts(canvas, Rect { width: half, ..area }, queue);
+    facts(
+        canvas,
+        Rect {
+            x: area.x + half + GAP,
+            width: half,
+            ..area
+        },
+        endpoint,
+    );
+}
+
+/// The state in its word and the reason in a sentence.
+fn sentence(canvas: &mut Canvas<'_>, area: Rect, answer: &DetailAnswer) -> u16 {
+    let (state, text, role) = match (&answer.queue, &answer.endpoint) {
+        (Some(Ok(queue)), _) => queue_sentence(canvas, queue),
+        (None, Some(Ok(endpoint))) => endpoint_sentence(canvas, endpoint),
+        (Some(Err(problem)), _) | (None, Some(Err(problem))) => (
+            "? not known".to_owned(),
+            format!("it cannot be read: {problem}"),
+            Role::Error,
+        ),
+        (None, None) => (
+            "? not known".to_owned(),
+            "it is neither on the broker nor in the store".to_owned(),
+            Role::Error,
+        ),
+    };
+    canvas.text(row(area, 0), &state, role);
+    let room = Rect {
+        height: area.height.saturating_sub(1).min(4),
+        ..below(area, 1)
+    };
+    1 + canvas.wrapped(room, &text, Role::Title)
+}
+
+fn queue_sentence(canvas: &Canvas<'_>, queue: &QueueView) -> (String, String, Role) {
+    let Some(state) = queue.state else {
+        let text = queue.not_delivered().unwrap_or_default();
+        return (format!("· {}", queue.kind.as_str()), text, Role::TextMuted);
+    };
+    let (symbol, role) = words::queue_state(state);
+    let why = queue.why.as_ref();
+    let text = why.map_or_else(|| "why is not known".to_owned(), |why| why.text.clone());
+    let next = why
+        .and_then(|why| why.until)
+        .map(|at| format!(": {}", until(canvas.now, at)))
+        .unwrap_or_default();
+    let way = way_out(queue);
+    (
+        format!("{symbol} {}", state.as_str()),
+        format!("{text}{next}{way}"),
+        role,
+    )
+}
+
+/// What an operator can do about a message that holds its queue up.
+fn way_out(queue: &QueueView) -> &'static str {
+    let parked = queue.head.as_ref().is_some_and(|head| head.parked);
+    if queue.state == Some(QueueState::Quarantined) {
+        ". V takes it out, byte for byte, into the store; what stands behind it goes on"
+    } else if queue.state == Some(QueueState::WaitingRetry) || (queue.state == Some(QueueState::Parked) && parked) {
+        ". R tries it now, V takes it out to the dead letters"
+    } else {
+        ""
+    }
+}
+
+fn endpoint_sentence(canvas: &Canvas<'_>, view: &EndpointView) -> (String, String, Role) {
+    let endpoint = &view.endpoint;
+    let (symbol, role) = words::endpoint_state(endpoint.state);
+    let waits = view.waiting.map_or_else(
+        || "an unknown number of messages".to_owned(),
+        |n| plural(n, "message", "messages"),
+    );
+    let since = span(canvas.now.since(endpoint.since));
+    let next = match endpoint.next_attempt_at {
+        Some(at) => format!("; one message probes it {}", until(canvas.now, at)),
+        None if endpoint.state == crate::domain::endpoint::EndpointState::Available => String::new(),
+        None => "; nothing is sent until a person redelivers".to_owned(),
+    };
+    let text = format!(
+        "{} for {since}; {waits} in {}{next}",
+        endpoint.state.as_str(),
+        plural(view.queues, "queue", "queues")
+    );
+    (format!("{symbol} {}", endpoint.state.as_str()), text, role)
+}
+
+fn queue_facts(canvas: &Canvas<'_>, queue: &QueueView) -> Vec<Fact> {
+    let mut facts = vec![
+        Fact::new(
+            "waiting",
+            format!("{} ready, {} in hand", known(queue.ready), known(queue.unacked)),
+        ),
+        Fact::new(
+            "oldest message",
+            queue
+                .oldest_age
+                .map_or_else(|| words::UNKNOWN.to_owned(), |age| format!("{} old", span(age))),
+        ),
+        Fact::new("delivered", known(queue.delivered)),
+        Fact::new("next attempt", next_attempt(canvas, queue.next_attempt_at)),
+        Fact::new(
+            "worker",
+            queue.owner.clone().unwrap_or_else(|| "nobody holds it".to_owned()),
+        ),
+        Fact::new(
+            "execution",
+            queue
+                .execution
+                .as_ref()
+                .map_or_else(|| words::UNKNOWN.to_owned(), |id| id.as_str().to_owned()),
+        ),
+        Fact::new("numbers read", read(canvas, queue)),
+    ];
+    if let Some(pause) = &queue.paused {
+        let reason = pause
+            .reason
+            .as_ref()
+            .map(|reason| format!(": {reason}"))
+            .unwrap_or_default();
+        facts.push(
+            Fact::new("paused by", format!("{}, {}{reason}", pause.by, when(canvas, pause.at))).with(Role::Warning),
+        );
+    }
+    if let Some(head) = &queue.head {
+        facts.extend(head_facts(canvas, head));
+    }
+    facts.extend(
+        queue
+            .warnings
+            .iter()
+            .map(|warning| Fact::new("! warning", warning.clone()).with(Role::Warning)),
+    );
+    facts.extend(queue.findings.iter().map(|finding| {
+        let text = format!("{}; {}", finding.effect, finding.mend);
+        Fact::new("! will surprise", text).with(Role::Warning)
+    }));
+    facts
+}
+
+fn head_facts(canvas: &Canvas<'_>, head: &Head) -> Vec<Fact> {
+    let tried = format!(
+        "{} of {} attempts failed",
+        count(head.failures.into()),
+        count(head.attempts_allowed.into())
+    );
+    let phase = head
+        .phase
+        .map(|phase| format!(", next phase {}", phase.as_str()))
+        .unwrap_or_default();
+    vec![
+        Fact::new("head", head.message.as_str()),
+        Fact::new("head tried", format!("{tried}{phase}")),
+        Fact::new("first failure", when(canvas, head.first_failed_at)),
+        Fact::new("last failure", when(canvas, head.last_failed_at)),
+        Fact::new("last answer", answer(head.last_status, head.last_error.as_deref())).with(Role::Bad),
+    ]
+}
+
+fn endpoint_facts(canvas: &Canvas<'_>, view: &EndpointView) -> Vec<Fact> {
+    let endpoint = &view.endpoint;
+    let (symbol, role) = words::endpoint_state(endpoint.state);
+    let mut facts = vec![
+        Fact::new("endpoint", endpoint.url.as_str()),
+        Fact::new(
+            "state",
+            format!(
+                "{symbol} {} for {}",
+                endpoint.state.as_str(),
+                lasting(canvas, endpoint.since)
+            ),
+        )
+        .with(role),
+        Fact::new("failed attempts", endpoint.attempts.to_string()),
+        Fact::new("next attempt", next_attempt(canvas, endpoint.next_attempt_at)),
+        Fact::new(
+            "waiting for it",
+            format!("{} in {}", known(view.waiting), plural(view.queues, "queue", "queues")),
+        ),
+        Fact::new(
+            "last answer",
+            answer(endpoint.last_status, endpoint.last_error.as_deref()),
+        ),
+        Fact::new(
+            "last success",
+            endpoint
+                .last_success_at
+                .map_or_else(|| "never, or not recorded".to_owned(), |at| when(canvas, at)),
+        ),
+    ];
+    if let Some(queue) = &endpoint.probe_queue {
+        facts.push(Fact::new("probed by", queue.as_str()));
+    }
+    if let Some(message) = &endpoint.probe_message {
+        facts.push(Fact::new("with message", message.as_str()));
+    }
+    if let Some(probe) = &endpoint.probe {
+        facts.push(Fact::new(
+            "probing",
+            format!("at present, at most until {} UTC", clock(probe.until)),
+        ));
+    }
+    facts
+}
+
+/// When the numbers were read, or why they were not.
+fn read(canvas: &Canvas<'_>, queue: &QueueView) -> String {
+    match queue.problems.first() {
+        Some(unread) if queue.ready.is_none() => {
+            format!("not read: {}: {}", unread.source.name(), unread.reason)
+        }
+        None if queue.ready.is_none() => "not read".to_owned(),
+        Some(_) | None => when(canvas, queue.taken_at),
+    }
+}
+
+fn next_attempt(canvas: &Canvas<'_>, at: Option<crate::domain::time::Timestamp>) -> String {
+    at.map_or_else(
+        || "none is planned".to_owned(),
+        |at| format!("{} ({} UTC)", until(canvas.now, at), clock(at)),
+    )
+}
+
+fn answer(status: Option<u16>, error: Option<&str>) -> String {
+    match (status, error) {
+        (Some(status), Some(error)) => format!("{status}: {error}"),
+        (Some(status), None) => status.to_string(),
+        (None, Some(error)) => format!("none: {error}"),
+        (None, None) => words::NONE.to_owned(),
+    }
+}

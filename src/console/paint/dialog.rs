@@ -1,0 +1,399 @@
+//! The confirmation: what, where, how many, what is lost, and what to press. Cancel is in front.
+//!
+//! ```text
+//! ┌ redeliver ─────────────────────────────────────────────────┐
+//! │ redeliver 1 endpoint with 41 waiting messages               │
+//! │ on PRODUCTION · rabbitmq mq1/redrive · postgres db1/redrive │
+//! │ 41 messages · 3 marked: 2 shown, 1 hidden by the filter     │
+//! │ ! the last test answered 503                                │
+//! │                                                             │
+//! │ https://stock.example/changed                               │
+//! │   unavailable → available at once; 3 queues go on           │
+//! │                                                             │
+//! │ [ Enter  cancel ]   y  redeliver                            │
+//! └─────────────────────────────────────────────────────────────┘
+//! ```
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use ratatui::layout::{Position, Rect};
+
+use super::dialog_run;
+use crate::console::state::State;
+use crate::console::state::action::Shows;
+use crate::console::state::detail::Detail;
+use crate::console::state::dialog::{Dialog, Friction, Scope, ScopeKind};
+use crate::console::theme::Role;
+use crate::console::widgets::canvas::{Canvas, behind, cells, row, wrap};
+use crate::console::widgets::words::{count, plural_of};
+use crate::domain::mask::MaskRules;
+use crate::domain::text::{show, width};
+use crate::engine::command::RunPlan;
+use crate::engine::runs::OrderKind;
+use crate::engine::{Command, Plan, PlanLine};
+
+const WIDTH_MAX: u16 = 84;
+/// Columns for what is now, beside what comes.
+const NOW_MIN: usize = 24;
+const NOW_MAX: usize = 60;
+/// Warnings on the screen, at most; the rest are counted.
+const WARNINGS_MAX: usize = 4;
+
+/// Before what takes no answer yet.
+const IN_A_MOMENT: &str = "(in a moment) ";
+/// Samples of what a run is about, at most.
+const SAMPLES_MAX: usize = 2;
+/// Runs that are told about, at most.
+const RUNS_MAX: usize = 2;
+
+pub(super) type Line = Vec<(String, Role)>;
+
+/// Paints the dialog in the middle; answers where the cursor stands when something is typed.
+pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, dialog: &Dialog) -> Option<Position> {
+    let wide = WIDTH_MAX.min(area.width);
+    let text_width = usize::from(wide.saturating_sub(4));
+    let press = press(canvas.now, dialog, text_width);
+    let changes = changes(dialog);
+    let number = changes.as_ref().map_or_else(|| dialog.targets(), Vec::len);
+    let lines = number.saturating_mul(2);
+    let mut top = what(state, dialog, text_width, SAMPLES_MAX);
+    // Samples of what is meant give way to the first target and its effect, and so do the empty lines around the list.
+    if top.len() + press.len() + 2 + lines.min(2) > usize::from(area.height) {
+        top = what(state, dialog, text_width, 0);
+    }
+    let fixed = cells(top.len() + press.len() + 2);
+    let room = area.height.saturating_sub(fixed);
+    let empty = room.saturating_sub(cells(lines).min(2)).min(2);
+    let listed = cells(lines).min(room - empty);
+    let outer = centred(area, wide, fixed + empty + listed);
+    let inner = boxed(canvas, outer, dialog.action.title, dialog.destroys());
+    let mut line = 0;
+    for text in &top {
+        put(canvas, row(inner, line), text);
+        line += 1;
+    }
+    line += empty.min(1);
+    let first = dialog.scroll.saturating_mul(2).min(lines.saturating_sub(listed.into()));
+    let planned = dialog.plans.iter().flatten().flat_map(|plan| &plan.lines);
+    let shown: Vec<Line> = match &changes {
+        Some(changes) => targets(changes.iter(), first, listed.into(), text_width, None),
+        None => targets(planned, first, listed.into(), text_width, masks(state, dialog)),
+    };
+    for text in shown {
+        put(canvas, row(inner, line), &text);
+        line += 1;
+    }
+    more(canvas, outer, listed, first, lines);
+    let mut cursor = None;
+    let from = inner.height.saturating_sub(cells(press.len()));
+    for (at, text) in (from.max(line)..).zip(&press) {
+        let end = put(canvas, row(inner, at), text);
+        if matches!(dialog.friction, Friction::Type { .. }) {
+            cursor = canvas.cursor(end.min(inner.right().saturating_sub(1)), row(inner, at).y);
+        }
+    }
+    cursor
+}
+
+/// A box with a title; answers its inside.
+pub(super) fn boxed(canvas: &mut Canvas<'_>, area: Rect, title: &str, danger: bool) -> Rect {
+    let role = if danger { Role::DialogDanger } else { Role::DialogBorder };
+    canvas.clear(area, Role::Dialog);
+    canvas.border(area, title, role);
+    inside(area)
+}
+
+/// What a box leaves of its area.
+pub(super) fn inside(area: Rect) -> Rect {
+    Rect {
+        x: area.x + 2.min(area.width),
+        y: area.y + 1.min(area.height),
+        width: area.width.saturating_sub(4),
+        height: area.height.saturating_sub(2),
+    }
+}
+
+pub(super) fn centred(area: Rect, width: u16, height: u16) -> Rect {
+    let (width, height) = (width.min(area.width), height.min(area.height));
+    Rect {
+        x: area.x + (area.width - width) / 2,
+        y: area.y + (area.height - height) / 2,
+        width,
+        height,
+    }
+}
+
+fn put(canvas: &mut Canvas<'_>, area: Rect, line: &Line) -> u16 {
+    let mut rest = area;
+    for (text, role) in line {
+        let taken = canvas.text(rest, text, *role);
+        rest = behind(rest, taken);
+    }
+    rest.x
+}
+
+/// What would be done, where, to how much, with at most `samples` of it, and what should be known before.
+fn what(state: &State, dialog: &Dialog, columns: usize, samples: usize) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let plans = dialog.plans.as_deref().unwrap_or_default();
+    let title = match plans {
+        [] if dialog.plans.is_none() => "Planning: nothing is done yet …".to_owned(),
+        [] => "There is nothing to do.".to_owned(),
+        [only] => only.title.clone(),
+        [first, ..] => format!(
+            "{}, {} plans; the first: {}",
+            dialog.action.title,
+            plans.len(),
+            show(&first.title, columns)
+        ),
+    };
+    let title_role = if dialog.destroys() {
+        Role::DialogDanger
+    } else {
+        Role::Title
+    };
+    wrapped(&mut lines, &title, columns, 3, title_role);
+    let place = &state.session.place;
+    let label = if place.label.is_empty() {
+        String::new()
+    } else {
+        format!("{} · ", place.label)
+    };
+    wrapped(
+        &mut lines,
+        &format!("on {label}{} · {}", place.broker, place.store),
+        columns,
+        2,
+        Role::TextMuted,
+    );
+    if dialog.plans.is_some() {
+        wrapped(&mut lines, &how_much(dialog, plans), columns, 2, Role::Text);
+    }
+    for (kind, run) in plans.iter().filter_map(run_of).take(RUNS_MAX) {
+        for text in dialog_run::lines(state.now, kind, run, &state.session.mask, samples) {
+            wrapped(&mut lines, &text, columns, 2, Role::Text);
+        }
+    }
+    if let Some(note) = dialog.scope.note {
+        wrapped(&mut lines, note, columns, 2, Role::Info);
+    }
+    if dialog.destroys() {
+        wrapped(
+            &mut lines,
+            if dialog.action.confirm.shows == Shows::Events {
+                "! Events are removed by this; it cannot be undone."
+            } else {
+                "! Messages are lost by this; it cannot be undone."
+            },
+            columns,
+            2,
+            Role::DialogDanger,
+        );
+    }
+    let warnings: Vec<&String> = plans.iter().flat_map(|plan| &plan.warnings).collect();
+    for warning in warnings.iter().take(WARNINGS_MAX) {
+        wrapped(&mut lines, &format!("! {warning}"), columns, 2, Role::Warning);
+    }
+    if warnings.len() > WARNINGS_MAX {
+        let more = format!(
+            "! and {}",
+            plural_of(warnings.len() - WARNINGS_MAX, "more warning", "more warnings")
+        );
+        wrapped(&mut lines, &more, columns, 1, Role::Warning);
+    }
+    lines
+}
+
+/// The run that the plan begins; events are not sent again, and count as what is.
+fn run_of(plan: &Plan) -> Option<(OrderKind, &RunPlan)> {
+    let kind = if let Command::Run(order) = &plan.command {
+        order.kind
+    } else {
+        OrderKind::Redrive
+    };
+    Some((kind, plan.run.as_ref()?))
+}
+
+fn wrapped(lines: &mut Vec<Line>, text: &str, columns: usize, lines_max: usize, role: Role) {
+    let shown = show(text, columns * lines_max);
+    lines.extend(
+        wrap(&shown, columns)
+            .into_iter()
+            .take(lines_max)
+            .map(|line| vec![(line.to_owned(), role)]),
+    );
+}
+
+/// Messages, targets, and which of them the operator cannot see.
+fn how_much(dialog: &Dialog, plans: &[Plan]) -> String {
+    let (one, many) = match dialog.action.confirm.shows {
+        Shows::Events => {
+            let events = plural_of(dialog.events(), "event", "events");
+            return format!("{events} · {}", scope(&dialog.scope));
+        }
+        Shows::Document | Shows::Subscription => return "what waits and what is dead stays as it is".to_owned(),
+        Shows::Policy | Shows::Message => ("line", "lines"),
+        Shows::Targets => ("target", "targets"),
+    };
+    let known: Option<u64> = plans.iter().map(|plan| plan.messages).sum();
+    let messages = match known {
+        Some(messages) => crate::console::widgets::words::plural(messages, "message", "messages"),
+        None => "an unknown number of messages".to_owned(),
+    };
+    let targets = plural_of(dialog.targets(), one, many);
+    format!("{messages} · {targets} · {}", scope(&dialog.scope))
+}
+
+fn scope(scope: &Scope) -> String {
+    let number = |number: usize| count(u64::try_from(number).unwrap_or(u64::MAX));
+    let mut text = match scope.kind {
+        ScopeKind::One => "the selected row".to_owned(),
+        ScopeKind::Marked => format!("marked: {} shown", number(scope.shown)),
+        ScopeKind::Filtered => format!("all {} that the filter shows", number(scope.shown)),
+    };
+    if scope.hidden > 0 {
+        let _ = write!(text, ", {} hidden by the filter", number(scope.hidden));
+    }
+    if scope.gone > 0 {
+        let _ = write!(text, ", {} gone", number(scope.gone));
+    }
+    if scope.skipped > 0 {
+        let because = scope.skipped_because.as_deref().unwrap_or("it does not apply to them");
+        let _ = write!(text, ", {} left out: {because}", number(scope.skipped));
+    }
+    text
+}
+
+/// Of a document that is written anew, the keys that change; `None`: what is planned is no document.
+fn changes(dialog: &Dialog) -> Option<Vec<PlanLine>> {
+    let plans = dialog
+        .plans
+        .as_ref()
+        .filter(|_| dialog.action.confirm.shows == Shows::Document)?;
+    let object = |text: &str| serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text).ok();
+    let mut changes = Vec::new();
+    for line in plans.iter().flat_map(|plan| &plan.lines) {
+        let (before, after) = (object(&line.now)?, object(&line.effect)?);
+        let keys: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+        let written =
+            |value: Option<&serde_json::Value>| value.map_or_else(|| "not set".to_owned(), ToString::to_string);
+        let differ = keys.into_iter().filter(|key| before.get(*key) != after.get(*key));
+        changes.extend(differ.map(|key| PlanLine {
+            target: key.clone(),
+            now: written(before.get(key)),
+            effect: written(after.get(key)),
+        }));
+    }
+    Some(changes)
+}
+
+/// Two lines a target: what, and from what to what. Only those that are on the screen are made.
+fn targets<'a>(
+    lines: impl Iterator<Item = &'a PlanLine>,
+    first: usize,
+    listed: usize,
+    columns: usize,
+    rules: Option<&MaskRules>,
+) -> Vec<Line> {
+    let both = lines.skip(first / 2).take(listed / 2 + 2).flat_map(|line| {
+        let line = rules.map_or(Cow::Borrowed(line), |rules| Cow::Owned(line.masked(rules)));
+        [vec![(line.target.clone(), Role::Text)], change(&line, columns)]
+    });
+    both.skip(first % 2).take(listed).collect()
+}
+
+/// The rules for an edited message, unless what they hide was revealed.
+fn masks<'a>(state: &'a State, dialog: &Dialog) -> Option<&'a MaskRules> {
+    let revealed = state.nav.details.last().is_some_and(Detail::reveals_letter);
+    (dialog.action.confirm.shows == Shows::Message && !revealed).then_some(&*state.session.mask)
+}
+
+/// What is now gives way to what comes, but for its beginning.
+fn change(line: &PlanLine, columns: usize) -> Line {
+    let (margin, arrow) = ("  ", " → ");
+    let left = columns.saturating_sub(width(margin) + width(arrow) + width(&line.effect));
+    vec![
+        (margin.to_owned(), Role::Text),
+        (show(&line.now, left.clamp(NOW_MIN, NOW_MAX)), Role::TextMuted),
+        (arrow.to_owned(), Role::TextMuted),
+        (line.effect.clone(), Role::Info),
+    ]
+}
+
+fn more(canvas: &mut Canvas<'_>, outer: Rect, listed: u16, first: usize, lines: usize) {
+    if lines <= usize::from(listed) {
+        return;
+    }
+    let last = first.midpoint(usize::from(listed)).max(first / 2 + 1);
+    let all = plural_of(lines / 2, "target", "targets");
+    let text = format!(" {}–{last} of {all}, ↑↓ ", first / 2 + 1);
+    let corner = Rect {
+        width: outer.width.saturating_sub(2),
+        ..row(outer, outer.height.saturating_sub(1))
+    };
+    canvas.right(corner, &text, Role::DialogBorder);
+}
+
+/// What to press, and how fast a run goes.
+fn press(now: crate::domain::time::Timestamp, dialog: &Dialog, columns: usize) -> Vec<Line> {
+    let mut lines = answers(now, dialog, columns);
+    if let Some(pace) = dialog.pace.as_ref().filter(|_| dialog.plans.is_some()) {
+        lines.insert(0, dialog_run::pace(pace));
+    }
+    lines
+}
+
+/// Cancel in front, and accepting only when it is armed.
+fn answers(now: crate::domain::time::Timestamp, dialog: &Dialog, columns: usize) -> Vec<Line> {
+    let (title, keep) = dialog.action.answers();
+    let text = |text: &str, role| (text.to_owned(), role);
+    let cancel = (format!("[ Enter  {keep} ]"), Role::TabSelected);
+    if dialog.plans.is_none() {
+        return vec![vec![cancel]];
+    }
+    match &dialog.friction {
+        Friction::Key(key) if dialog.is_armed(now) => {
+            let accept = (format!("{key}  {title}"), Role::DialogKey);
+            vec![vec![cancel, text("   ", Role::Text), accept]]
+        }
+        Friction::Key(key) => {
+            let wait = (format!("{key}  {title} (in a moment)"), Role::HintDisabled);
+            vec![vec![cancel, text("   ", Role::Text), wait]]
+        }
+        Friction::Type { what, word } => {
+            let done = dialog.typed == *word;
+            let enter = if done {
+                format!("[ Enter  {title} ]")
+            } else {
+                "[ Enter or Esc  cancel ]".to_owned()
+            };
+            let enter_role = if done { Role::DialogDanger } else { Role::TabSelected };
+            let mut lines = vec![vec![(enter, enter_role)]];
+            lines.extend(asked_for(now, dialog, (what, word), columns));
+            lines
+        }
+    }
+}
+
+/// What has to be typed, and what is: a long name one above the other, so that a slip can be seen.
+fn asked_for(
+    now: crate::domain::time::Timestamp,
+    dialog: &Dialog,
+    (what, word): (&str, &str),
+    columns: usize,
+) -> Vec<Line> {
+    let wait = if dialog.is_armed(now) { "" } else { IN_A_MOMENT };
+    let label = format!("to {}, type the {what}:", dialog.action.title);
+    let typed = (show(&dialog.typed, columns), Role::Input);
+    if width(IN_A_MOMENT) + width(&label) + 2 * (1 + width(word)) <= columns {
+        let label = format!("{wait}{label} {} ", show(word, columns));
+        return vec![vec![(label, Role::DialogKey), typed]];
+    }
+    let margin = ("  ".to_owned(), Role::Text);
+    vec![
+        vec![(format!("{wait}{label}"), Role::DialogKey)],
+        vec![margin.clone(), (show(word, columns), Role::Text)],
+        vec![margin, typed],
+    ]
+}

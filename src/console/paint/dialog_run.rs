@@ -1,0 +1,122 @@
+//! What a confirmation says of a run: how much, how old, how long it takes, what is taken off; and its pace.
+//!
+//! ```text
+//! │ 412 dead letters, 201.3 KiB; died between 2d04h ago and 12 s ago; takes about 42 s
+//! │ taken off: x-death, x-first-death-queue
+//! │ t  at most 10 a second   c  asks after the first 5
+//! ```
+
+use std::fmt::Write as _;
+
+use super::dialog::Line;
+use crate::console::state::dialog::{Knob, RunPace, WayBack};
+use crate::console::theme::Role;
+use crate::console::views::list::OUTSIDE_MAX;
+use crate::console::widgets::words::{ago, plural, size, span};
+use crate::domain::mask::MaskRules;
+use crate::domain::text::show;
+use crate::domain::time::Timestamp;
+use crate::engine::command::RunPlan;
+use crate::engine::runs::{OrderKind, Via};
+
+/// Headers that are named, at most.
+const DROPPED_MAX: usize = 8;
+
+/// What is known of the run, with at most `samples` of its messages, without what the rules hide. A skip is nothing
+/// but its one message.
+pub(super) fn lines(now: Timestamp, kind: OrderKind, run: &RunPlan, rules: &MaskRules, samples: usize) -> Vec<String> {
+    let bytes = usize::try_from(run.bytes).unwrap_or(usize::MAX);
+    if kind == OrderKind::Skip {
+        let samples = run.samples.iter().take(samples.max(1));
+        return samples
+            .map(|sample| show(&format!("{}, {}", rules.text(sample).value, size(bytes)), OUTSIDE_MAX))
+            .collect();
+    }
+    let mut text = format!("{}, {}", plural(run.total, "dead letter", "dead letters"), size(bytes));
+    if run.refused > 0 {
+        let _ = write!(text, ", {} of them cannot go anywhere", run.refused);
+    }
+    match (run.oldest, run.newest) {
+        (Some(oldest), Some(newest)) => {
+            let _ = write!(text, "; died between {} and {}", ago(now, oldest), ago(now, newest));
+        }
+        (Some(at), None) | (None, Some(at)) => {
+            let _ = write!(text, "; died {}", ago(now, at));
+        }
+        (None, None) => {}
+    }
+    if let Some(takes) = run.estimated {
+        let _ = write!(text, "; takes about {}", span(takes));
+    }
+    let mut lines = vec![text];
+    if !run.dropped.is_empty() {
+        let names: Vec<String> = run
+            .dropped
+            .iter()
+            .take(DROPPED_MAX)
+            .map(|name| show(name, OUTSIDE_MAX))
+            .collect();
+        let more = run.dropped.len().saturating_sub(DROPPED_MAX);
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        lines.push(format!("taken off and kept in the journal: {}{more}", names.join(", ")));
+    }
+    lines.extend(
+        run.samples
+            .iter()
+            .take(samples)
+            .map(|sample| show(&rules.text(sample).value, OUTSIDE_MAX)),
+    );
+    lines
+}
+
+/// How fast it goes and where it asks, with the keys that change it.
+pub(super) fn pace(pace: &RunPace) -> Line {
+    if let Some((knob, digits)) = &pace.typing {
+        return vec![
+            (format!("{}: ", knob.asks()), Role::DialogKey),
+            (digits.clone(), Role::Input),
+            ("▏ Enter plans it again".to_owned(), Role::TextMuted),
+        ];
+    }
+    let mut line = Line::new();
+    for knob in Knob::ALL.into_iter().filter(|knob| pace.has(*knob)) {
+        if !line.is_empty() {
+            line.push(("   ".to_owned(), Role::Text));
+        }
+        line.push((format!("{}  ", knob.key()), Role::DialogKey));
+        line.push((setting(pace, knob), Role::Info));
+    }
+    line
+}
+
+/// What a knob is turned to.
+fn setting(pace: &RunPace, knob: Knob) -> String {
+    let or = |set: Option<String>, unset: &str| set.unwrap_or_else(|| unset.to_owned());
+    match knob {
+        Knob::Rate => or(
+            pace.rate.map(|rate| format!("at most {rate} a second")),
+            "as fast as goes",
+        ),
+        Knob::Canary if pace.watch_s.is_some() => or(pace.canary.map(|first| format!("first {first}")), ""),
+        Knob::Canary => or(
+            pace.canary.map(|first| format!("asks after the first {first}")),
+            "goes through",
+        ),
+        Knob::Watch => or(pace.watch_s.map(|watch| format!("watched {watch} s")), "not watched"),
+        Knob::Ramp => or(
+            pace.ramp.map(|ramp| format!("then {ramp} times as many")),
+            "then the rest",
+        ),
+        Knob::Via => or(
+            pace.via.and_then(WayBack::via).map(|via| match via {
+                Via::Exchange => "back through the exchange".to_owned(),
+                Via::Queue => "straight to the queue".to_owned(),
+            }),
+            "back by the way that the plan says",
+        ),
+    }
+}

@@ -1,0 +1,380 @@
+//! What is on every screen: where this is, who delivers, how old the numbers are, the views.
+//!
+//! ```text
+//!  PRODUCTION  READ-ONLY  rabbitmq mq1/redrive · postgres db1/redrive   2 daemons deliver · live
+//!  1 Overview  2 Queues 12  3 Endpoints 6 ▼4  4 Retries 7  5 Log 9
+//!  ! broker unreachable since 34 s: connection refused; numbers are from 03:12:09 UTC
+//!  (the body)
+//!  R redeliver  P pause  Enter open  / filter                              ? help  q quit
+//! ```
+
+use ratatui::layout::Rect;
+
+use crate::console::state::action::named;
+use crate::console::state::{Link, State, View, Work, delivering};
+use crate::console::theme::Role;
+use crate::console::views::list::OUTSIDE_MAX;
+use crate::console::widgets::canvas::{Canvas, Target, behind, cells, row};
+use crate::console::widgets::words::{ago, clock, count, plural_of, span};
+use crate::domain::run::{Phase, RunState};
+use crate::domain::text::{show, width};
+use crate::engine::runs::RunView;
+use crate::engine::snapshot::{Part, Silent, Snapshot};
+
+/// From this height on the hint bar may have two lines, where the width needs them.
+const TALL: u16 = 24;
+const WIDE: u16 = 150;
+/// From this height on runs have a line.
+const LOW: u16 = 14;
+/// From this width on a run has a bar.
+const BAR_FROM: u16 = 100;
+/// Cells of a command's and a person's name.
+const NAME_MAX: usize = 24;
+
+/// The parts of the screen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame {
+    header: Rect,
+    tabs: Rect,
+    banner: Rect,
+    pub(super) body: Rect,
+    tasks: Rect,
+    pub(super) hints: Rect,
+}
+
+impl Frame {
+    /// Divides the screen.
+    pub(super) fn split(area: Rect, state: &State) -> Self {
+        let banners = cells(problems(state).len());
+        let hints = if area.height >= TALL && area.width < WIDE { 2 } else { 1 };
+        let tasks = u16::from(area.height >= LOW && !open_runs(state).is_empty());
+        let body = area.height.saturating_sub(2 + banners + hints + tasks);
+        let part = |y: u16, height: u16| Rect {
+            y: area.y + y,
+            height,
+            ..area
+        };
+        Self {
+            header: part(0, 1),
+            tabs: part(1, 1),
+            banner: part(2, banners),
+            body: part(2 + banners, body),
+            tasks: part(2 + banners + body, tasks),
+            hints: part(2 + banners + body + tasks, hints),
+        }
+    }
+}
+
+/// Paints header, tabs and banners.
+pub(super) fn paint(canvas: &mut Canvas<'_>, frame: &Frame, state: &State) {
+    header(canvas, frame.header, state);
+    tabs(canvas, frame.tabs, state);
+    task_bar(canvas, frame.tasks, state);
+    for (line, problem) in (0..).zip(problems(state)) {
+        let area = row(frame.banner, line);
+        canvas.clear(area, Role::Alarm);
+        canvas.text(area, &format!(" ! {problem}"), Role::Alarm);
+    }
+}
+
+fn header(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
+    canvas.clear(area, Role::Header);
+    let right = right_of_header(state);
+    let right_width = right
+        .iter()
+        .map(|(text, _)| cells(width(text)) + 1)
+        .sum::<u16>()
+        .min(area.width);
+    let mut left = Rect {
+        width: area.width.saturating_sub(right_width + 2),
+        ..area
+    };
+    if !state.session.place.label.is_empty() {
+        let style = canvas.theme.profile(state.session.place.colour.as_deref());
+        let taken = canvas.styled(left, &format!(" {} ", state.session.place.label), style);
+        left = behind(left, taken);
+    }
+    if let Some(until) = state.session.window.until {
+        let text = format!(" CHANGES ALLOWED {} ", span(until.since(state.now)));
+        let taken = canvas.text(left, &text, Role::Alarm);
+        left = behind(left, taken);
+    }
+    if state.session.place.read_only.is_some() {
+        let taken = canvas.text(left, " READ-ONLY ", Role::AlarmWarning);
+        left = behind(left, taken);
+    }
+    let place = format!(" {} · {}", state.session.place.broker, state.session.place.store);
+    canvas.text(left, &place, Role::HeaderMuted);
+    let mut x = area.right() - right_width;
+    for (text, role) in right {
+        let place = Rect {
+            x,
+            width: area.right() - x,
+            ..area
+        };
+        x += canvas.text(place, &text, role) + 1;
+    }
+}
+
+fn right_of_header(state: &State) -> Vec<(String, Role)> {
+    [who_delivers(state), data_age(state)].into_iter().flatten().collect()
+}
+
+/// Who takes messages, as far as it is known.
+fn who_delivers(state: &State) -> Option<(String, Role)> {
+    let read = state
+        .data
+        .snapshot
+        .as_ref()
+        .filter(|snapshot| snapshot.store.taken_at.is_some());
+    let daemons = read.map(|snapshot| delivering(snapshot));
+    match (state.session.work, daemons) {
+        (Work::Delivers, None | Some(0 | 1)) => Some(("this console delivers".to_owned(), Role::Header)),
+        (Work::Delivers, Some(all)) => {
+            let others = plural_of(all - 1, "daemon", "daemons");
+            Some((format!("this console and {others} deliver"), Role::Header))
+        }
+        (_, None) => None,
+        (_, Some(0)) => Some((" NOBODY delivers ".to_owned(), Role::Alarm)),
+        (_, Some(1)) => Some(("1 daemon delivers".to_owned(), Role::Header)),
+        (_, Some(many)) => Some((format!("{many} daemons deliver"), Role::Header)),
+    }
+}
+
+fn data_age(state: &State) -> Option<(String, Role)> {
+    if let Some(at) = state.data.frozen_at {
+        return Some((format!(" FROZEN {} ", span(state.now.since(at))), Role::AlarmWarning));
+    }
+    let snapshot = state.data.snapshot.as_ref()?;
+    if state.is_live() {
+        return Some(("● live ".to_owned(), Role::Header));
+    }
+    let stale = match snapshot.read_at() {
+        Some(at) => format!(" stale {} ", span(state.now.since(at))),
+        None => " not read yet ".to_owned(),
+    };
+    Some((stale, Role::AlarmWarning))
+}
+
+/// Whether what the body shows is older than it should be, so that it is dimmed.
+pub(super) fn is_stale(state: &State) -> bool {
+    state.data.snapshot.as_ref().is_some_and(|snapshot| {
+        let broken = |part: &Part| part.problem.is_some();
+        broken(&snapshot.broker) || broken(&snapshot.store) || (state.data.frozen_at.is_none() && !state.is_live())
+    })
+}
+
+/// What keeps numbers from being read, a sentence each.
+fn problems(state: &State) -> Vec<String> {
+    let Some(snapshot) = &state.data.snapshot else {
+        return Vec::new();
+    };
+    let mut problems = Vec::new();
+    if let Link::Connecting { problem, next_at, .. } = &state.data.link {
+        let because = show(problem.as_deref().unwrap_or("the connection was lost"), OUTSIDE_MAX);
+        problems.push(format!(
+            "connecting again, next try at {} UTC: {because}",
+            clock(*next_at)
+        ));
+    }
+    if let Some(alarm) = &snapshot.alarm {
+        let alarm = show(alarm, OUTSIDE_MAX);
+        problems.push(format!("the broker takes no publishes, deliveries go on: {alarm}"));
+    }
+    if let Some(incident) = &snapshot.incident {
+        let incident = show(incident, OUTSIDE_MAX);
+        problems.push(format!("see `redrive doctor`: {incident}"));
+    }
+    if let (Some(Silent::Vhost), Some(why)) = (snapshot.silent, &snapshot.broker.problem) {
+        problems.push(vhost_missing(state, why));
+    } else {
+        let (what, then) = unread(snapshot);
+        problems.extend(part(state, what, then, &snapshot.broker));
+    }
+    problems.extend(part(state, "store unreachable", "", &snapshot.store));
+    problems
+}
+
+/// What of the broker cannot be read, and what that means for deliveries.
+fn unread(snapshot: &Snapshot) -> (&'static str, &'static str) {
+    match (snapshot.silent, delivering(snapshot)) {
+        (Some(Silent::Management), 0) => ("management API not read", ""),
+        (Some(Silent::Management), _) => ("management API not read, deliveries go on", ""),
+        (Some(Silent::Broker | Silent::Vhost), _) => ("broker unreachable", "; nothing is delivered until it answers"),
+        (None, _) => ("broker unreachable", ""),
+    }
+}
+
+fn vhost_missing(state: &State, why: &str) -> String {
+    let why = show(why, OUTSIDE_MAX);
+    match state.input.keymap.label(named::MAKE_VHOST) {
+        Some(key)
+            if state.nav.view == View::Overview
+                && state.input.keymap.action(named::MAKE_VHOST).possible(state).is_ok() =>
+        {
+            format!("{key} makes it: {why}")
+        }
+        _ => why,
+    }
+}
+
+fn part(state: &State, what: &str, then: &str, part: &Part) -> Option<String> {
+    let why = part.problem.as_deref().map(|why| show(why, OUTSIDE_MAX))?;
+    Some(match part.taken_at {
+        Some(at) => {
+            let (since, at) = (ago(state.now, at), clock(at));
+            format!("{what}, last read {since}{then}: {why} (its numbers are from {at} UTC)")
+        }
+        None => format!("{what}, never read{then}: {why}"),
+    })
+}
+
+/// Runs that are not over, as the snapshot has them.
+fn open_runs(state: &State) -> &[RunView] {
+    state
+        .data
+        .snapshot
+        .as_ref()
+        .map_or(&[], |snapshot| snapshot.runs.as_slice())
+}
+
+/// Whatever is being done with many messages, by whomever: how far it is, and where it is paused or cancelled.
+fn task_bar(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
+    let runs = open_runs(state);
+    if area.height == 0 || runs.is_empty() {
+        return;
+    }
+    canvas.clear(area, Role::Toast);
+    let key = state.key_of(View::Runs).unwrap_or_default();
+    let key = format!(" {key} shows them ");
+    let mut rest = Rect {
+        width: area.width.saturating_sub(cells(width(&key))),
+        ..area
+    };
+    canvas.text(behind(area, rest.width), &key, Role::Toast);
+    for run in runs {
+        let text = format!(" {} ", one_run(run, area.width));
+        if cells(width(&text)) > rest.width {
+            canvas.text(rest, "…", Role::Toast);
+            return;
+        }
+        let role = match run.record.state {
+            RunState::Canary | RunState::Paused | RunState::Failed => Role::ToastWarning,
+            RunState::Planned | RunState::Running | RunState::Done | RunState::Cancelled => Role::Toast,
+        };
+        let taken = canvas.text(rest, &text, role);
+        rest = behind(rest, taken);
+    }
+}
+
+/// Cells of a run's bar, where there is room for it.
+const BAR: u16 = 8;
+
+fn one_run(run: &RunView, columns: u16) -> String {
+    let record = &run.record;
+    let sign = match record.state {
+        RunState::Running | RunState::Planned => '▶',
+        RunState::Canary => '?',
+        RunState::Paused => '◆',
+        RunState::Failed => '×',
+        RunState::Done | RunState::Cancelled => '✓',
+    };
+    let command = show(&record.command, NAME_MAX);
+    let by = show(&record.actor, NAME_MAX);
+    let failed = match record.counts.failed {
+        0 => String::new(),
+        failed => format!(", {} failed", count(failed)),
+    };
+    let what = match (run.phase(), run.eta) {
+        (Phase::Running | Phase::Planned, Some(eta)) => format!(", {} left", span(eta)),
+        (Phase::Running | Phase::Planned, None) => String::new(),
+        (phase, _) => format!(", {phase}"),
+    };
+    let bar = if columns < BAR_FROM {
+        String::new()
+    } else {
+        format!("▕{}▏ ", crate::console::views::run_bar(run, BAR))
+    };
+    format!(
+        "{sign} {command} {bar}{} of {}{failed}{what} by {by}",
+        count(record.counts.settled()),
+        count(record.total)
+    )
+}
+
+fn tabs(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
+    canvas.clear(area, Role::Tab);
+    let mut rest = area;
+    let texts = tab_texts(state, area.width.into());
+    for (place, (view, text)) in View::ALL.into_iter().zip(texts).enumerate() {
+        let role = if state.nav.view == view {
+            Role::TabSelected
+        } else {
+            Role::Tab
+        };
+        let taken = canvas.text(rest, &text, role);
+        canvas.target(Rect { width: taken, ..rest }, Target::Tab(place));
+        rest = behind(rest, taken);
+    }
+}
+
+/// What stands on the tabs: as much as there is room for, the same words whichever is in front.
+fn tab_texts(state: &State, columns: usize) -> Vec<String> {
+    let texts = |title: fn(View) -> &'static str, badge: fn(&State, View) -> String, end: &str| -> Vec<String> {
+        let one = |view: View| {
+            let badge = badge(state, view);
+            format!(" {}{}{badge}{end}", key_of(state, view), title(view))
+        };
+        View::ALL.into_iter().map(one).collect()
+    };
+    let layouts = [
+        texts(View::title, badge, " "),
+        texts(View::title, badge, ""),
+        texts(View::title, spaced_alarm, ""),
+        texts(|view| view.screen().about().short_title, badge, " "),
+        texts(|view| view.screen().about().short_title, badge, ""),
+        texts(|view| view.screen().about().short_title, alarm, ""),
+        texts(|view| view.title().get(..3).unwrap_or_default(), alarm, ""),
+        texts(
+            |view| view.title().get(..3).unwrap_or_default(),
+            |_, _| String::new(),
+            "",
+        ),
+    ];
+    let fits = |texts: &Vec<String>| texts.iter().map(|text| width(text)).sum::<usize>() <= columns;
+    let only_the_one_in_front = || {
+        let one = |view: View| {
+            let title = if view == state.nav.view { view.title() } else { "" };
+            let key = key_of(state, view);
+            format!(" {}{title}", if title.is_empty() { key.trim() } else { &key })
+        };
+        View::ALL.into_iter().map(one).collect()
+    };
+    layouts.into_iter().find(fits).unwrap_or_else(only_the_one_in_front)
+}
+
+/// The key that goes there, with a space; nothing where it has none.
+fn key_of(state: &State, view: View) -> String {
+    let key = state.key_of(view);
+    key.map_or_else(String::new, |key| format!("{key} "))
+}
+
+fn spaced_alarm(state: &State, view: View) -> String {
+    match alarm(state, view) {
+        none if none.is_empty() => none,
+        some => format!(" {}", some.trim_start()),
+    }
+}
+
+/// How many need a look.
+fn alarm(state: &State, view: View) -> String {
+    view.screen().alarm(&badge(state, view))
+}
+
+/// How many there are, and how many of them need a look.
+fn badge(state: &State, view: View) -> String {
+    let Some(snapshot) = &state.data.snapshot else {
+        return String::new();
+    };
+    view.screen().badge(state, snapshot)
+}

@@ -1,0 +1,473 @@
+//! The detail of a row: why it is not moving, its attempts, the head of the queue, the payload.
+
+use crate::console::state::payload::{Find, MessageKey, Page};
+use crate::console::table::export::{self, Record};
+use crate::domain::event::{Event, EventType};
+use crate::domain::id::QueueName;
+use crate::domain::mask::MaskRules;
+use crate::domain::time::Timestamp;
+use crate::domain::url::EndpointUrl;
+use crate::engine::dead::DeadDetail;
+use crate::engine::events::{EventTypeRecord, HandledEvent, Subscription};
+use crate::engine::policies::PolicyView;
+use crate::engine::query::{PolicyScope, PolicyVersion};
+use crate::engine::runs::RunDetail;
+use crate::engine::view::{AttemptView, BrowsedMessage, EndpointView, QueueView};
+use crate::wire;
+
+/// What the detail is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Subject {
+    /// A queue.
+    Queue(QueueName),
+    /// An endpoint.
+    Endpoint(EndpointUrl),
+    /// A retry policy.
+    Policy(PolicyScope),
+    /// A run, by its id.
+    Run(String),
+    /// A dead letter, by its id.
+    Letter(String),
+    /// An event, by its id.
+    Event(i64),
+    /// An event type.
+    EventType(EventType),
+}
+
+/// What is looked up for a detail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DetailQuery {
+    /// Of what.
+    pub subject: Subject,
+    /// Also the first messages of the queue. They are taken into view and given back, which needs
+    /// the queue's lease and marks them as redelivered on the broker: only when a key asked for it.
+    pub browse: bool,
+}
+
+/// A detail as it was found; each part for itself, since each can fail.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DetailAnswer {
+    /// Of what.
+    pub subject: Subject,
+    /// When it was looked up.
+    pub taken_at: Timestamp,
+    /// The queue, when the subject is one (errors are from outside).
+    pub queue: Option<Result<QueueView, String>>,
+    /// The endpoint: the subject, or the one that the queue delivers to.
+    pub endpoint: Option<Result<EndpointView, String>>,
+    /// The last attempts, newest first.
+    pub attempts: Result<Vec<AttemptView>, String>,
+    /// The first messages, when they were asked for.
+    pub messages: Option<Result<Vec<BrowsedMessage>, String>>,
+    /// What the detail is about, when that is neither queue nor endpoint.
+    pub about: Option<Result<About, String>>,
+}
+
+/// What a detail is about, as it was found.
+#[derive(Clone, Debug, PartialEq)]
+pub enum About {
+    /// A policy with its history, newest first.
+    Policy {
+        /// What is saved, and what applies.
+        view: Box<PolicyView>,
+        /// Every version.
+        history: Vec<PolicyVersion>,
+    },
+    /// A run with its first items, those that failed before the others.
+    Run(Box<RunDetail>),
+    /// A dead letter with its message.
+    Letter(Box<DeadDetail>),
+    /// An event with what else is known of its key.
+    Event(Box<EventDetail>),
+    /// An event type.
+    EventType(Box<TypeDetail>),
+}
+
+/// An event with what else is known of its key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventDetail {
+    /// The event.
+    pub event: Event,
+    /// Other events of its key.
+    pub others: Vec<Event>,
+    /// Those of its key that were handled lately, where the type remembers them.
+    pub handled: Vec<HandledEvent>,
+}
+
+/// An event type: its metadata, who gets its events, what was handled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TypeDetail {
+    /// The type.
+    pub record: EventTypeRecord,
+    /// Who gets its events.
+    pub subscriptions: Vec<Subscription>,
+    /// What was handled lately, where the type remembers it.
+    pub handled: Vec<HandledEvent>,
+    /// The retry policy of what is made of its events.
+    pub policy: Box<PolicyView>,
+}
+
+/// Which part of a detail is in front.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DetailTab {
+    /// Why it moves or does not, with its numbers.
+    #[default]
+    Why,
+    /// Its attempts.
+    Attempts,
+    /// The first messages, with headers and payload.
+    Messages,
+    /// Its depth and its rate over the last hour, drawn.
+    Hour,
+    /// A policy as it applies, drawn.
+    Schedule,
+    /// The versions of a policy.
+    History,
+    /// How far a run is.
+    Progress,
+    /// What became of the messages of a run.
+    Items,
+    /// Headers and payload of a dead letter, payload of an event.
+    Payload,
+    /// What the metadata of a type says.
+    Metadata,
+    /// Who gets the events of a type.
+    Subscriptions,
+    /// What was handled, and what else there is of the key.
+    Handled,
+}
+
+impl DetailTab {
+    /// As written on the screen.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Why => "Why",
+            Self::Attempts => "Attempts",
+            Self::Messages => "Messages",
+            Self::Hour => "Last hour",
+            Self::Schedule => "Schedule",
+            Self::History | Self::Handled => "History",
+            Self::Progress => "Progress",
+            Self::Items => "Items",
+            Self::Payload => "Payload",
+            Self::Metadata => "Metadata",
+            Self::Subscriptions => "Subscriptions",
+        }
+    }
+}
+
+impl Subject {
+    /// Its parts, in the order of the screen; the first is the one it opens with.
+    #[must_use]
+    pub const fn tabs(&self) -> &'static [DetailTab] {
+        match self {
+            Self::Queue(_) => &[
+                DetailTab::Why,
+                DetailTab::Attempts,
+                DetailTab::Messages,
+                DetailTab::Hour,
+            ],
+            Self::Endpoint(_) => &[DetailTab::Why, DetailTab::Attempts, DetailTab::Hour],
+            Self::Policy(_) => &[DetailTab::Schedule, DetailTab::History],
+            Self::Run(_) => &[DetailTab::Progress, DetailTab::Items],
+            Self::Letter(_) => &[DetailTab::Why, DetailTab::Payload, DetailTab::Attempts],
+            Self::Event(_) => &[DetailTab::Why, DetailTab::Payload, DetailTab::Handled],
+            Self::EventType(_) => &[DetailTab::Metadata, DetailTab::Subscriptions, DetailTab::Handled],
+        }
+    }
+}
+
+impl Subject {
+    /// What it is, in a word.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Queue(_) => "queue",
+            Self::Endpoint(_) => "endpoint",
+            Self::Policy(_) => "policy",
+            Self::Run(_) => "run",
+            Self::Letter(_) => "letter",
+            Self::Event(_) => "event",
+            Self::EventType(_) => "type",
+        }
+    }
+}
+
+impl DetailAnswer {
+    /// An answer in which nothing was found yet.
+    #[must_use]
+    pub const fn nothing(subject: Subject, taken_at: Timestamp) -> Self {
+        Self {
+            subject,
+            taken_at,
+            queue: None,
+            endpoint: None,
+            attempts: Ok(Vec::new()),
+            messages: None,
+            about: None,
+        }
+    }
+}
+
+/// How a payload is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PayloadForm {
+    /// JSON set out, text as lines, anything else as bytes.
+    #[default]
+    SetOut,
+    /// As it came.
+    AsIs,
+    /// Its bytes.
+    Bytes,
+}
+
+impl PayloadForm {
+    /// The next one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        match self {
+            Self::SetOut => Self::AsIs,
+            Self::AsIs => Self::Bytes,
+            Self::Bytes => Self::SetOut,
+        }
+    }
+}
+
+/// An open detail.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Detail {
+    /// Of what.
+    pub subject: Subject,
+    /// Which part is in front.
+    pub tab: DetailTab,
+    /// The newest answer; `None`: still being looked up for the first time.
+    pub answer: Option<DetailAnswer>,
+    /// A query is under way since then.
+    pub asked_at: Option<Timestamp>,
+    /// Which attempt or message is selected.
+    pub selected: usize,
+    /// How payloads are shown.
+    pub form: PayloadForm,
+    /// First line of the payload that is shown, and of the text of the tab.
+    pub scroll: usize,
+    /// Whether long lines of a payload go on under themselves.
+    pub wraps: bool,
+    /// Columns of long lines that are left out, where they do not.
+    pub shift: usize,
+    /// The payload in front, laid out.
+    pub page: Option<Page>,
+    /// What is looked for in it.
+    pub find: Option<Find>,
+    /// The message whose masked values are shown.
+    pub revealed: Option<MessageKey>,
+    /// The message for which that was asked and not answered.
+    pub revealing: Option<MessageKey>,
+}
+
+/// What Enter in a detail opens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeadsTo {
+    /// The endpoint of the queue.
+    Endpoint(EndpointUrl),
+    /// The queues of the endpoint.
+    Queues(EndpointUrl),
+}
+
+impl Detail {
+    /// A detail whose content is not there yet.
+    #[must_use]
+    pub fn new(subject: Subject, asked_at: Timestamp) -> Self {
+        Self {
+            tab: subject.tabs().first().copied().unwrap_or_default(),
+            subject,
+            answer: None,
+            asked_at: Some(asked_at),
+            selected: 0,
+            form: PayloadForm::default(),
+            scroll: 0,
+            wraps: true,
+            shift: 0,
+            page: None,
+            find: None,
+            revealed: None,
+            revealing: None,
+        }
+    }
+
+    /// Whether what is masked in the dead letter itself is shown.
+    #[must_use]
+    pub fn reveals_letter(&self) -> bool {
+        self.revealed.is_some() && self.tab != DetailTab::Attempts
+    }
+
+    /// Whether a payload can be read in this part.
+    #[must_use]
+    pub const fn shows_payload(&self) -> bool {
+        matches!(self.tab, DetailTab::Messages | DetailTab::Payload | DetailTab::Attempts) && self.page.is_some()
+    }
+
+    /// Lines that scroll with the payload and stand before it: the headers of a dead letter.
+    #[must_use]
+    pub fn lines_above(&self) -> usize {
+        match (&self.subject, self.tab, &self.page) {
+            (Subject::Letter(_), DetailTab::Payload, Some(page)) => page.headers.len(),
+            _ => 0,
+        }
+    }
+
+    /// What Enter opens from here; `None`: that is not known (yet).
+    #[must_use]
+    pub fn leads_to(&self) -> Option<LeadsTo> {
+        match &self.subject {
+            Subject::Endpoint(url) => Some(LeadsTo::Queues(url.clone())),
+            Subject::Queue(_) => {
+                let queue = self.answer.as_ref()?.queue.as_ref()?.as_ref().ok()?;
+                queue.url.clone().map(LeadsTo::Endpoint)
+            }
+            Subject::Policy(scope) => scope.url.clone().map(LeadsTo::Endpoint),
+            Subject::Letter(_) => {
+                let url = self.letter()?.letter.url.as_deref()?;
+                EndpointUrl::parse(url).ok().map(LeadsTo::Endpoint)
+            }
+            Subject::EventType(_) => self
+                .selected_subscription()
+                .map(|one| LeadsTo::Endpoint(one.url.clone())),
+            Subject::Run(_) | Subject::Event(_) => None,
+        }
+    }
+
+    /// What was found of it, for other programs, without what the rules hide and nobody revealed; `None`: nothing yet.
+    #[must_use]
+    pub fn record(&self, rules: &MaskRules) -> Option<Record> {
+        let answer = self.answer.as_ref()?;
+        let mut record = match (&answer.queue, &answer.endpoint, &answer.about) {
+            (Some(Ok(queue)), ..) => export::of(&wire::queue::Queue::from(queue)),
+            (_, Some(Ok(endpoint)), _) => export::of(&wire::endpoint::Endpoint::from(endpoint)),
+            (.., Some(Ok(About::Policy { view, .. }))) => export::of(&wire::policy::Policy::from(&**view)),
+            (.., Some(Ok(About::Run(run)))) => export::of(&wire::run::RunWithItems::from(&**run)),
+            (.., Some(Ok(About::Letter(letter)))) => self.letter_record(letter, rules),
+            _ => return None,
+        };
+        if let Ok(attempts) = &answer.attempts {
+            let attempts = attempts.iter().enumerate().map(|(place, one)| {
+                let shown = self.tab == DetailTab::Attempts && place == self.selected && self.revealed.is_some();
+                let mut one = one.clone();
+                if let (false, Some(response)) = (shown, &one.response) {
+                    one.response = Some(rules.body(response).value.into_owned());
+                }
+                export::of(&wire::record::Attempt::from(&one))
+            });
+            record.insert("attempts_made".to_owned(), attempts.collect());
+        }
+        Some(record)
+    }
+
+    fn letter_record(&self, letter: &DeadDetail, rules: &MaskRules) -> Record {
+        let mut letter = letter.clone();
+        if !self.reveals_letter() {
+            let message = &mut letter.message;
+            message.body = rules.body(&message.body).value.into_owned().into();
+            for (name, value) in &mut message.headers {
+                *value = rules.header(name, value).value;
+            }
+        }
+        export::of(&wire::dead::Detail::from(&letter))
+    }
+
+    /// What was found of it, when that is neither queue nor endpoint.
+    #[must_use]
+    pub fn about(&self) -> Option<&About> {
+        self.answer.as_ref()?.about.as_ref()?.as_ref().ok()
+    }
+
+    /// The version of a policy that is selected in its history.
+    #[must_use]
+    pub fn selected_version(&self) -> Option<&PolicyVersion> {
+        match self.about()? {
+            About::Policy { history, .. } if self.tab == DetailTab::History => history.get(self.selected),
+            About::Policy { .. } | About::Run(_) | About::Letter(_) | About::Event(_) | About::EventType(_) => None,
+        }
+    }
+
+    /// The dead letter that it is about, once it was read.
+    #[must_use]
+    pub fn letter(&self) -> Option<&DeadDetail> {
+        match self.about()? {
+            About::Letter(letter) => Some(letter),
+            About::Policy { .. } | About::Run(_) | About::Event(_) | About::EventType(_) => None,
+        }
+    }
+
+    /// The event that it is about, once it was read.
+    #[must_use]
+    pub fn event(&self) -> Option<&EventDetail> {
+        match self.about()? {
+            About::Event(event) => Some(event),
+            About::Policy { .. } | About::Run(_) | About::Letter(_) | About::EventType(_) => None,
+        }
+    }
+
+    /// The event type that it is about, once it was read.
+    #[must_use]
+    pub fn event_type(&self) -> Option<&TypeDetail> {
+        match self.about()? {
+            About::EventType(found) => Some(found),
+            About::Policy { .. } | About::Run(_) | About::Letter(_) | About::Event(_) => None,
+        }
+    }
+
+    /// What was handled lately.
+    #[must_use]
+    pub fn handled(&self) -> &[HandledEvent] {
+        match self.about() {
+            Some(About::Event(event)) => &event.handled,
+            Some(About::EventType(found)) => &found.handled,
+            Some(About::Policy { .. } | About::Run(_) | About::Letter(_)) | None => &[],
+        }
+    }
+
+    /// The subscription that is selected.
+    #[must_use]
+    pub fn selected_subscription(&self) -> Option<&Subscription> {
+        let found = self.event_type().filter(|_| self.tab == DetailTab::Subscriptions)?;
+        found.subscriptions.get(self.selected)
+    }
+
+    /// The run that it is about, once it was read.
+    #[must_use]
+    pub fn run(&self) -> Option<&RunDetail> {
+        match self.about()? {
+            About::Run(run) => Some(run),
+            About::Policy { .. } | About::Letter(_) | About::Event(_) | About::EventType(_) => None,
+        }
+    }
+
+    /// Attempts or messages that can be selected in the part in front.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        let Some(answer) = &self.answer else {
+            return 0;
+        };
+        match self.tab {
+            DetailTab::Why
+            | DetailTab::Hour
+            | DetailTab::Schedule
+            | DetailTab::Progress
+            | DetailTab::Payload
+            | DetailTab::Metadata => 0,
+            DetailTab::Subscriptions => self.event_type().map_or(0, |found| found.subscriptions.len()),
+            DetailTab::Handled => self.handled().len(),
+            DetailTab::History => match &answer.about {
+                Some(Ok(About::Policy { history, .. })) => history.len(),
+                Some(Ok(_) | Err(_)) | None => 0,
+            },
+            DetailTab::Items => self.run().map_or(0, |run| run.items.len()),
+            DetailTab::Attempts => answer.attempts.as_ref().map_or(0, Vec::len),
+            DetailTab::Messages => match &answer.messages {
+                Some(Ok(messages)) => messages.len(),
+                Some(Err(_)) | None => 0,
+            },
+        }
+    }
+}

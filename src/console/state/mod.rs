@@ -1,0 +1,467 @@
+//! Everything the screen shows.
+
+pub mod action;
+pub mod detail;
+pub mod dialog;
+pub mod document_form;
+pub mod effect;
+pub mod event;
+pub mod event_rates;
+pub mod events;
+pub mod feed;
+pub mod history;
+pub(super) mod inquire;
+pub mod keymap;
+pub mod link;
+pub mod lists;
+pub mod palette;
+pub mod payload;
+pub(super) mod pointed;
+pub mod policy_form;
+pub(super) mod relatives;
+pub(super) mod screen;
+pub mod settings;
+pub mod tracks;
+pub mod trail;
+pub mod verb;
+pub mod when_form;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tui_input::Input;
+
+use crate::console::journal::{Journal, Toast};
+use crate::console::state::detail::{Detail, Subject};
+use crate::console::state::dialog::{Dialog, Last, Task};
+use crate::console::state::document_form::DocumentForm;
+use crate::console::state::feed::Listing;
+use crate::console::state::history::History;
+use crate::console::state::keymap::Keymap;
+use crate::console::state::lists::Lists;
+pub use crate::console::state::lists::View;
+use crate::console::state::palette::{Lines, Palette};
+use crate::console::state::policy_form::PolicyForm;
+use crate::console::state::settings::{ConsoleSettings, Deliver, Profiles};
+use crate::console::state::tracks::Tracks;
+use crate::console::state::trail::Trail;
+use crate::console::state::when_form::WhenForm;
+use crate::domain::mask::MaskRules;
+use crate::domain::time::Timestamp;
+use crate::engine::Access;
+use crate::engine::snapshot::Snapshot;
+
+/// The least size that anything is shown at.
+pub const SIZE_MIN: (u16, u16) = (40, 10);
+/// Lines of the screen that are not rows of a list: header, tabs, head of the list, its filter, hints.
+const LINES_AROUND_A_LIST: u16 = 6;
+/// The size until the terminal has said its own.
+const SIZE_AT_FIRST: (u16, u16) = (80, 24);
+
+/// What takes the keys.
+#[derive(Clone, Debug, Default)]
+pub enum Mode {
+    /// The view, or the detail when one is open.
+    #[default]
+    Browse,
+    /// The filter line of the view.
+    Filter(Input),
+    /// The line of what is looked for in the payload in front.
+    Find(Input),
+    /// The form of a policy.
+    Policy(Box<PolicyForm>),
+    /// The form of a type's metadata or a subscription's options.
+    Document(Box<DocumentForm>),
+    /// The time that events are due at.
+    When(Box<WhenForm>),
+    /// A confirmation.
+    Dialog(Box<Dialog>),
+    /// The line behind `:`.
+    Palette(Box<Palette>),
+    /// The columns of the list in front; which of them is chosen.
+    Columns(usize),
+    /// Whether to go on with something that leaves this console.
+    Question(Box<Question>),
+    /// The list of keys.
+    Help {
+        /// First line that is shown.
+        scroll: usize,
+    },
+}
+
+/// Something that wants a yes and changes no message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// What it is about.
+    pub title: &'static str,
+    /// What to know before. Safe to show.
+    pub lines: Vec<String>,
+    /// What `y` does, in two or three words.
+    pub does: &'static str,
+    /// From then on it can be answered.
+    pub ready_at: Timestamp,
+}
+
+/// Whether store and broker are open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// Being opened.
+    Connecting {
+        /// Since when.
+        since: Timestamp,
+        /// Why the last try failed, safe to show.
+        problem: Option<String>,
+        /// Number of the next try.
+        attempt: u32,
+        /// When it is made.
+        next_at: Timestamp,
+    },
+    /// Open: the snapshot says how they are.
+    Open,
+}
+
+/// Who delivers, as far as this process has a part in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// This console only observes and commands.
+    Observes,
+    /// It would deliver and does not at present (another process does, or nothing is open yet).
+    StandsBy,
+    /// This process delivers.
+    Delivers,
+}
+
+/// Where this console is: always on the screen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The profile's label or name; empty without one. Safe to show.
+    pub label: String,
+    /// The label's colour, as configured: a name or `#rrggbb`.
+    pub colour: Option<String>,
+    /// `rabbitmq host/vhost`, `embedded`: without credentials, safe to show.
+    pub broker: String,
+    /// `postgres host/db`, `sqlite path`: without credentials, safe to show.
+    pub store: String,
+    /// Why nothing can be changed here; `None`: it can.
+    pub read_only: Option<String>,
+}
+
+/// Everything the screen shows. Only [`crate::console::update`] changes it.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// The time of the last event.
+    pub now: Timestamp,
+    /// The terminal.
+    pub terminal: Terminal,
+    /// Where this console is, and what it may do.
+    pub session: Session,
+    /// What was read.
+    pub data: Data,
+    /// What is in front.
+    pub nav: Navigation,
+    /// The lists of all views.
+    pub lists: Lists,
+    /// What takes the keys, and what was pressed.
+    pub input: InputState,
+    /// What was asked of the engine.
+    pub commands: Commands,
+    /// What the console said.
+    pub said: Said,
+}
+
+/// The terminal.
+#[derive(Clone, Debug)]
+pub struct Terminal {
+    /// Width and height of the terminal in cells.
+    pub size: (u16, u16),
+    /// Whether the terminal's window has the focus.
+    pub focused: bool,
+    /// Whether the mouse is wanted.
+    pub mouse: bool,
+    /// The last click on a row, its place and its name: another one soon after opens it.
+    pub clicked: Option<(Timestamp, usize, String)>,
+}
+
+/// Where this console is, and what it may do.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// Where this console is.
+    pub place: Place,
+    /// Who delivers.
+    pub work: Work,
+    /// The profile in use, and the others.
+    pub profiles: Profiles,
+    /// The time in which a protected profile can be changed.
+    pub window: Window,
+    /// What is masked in payloads and headers.
+    pub mask: Arc<MaskRules>,
+    /// Names of the themes that there are.
+    pub themes: Vec<String>,
+    /// How often a snapshot is due.
+    pub refresh: Duration,
+}
+
+/// What was read, and what of it is shown.
+#[derive(Clone, Debug)]
+pub struct Data {
+    /// Whether store and broker are open.
+    pub link: Link,
+    /// The newest snapshot; while frozen the one that is kept.
+    pub snapshot: Option<Arc<Snapshot>>,
+    /// Frozen since then: newer snapshots are counted in the history and not shown.
+    pub frozen_at: Option<Timestamp>,
+    /// A newer snapshot that came while frozen.
+    pub held: Option<Arc<Snapshot>>,
+    /// The last hour.
+    pub history: History,
+    /// The last hour of single queues and endpoints.
+    pub tracks: Tracks,
+    /// When the number of our own dead letters was seen to grow last.
+    pub died_at: Option<Timestamp>,
+    /// Attempts that this process made since it began.
+    pub attempts: Attempts,
+}
+
+/// What is in front, and where the operator was.
+#[derive(Clone, Debug, Default)]
+pub struct Navigation {
+    /// Which screen.
+    pub view: View,
+    /// Open details, the innermost last; empty: the view is in front.
+    pub details: Vec<Detail>,
+    /// Where the operator was.
+    pub trail: Trail,
+    /// He moves along it: what is left is noted already.
+    pub trail_moved: bool,
+    /// First entry of the log that is shown.
+    pub log_scroll: usize,
+    /// Which of the worst is selected in the overview.
+    pub worst_selected: usize,
+}
+
+/// What takes the keys, and what was pressed.
+#[derive(Clone, Debug)]
+pub struct InputState {
+    /// What takes the keys.
+    pub mode: Mode,
+    /// The form that the confirmation in front was asked from: cancelling goes back to it.
+    pub behind: Option<Box<Mode>>,
+    /// The keys in use.
+    pub keymap: Arc<Keymap>,
+    /// Keys of a sequence that has begun.
+    pub pending_keys: Vec<keybinds::KeyInput>,
+    /// When the last key came: keys that come faster than a person types change nothing.
+    pub last_key_at: Option<Timestamp>,
+    /// How many came like that in a row.
+    pub burst: u32,
+    /// Lines of the palette.
+    pub lines: Lines,
+}
+
+/// What was asked of the engine.
+#[derive(Clone, Debug)]
+pub struct Commands {
+    /// What was asked of the engine and has not ended.
+    pub tasks: Vec<Task>,
+    /// The number of the next request.
+    pub next_request: u64,
+    /// What was done last, and what would undo it.
+    pub last: Option<Last>,
+    /// Leaving was asked for while something ran; asked again until then, it is done.
+    pub leaving_until: Option<Timestamp>,
+}
+
+/// What the console said.
+#[derive(Clone, Debug, Default)]
+pub struct Said {
+    /// Sentences that pass.
+    pub toasts: Vec<Toast>,
+    /// Sentences that stay.
+    pub journal: Journal,
+}
+
+/// The time in which a protected profile can be changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// It is open until then.
+    pub until: Option<Timestamp>,
+    /// Why nothing can be changed before and after.
+    pub closed_because: Option<String>,
+}
+
+/// Attempts that were counted as they happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attempts {
+    /// Delivered.
+    pub delivered: u64,
+    /// Anything else.
+    pub failed: u64,
+}
+
+impl State {
+    /// A console whose store and broker are being opened.
+    #[must_use]
+    pub fn new(settings: &ConsoleSettings, keymap: Arc<Keymap>, now: Timestamp) -> Self {
+        let mut place = settings.place.clone();
+        if settings.access == Access::ReadOnly && place.read_only.is_none() {
+            place.read_only = Some("this console may only look".to_owned());
+        }
+        let link = Link::Connecting {
+            since: now,
+            problem: None,
+            attempt: 1,
+            next_at: now,
+        };
+        let work = match settings.deliver {
+            Deliver::Never => Work::Observes,
+            Deliver::Always | Deliver::WhenAlone => Work::StandsBy,
+            Deliver::Elsewhere => Work::Delivers,
+        };
+        let mut state = Self {
+            now,
+            terminal: Terminal {
+                size: SIZE_AT_FIRST,
+                focused: true,
+                mouse: settings.mouse,
+                clicked: None,
+            },
+            session: Session {
+                place,
+                work,
+                profiles: settings.profiles.clone(),
+                window: Window::default(),
+                mask: Arc::clone(&settings.mask),
+                themes: Vec::new(),
+                refresh: settings.refresh,
+            },
+            data: Data {
+                link,
+                snapshot: None,
+                frozen_at: None,
+                held: None,
+                history: History::default(),
+                tracks: Tracks::default(),
+                died_at: None,
+                attempts: Attempts::default(),
+            },
+            nav: Navigation::default(),
+            lists: Lists::default(),
+            input: InputState {
+                mode: Mode::default(),
+                behind: None,
+                keymap,
+                pending_keys: Vec::new(),
+                last_key_at: None,
+                burst: 0,
+                lines: Lines::default(),
+            },
+            commands: Commands {
+                tasks: Vec::new(),
+                next_request: 1,
+                last: None,
+                leaving_until: None,
+            },
+            said: Said::default(),
+        };
+        state.resize(SIZE_AT_FIRST);
+        state
+    }
+
+    /// The view whose keys count: that of the innermost detail, else the one in front.
+    #[must_use]
+    pub fn focus(&self) -> View {
+        match self.nav.details.last().map(|detail| &detail.subject) {
+            Some(Subject::Queue(_)) => View::Queues,
+            Some(Subject::Endpoint(_)) => View::Endpoints,
+            Some(Subject::Policy(_)) => View::Policies,
+            Some(Subject::Run(_)) => View::Runs,
+            Some(Subject::Letter(_)) => View::Dead,
+            Some(Subject::Event(_) | Subject::EventType(_)) => View::Events,
+            None => self.nav.view,
+        }
+    }
+
+    /// Another question is asked: those that were under way are answered no more.
+    pub(in crate::console) fn forget_questions(&mut self) {
+        for feed in self.lists.all_mut().into_iter().filter_map(Listing::feed_mut) {
+            feed.asked = None;
+        }
+    }
+
+    /// Goes to a view.
+    pub(in crate::console) fn go(&mut self, view: View) {
+        self.nav.view = view;
+        self.nav.details.clear();
+    }
+
+    /// Rows of a list, lines of a text: what a page is.
+    #[must_use]
+    pub fn page(&self) -> usize {
+        usize::from(self.terminal.size.1.saturating_sub(LINES_AROUND_A_LIST)).max(1)
+    }
+
+    pub(in crate::console) fn resize(&mut self, size: (u16, u16)) {
+        self.terminal.size = size;
+        let page = self.page();
+        for listing in self.lists.all_mut() {
+            listing.list_mut().set_page(page);
+        }
+    }
+
+    /// What to look at first, the worst in front: endpoints, then queues that stand still by themselves.
+    #[must_use]
+    pub fn worst_of_all(&self) -> Vec<Subject> {
+        let Some(snapshot) = &self.data.snapshot else {
+            return Vec::new();
+        };
+        let endpoints = snapshot.worst.endpoints.iter();
+        let endpoints = endpoints.map(|row| Subject::Endpoint(row.endpoint.url.clone()));
+        let queues = snapshot.worst.queues.iter().map(|row| Subject::Queue(row.name.clone()));
+        endpoints.chain(queues).collect()
+    }
+
+    /// The one of them that is selected.
+    #[must_use]
+    pub fn worst(&self) -> Option<Subject> {
+        let mut worst = self.worst_of_all();
+        let place = self.nav.worst_selected.min(worst.len().checked_sub(1)?);
+        Some(worst.swap_remove(place))
+    }
+}
+
+impl Terminal {
+    /// Whether the terminal is too small to show anything; then no key changes anything either.
+    #[must_use]
+    pub const fn is_too_small(&self) -> bool {
+        self.size.0 < SIZE_MIN.0 || self.size.1 < SIZE_MIN.1
+    }
+}
+
+impl Data {
+    /// The newest snapshot, shown or held back.
+    #[must_use]
+    pub const fn newest(&self) -> Option<&Arc<Snapshot>> {
+        match &self.held {
+            Some(held) => Some(held),
+            None => self.snapshot.as_ref(),
+        }
+    }
+}
+
+/// Processes that deliver and are alive.
+#[must_use]
+pub(in crate::console) fn delivering(snapshot: &Snapshot) -> usize {
+    snapshot
+        .incarnations
+        .iter()
+        .filter(|one| one.alive && one.delivers)
+        .count()
+}
+
+impl Place {
+    /// Whether anything can be changed from here.
+    #[must_use]
+    pub const fn can_write(&self) -> bool {
+        self.read_only.is_none()
+    }
+}

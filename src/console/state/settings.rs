@@ -1,0 +1,171 @@
+//! What the console is told at its start.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::console::state::Place;
+use crate::console::state::keymap::Keymap;
+use crate::domain::mask::MaskRules;
+use crate::engine::{Access, Engine};
+
+/// What the console is told at its start.
+#[derive(Clone, Debug)]
+pub struct ConsoleSettings {
+    /// Where this console is.
+    pub place: Place,
+    /// Name of the theme; `None`: chosen by what the terminal can show.
+    pub theme: Option<String>,
+    /// What is masked in payloads and headers.
+    pub mask: Arc<MaskRules>,
+    /// Keys by the names of their actions, over the table's own.
+    pub keys: BTreeMap<String, String>,
+    /// How often a snapshot is due.
+    pub refresh: Duration,
+    /// Whether anything may be changed.
+    pub access: Access,
+    /// Who, for the audit.
+    pub actor: String,
+    /// Why, for the audit (`--reason`).
+    pub reason: Option<String>,
+    /// Whether this process delivers.
+    pub deliver: Deliver,
+    /// The profile in use, and the others.
+    pub profiles: Profiles,
+    /// Whether the mouse is wanted.
+    pub mouse: bool,
+    /// Reads the configuration again; `None`: there is none.
+    pub reload: Option<Reload>,
+}
+
+/// The profile in use, and the others of the configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profiles {
+    /// The configuration's file, where it is not the usual one.
+    pub file: Option<String>,
+    /// The one in use; `None`: none is.
+    pub current: Option<String>,
+    /// Its friction is greater, and it starts without the right to change anything.
+    pub protected: bool,
+    /// Whether that right can be asked for, for a time and with a reason.
+    pub window: bool,
+    /// The others.
+    pub others: Vec<OtherProfile>,
+}
+
+/// A profile that can be switched to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherProfile {
+    /// As the configuration calls it.
+    pub name: String,
+    /// Its label and whether it is protected; safe to show.
+    pub says: String,
+}
+
+/// When the process of a console delivers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deliver {
+    /// It observes and commands.
+    Never,
+    /// From the start (`--work`).
+    Always,
+    /// While no other process delivers (embedded).
+    WhenAlone,
+    /// Somebody else in this process runs the engine (the demo).
+    Elsewhere,
+}
+
+/// Why store and broker could not be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectProblem {
+    /// The whole chain in one line (from outside).
+    pub text: String,
+    /// Whether it can mend itself; what cannot ends the console with this text.
+    pub waiting_helps: bool,
+}
+
+/// Opens store and broker; called again as long as waiting helps.
+pub struct Connect(Box<dyn FnMut() -> Connecting + Send>);
+
+/// One try.
+pub type Connecting = Pin<Box<dyn Future<Output = Result<Engine, ConnectProblem>> + Send>>;
+
+impl Connect {
+    /// From a function that begins a try.
+    pub fn new<F, T>(mut open: F) -> Self
+    where
+        F: FnMut() -> T + Send + 'static,
+        T: Future<Output = Result<Engine, ConnectProblem>> + Send + 'static,
+    {
+        Self(Box::new(move || Box::pin(open())))
+    }
+
+    /// Begins a try.
+    pub fn open(&mut self) -> Connecting {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Connect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connect")
+    }
+}
+
+/// Reads the configuration again: what of it holds at once, or why nothing does. Blocks.
+#[derive(Clone)]
+pub struct Reload(Arc<ReadAgain>);
+
+type ReadAgain = dyn Fn() -> Result<Reloaded, String> + Send + Sync;
+
+/// What a configuration that was read again says.
+#[derive(Clone, Debug)]
+pub struct Reloaded {
+    /// The theme, where it is another one than before.
+    pub theme: Option<String>,
+    /// The keys.
+    pub keys: Arc<Keymap>,
+    /// How often a snapshot is due.
+    pub refresh: Duration,
+    /// Whether the mouse is wanted.
+    pub mouse: bool,
+    /// What is masked in payloads and headers.
+    pub mask: Arc<MaskRules>,
+    /// The label of the profile in use, and its colour.
+    pub label: String,
+    /// As configured: a name or `#rrggbb`.
+    pub colour: Option<String>,
+    /// The other profiles.
+    pub profiles: Vec<OtherProfile>,
+    /// What is another than before and holds now.
+    pub applied: Vec<String>,
+    /// What is another than before, and holds once store and broker are opened anew.
+    pub waits: Vec<String>,
+}
+
+impl Reload {
+    /// From the function that reads.
+    pub fn new<F>(read: F) -> Self
+    where
+        F: Fn() -> Result<Reloaded, String> + Send + Sync + 'static,
+    {
+        Self(Arc::new(read))
+    }
+
+    /// Reads.
+    ///
+    /// # Errors
+    /// The field and what is wrong with it; safe to show.
+    pub fn read(&self) -> Result<Reloaded, String> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Reload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reload")
+    }
+}

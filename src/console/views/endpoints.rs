@@ -1,0 +1,210 @@
+//! The endpoints, those that are not available first.
+//!
+//! ```text
+//!    State ▲         Endpoint                      Since     Waiting  Next attempt  Status  Queues
+//!  ▌ × disabled      old.example/hook             2h05m            4  -                410       1
+//!    ▼ unavailable   stock.example/changed        4m12s           41  in 8 s           503       3
+//!    ● available     shop.example/hook            3d04h           12  -                200       4
+//!  unavailable since 4m12s: status 503: {"error":"maintenance"}
+//!  1–3 of 6
+//! ```
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use ratatui::layout::{Position, Rect};
+
+use super::list::{self, Cell, Listed, OUTSIDE_MAX};
+use super::{command_words, is_unread, listed};
+use crate::console::state::action::Action;
+use crate::console::state::detail::Subject;
+use crate::console::state::feed::Listing;
+use crate::console::state::lists::Lists;
+use crate::console::state::pointed::{Pointed, Reach, Rows};
+use crate::console::state::screen::{About, Screen};
+use crate::console::state::{State, View};
+use crate::console::table::ColumnWidth::Fixed;
+use crate::console::table::{Column, Row, key};
+use crate::console::theme::Role;
+use crate::console::widgets::canvas::Canvas;
+use crate::console::widgets::words::{self, ago, count, known, span, until};
+use crate::domain::endpoint::EndpointState;
+use crate::domain::filter::{Field, FieldValue};
+use crate::domain::text::show;
+use crate::domain::time::Timestamp;
+use crate::domain::url::EndpointUrl;
+use crate::engine::snapshot::{self, EndpointRow, Snapshot};
+
+/// The view.
+pub(super) struct Endpoints;
+
+static ABOUT: About = About {
+    title: "Endpoints",
+    short_title: "Endp",
+    reads: &["broker", "store"],
+    go: Action::new("endpoints", "endpoints", &["3"])
+        .help("Go to the endpoints, those that are not available first.")
+        .turns(|state| state.go(View::Endpoints)),
+};
+
+impl Screen for Endpoints {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn listing<'a>(&self, lists: &'a Lists) -> Option<&'a dyn Listing> {
+        Some(&lists.endpoints)
+    }
+
+    fn listing_mut<'a>(&self, lists: &'a mut Lists) -> Option<&'a mut dyn Listing> {
+        Some(&mut lists.endpoints)
+    }
+
+    fn paint(&self, canvas: &mut Canvas<'_>, area: Rect, state: &State) -> Option<Position> {
+        list::paint(canvas, area, state, &state.lists.endpoints)
+    }
+
+    fn subject(&self, state: &State) -> Option<Subject> {
+        let row = state.lists.endpoints.selected_row();
+        row.map(|row| Subject::Endpoint(row.endpoint.url.clone()))
+    }
+
+    fn rows<'a>(&self, state: &'a State, reach: Reach) -> Rows<'a> {
+        Rows::of(&state.lists.endpoints, reach, Pointed::Endpoint)
+    }
+
+    fn command(&self, _: &State) -> Option<Vec<String>> {
+        Some(command_words("endpoints"))
+    }
+
+    fn badge(&self, _: &State, snapshot: &Snapshot) -> String {
+        let listed = listed(&snapshot.store, snapshot.endpoints.len());
+        let [disabled, parked, unavailable, _] = snapshot.totals.endpoints_by_state;
+        match disabled + parked + unavailable {
+            0 => listed,
+            _ if is_unread(&snapshot.store, snapshot.endpoints.len()) => listed,
+            down => format!("{listed} ▼{}", count(down)),
+        }
+    }
+
+    fn alarm(&self, badge: &str) -> String {
+        badge.find('▼').map_or_else(String::new, |at| badge[at..].to_owned())
+    }
+}
+
+impl Row for EndpointRow {
+    type Id = EndpointUrl;
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column::new("state", "State", Fixed(14), 0, |row| key::rank(row.rank())),
+        Column::new("url", "Endpoint", key::fill(20, 4), 0, |row| {
+            key::url(Some(&row.endpoint.url))
+        }),
+        Column::new("since", "Since", Fixed(8), 1, |row: &Self| {
+            key::time(Some(row.endpoint.since))
+        })
+        .time(),
+        Column::new("waiting", "Waiting", Fixed(9), 0, |row: &Self| key::count(row.waiting)).count(),
+        Column::new("next_attempt_at", "Next attempt", Fixed(12), 1, |row: &Self| {
+            key::time(row.endpoint.next_attempt_at)
+        })
+        .time(),
+        Column::new("queues", "Queues", Fixed(8), 3, |row: &Self| {
+            key::count(Some(row.queues))
+        })
+        .count(),
+        Column::new("status", "Status", Fixed(6), 2, |row: &Self| {
+            key::count(row.endpoint.last_status.map(u64::from))
+        })
+        .time(),
+        Column::new("attempts", "Tried", Fixed(6), 4, |row: &Self| {
+            key::count(Some(row.endpoint.attempts.into()))
+        })
+        .count(),
+        Column::new("age", "Oldest", Fixed(8), 5, |row: &Self| key::time(row.oldest_at)).time(),
+        Column::new("success", "Last success", Fixed(12), 6, |row: &Self| {
+            key::time(row.endpoint.last_success_at)
+        })
+        .time(),
+        Column::new("error", "Last error", key::fill(16, 3), 7, |row| {
+            key::text(row.endpoint.last_error.as_deref())
+        }),
+    ];
+    const FIELDS: &'static [Field] = snapshot::ENDPOINT_FIELDS;
+    const SEARCHED: &'static [&'static str] = &["url"];
+
+    fn rows_of(snapshot: &Snapshot) -> Option<(Arc<Vec<Arc<Self>>>, Timestamp)> {
+        let taken_at = snapshot.store.taken_at.unwrap_or(snapshot.taken_at);
+        Some((Arc::clone(&snapshot.endpoints), taken_at))
+    }
+
+    fn unread(snapshot: &Snapshot) -> Option<&str> {
+        snapshot.store.problem.as_deref()
+    }
+
+    fn id(&self) -> EndpointUrl {
+        self.endpoint.url.clone()
+    }
+
+    fn tie(&self, other: &Self) -> Ordering {
+        self.rank()
+            .cmp(&other.rank())
+            .then_with(|| self.endpoint.since.cmp(&other.endpoint.since))
+            .then_with(|| self.endpoint.url.cmp(&other.endpoint.url))
+    }
+
+    fn field(&self, name: &str, now: Timestamp) -> FieldValue<'_> {
+        Self::field(self, name, now)
+    }
+}
+
+impl Listed for EndpointRow {
+    const MANY: &'static str = "endpoints";
+    const WHEN_NONE: &'static str = "A URL is known once something was published to it.";
+    const SAID_BY: &'static str = "error";
+
+    fn cell(&self, column: &'static str, now: Timestamp) -> Cell<'_> {
+        let endpoint = &self.endpoint;
+        match column {
+            "state" => state(endpoint.state),
+            "url" => Cell::new(words::url(&endpoint.url), Role::Text),
+            "since" => Cell::new(span(now.since(endpoint.since)), Role::Text),
+            "waiting" => Cell::new(known(self.waiting), Role::Text),
+            "next_attempt_at" => Cell::or_none(endpoint.next_attempt_at.map(|at| until(now, at)), Role::Warning),
+            "queues" => Cell::new(count(self.queues), Role::TextMuted),
+            "status" => Cell::or_none(
+                endpoint.last_status.map(|status| status.to_string()),
+                status_role(endpoint.last_status),
+            ),
+            "attempts" => Cell::new(endpoint.attempts.to_string(), Role::TextMuted),
+            "age" => Cell::or_none(self.oldest_at.map(|at| span(now.since(at))), Role::Text),
+            "success" => Cell::or_none(endpoint.last_success_at.map(|at| ago(now, at)), Role::TextMuted),
+            "error" => Cell::or_none(endpoint.last_error.as_deref(), Role::Text),
+            _ => Cell::new("", Role::Text),
+        }
+    }
+
+    fn says(&self) -> Cow<'_, str> {
+        let endpoint = &self.endpoint;
+        match (endpoint.state, &endpoint.last_error, endpoint.last_status) {
+            (EndpointState::Available, _, _) => Cow::Borrowed("available: everything is sent"),
+            (_, Some(error), _) => Cow::Owned(format!("last error: {}", show(error, OUTSIDE_MAX))),
+            (_, None, Some(status)) => Cow::Owned(format!("last answer: {status}")),
+            (_, None, None) => Cow::Borrowed("nothing was sent since it is in this state"),
+        }
+    }
+}
+
+fn state(state: EndpointState) -> Cell<'static> {
+    let (symbol, role) = words::endpoint_state(state);
+    Cell::new(format!("{symbol} {}", state.as_str()), role)
+}
+
+/// The colour of a status; the number itself says it, too.
+pub(in crate::console) const fn status_role(status: Option<u16>) -> Role {
+    match status {
+        Some(200..=299) => Role::Good,
+        Some(_) => Role::Bad,
+        None => Role::TextMuted,
+    }
+}

@@ -1,0 +1,387 @@
+//! The one list: its columns, the rows that are on the screen, and what the selected one says.
+//!
+//! ```text
+//!    State ▲               Waiting  Queue        Endpoint
+//!  ▌ ! parked                   22  order-21.0…  stock.example/changed
+//!  ✓ ▼ endpoint_unavailab…      12  order-18.9…  stock.example/changed
+//!  its URL is unavailable after 4 failed attempts (last answer 503); one message probes it
+//!  1–2 of 12 · 1 marked · filter: state = parked
+//! ```
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use ratatui::layout::{Position, Rect};
+
+use crate::console::state::feed::Progress;
+use crate::console::state::{Mode, State};
+use crate::console::table::{List as _, Row, Table};
+use crate::console::theme::Role;
+use crate::console::widgets::canvas::{Canvas, Target, behind, below, cells, row};
+use crate::console::widgets::columns::{Placed, place};
+use crate::console::widgets::words::{self, ago, count, plural_of};
+use crate::domain::text::{show, width};
+use crate::domain::time::Timestamp;
+
+/// Cells for the signs of selection and mark.
+const GUTTER: u16 = 3;
+/// From this height on the selected row's sentence stands under the list.
+const ROOM_FOR_SAYS: u16 = 9;
+/// From this height on it may have two lines.
+const ROOM_FOR_MORE: u16 = 16;
+/// Columns of a text from outside that is put between others.
+pub(in crate::console) const OUTSIDE_MAX: usize = 400;
+
+/// What stands in a cell. Text from outside may be raw: the canvas makes it safe.
+pub(in crate::console) struct Cell<'a> {
+    pub(in crate::console) text: Cow<'a, str>,
+    pub(in crate::console) role: Role,
+}
+
+impl<'a> Cell<'a> {
+    pub(in crate::console) fn new(text: impl Into<Cow<'a, str>>, role: Role) -> Self {
+        Self {
+            text: text.into(),
+            role,
+        }
+    }
+
+    /// A time or a number that there may be none of.
+    pub(in crate::console) fn or_none(text: Option<impl Into<Cow<'a, str>>>, role: Role) -> Self {
+        text.map_or_else(|| Self::new(words::NONE, Role::TextMuted), |text| Self::new(text, role))
+    }
+}
+
+/// A row that can be painted.
+pub(in crate::console) trait Listed: Row {
+    /// What they are called, many of them.
+    const MANY: &'static str;
+    /// What to do when there is none.
+    const WHEN_NONE: &'static str;
+
+    /// What stands in a column.
+    fn cell(&self, column: &'static str, now: Timestamp) -> Cell<'_>;
+
+    /// The column that [`Listed::says`] repeats.
+    const SAID_BY: &'static str;
+
+    /// One sentence about the row.
+    fn says(&self) -> Cow<'_, str>;
+}
+
+/// Paints a list of the snapshot, or the one in front that is fed; answers where the cursor stands when its
+/// filter is typed.
+pub(in crate::console) fn paint<R: Listed>(
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    state: &State,
+    table: &Table<R>,
+) -> Option<Position> {
+    let says_lines = match area.height {
+        0..ROOM_FOR_SAYS => 0,
+        ROOM_FOR_SAYS..ROOM_FOR_MORE => 1,
+        _ => 2,
+    };
+    let rows = Rect {
+        height: area.height.saturating_sub(1 + says_lines + 1),
+        ..below(area, 1)
+    };
+    let room = area.width.saturating_sub(GUTTER + 1);
+    let placed = place(R::COLUMNS, &table.columns, room, table.column_offset);
+    head(canvas, row(area, 0), table, &placed);
+    let window = table.window(rows.height.into());
+    if window.is_empty() {
+        nothing(canvas, rows, state, table);
+    }
+    for (line, position) in (0..).zip(window.clone()) {
+        if let Some(one) = table.row(position) {
+            canvas.target(row(rows, line), Target::Row(position));
+            let selected = table.cursor == position;
+            paint_row(
+                canvas,
+                row(rows, line),
+                &**one,
+                &placed,
+                selected,
+                table.marks.contains(&one.id()),
+            );
+        }
+    }
+    let sentence = Rect {
+        height: says_lines,
+        ..below(area, area.height.saturating_sub(1 + says_lines))
+    };
+    says(canvas, sentence, state, table, &placed);
+    foot(canvas, row(area, area.height.saturating_sub(1)), state, table, &window)
+}
+
+fn head<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, table: &Table<R>, placed: &[Placed]) {
+    canvas.lay_over(area, Role::Column);
+    for column in placed {
+        let Some(spec) = R::COLUMNS.get(column.index) else {
+            continue;
+        };
+        let sign = match (table.sort.column == column.index, table.sort.descending) {
+            (false, _) => "",
+            (true, false) => " ▲",
+            (true, true) => " ▼",
+        };
+        let place = inside(area, column);
+        let title = format!("{}{sign}", spec.title);
+        let title = if width(&title) > usize::from(place.width) {
+            title.replace(' ', "")
+        } else {
+            title
+        };
+        if spec.right {
+            canvas.right(place, &title, Role::Column);
+        } else {
+            canvas.text(place, &title, Role::Column);
+        }
+    }
+}
+
+fn paint_row<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, one: &R, placed: &[Placed], selected: bool, marked: bool) {
+    if selected {
+        canvas.text(row(area, 0), "▌", Role::Mark);
+    }
+    if marked {
+        canvas.text(behind(area, 1), "✓", Role::Mark);
+    }
+    for column in placed {
+        let Some(spec) = R::COLUMNS.get(column.index) else {
+            continue;
+        };
+        let cell = one.cell(spec.name, canvas.now);
+        let place = inside(area, column);
+        if spec.right {
+            canvas.right(place, &cell.text, cell.role);
+        } else {
+            canvas.text(place, &cell.text, cell.role);
+        }
+    }
+    if selected {
+        canvas.lay_over(area, Role::Selection);
+    }
+}
+
+fn inside(area: Rect, column: &Placed) -> Rect {
+    let area = behind(area, GUTTER + column.x);
+    Rect {
+        width: column.width.min(area.width),
+        ..area
+    }
+}
+
+/// Why the filter cannot be read; else the sentence of the selected row, unless all of it is on the screen.
+fn says<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table: &Table<R>, placed: &[Placed]) {
+    let place = behind(area, 1);
+    if let Mode::Filter(input) = &state.input.mode
+        && let Some(line) = completions(state, table, input)
+    {
+        canvas.pieces(row(place, 0), &[("Tab ", Role::HintKey), (line.as_str(), Role::Info)]);
+        if let Some(error) = &table.filter.error {
+            canvas.wrapped(below(place, 1), &format!("! {error}"), Role::Error);
+        }
+        return;
+    }
+    if let (Mode::Filter(_), Some(error)) = (&state.input.mode, &table.filter.error) {
+        canvas.wrapped(place, &format!("! {error}"), Role::Error);
+        return;
+    }
+    let Some(one) = table.row(table.cursor) else { return };
+    let text = one.says();
+    let said = |column: &&Placed| R::COLUMNS.get(column.index).is_some_and(|spec| spec.name == R::SAID_BY);
+    let room = placed.iter().find(said).map_or(0, |column| usize::from(column.width));
+    if text.len() > room {
+        canvas.wrapped(place, &text, Role::Info);
+    }
+}
+
+/// What the filter line could go on with; `None`: nothing is begun.
+fn completions<R: Listed>(state: &State, table: &Table<R>, input: &tui_input::Input) -> Option<String> {
+    let found = table.completion(input.value(), input.cursor(), state.now);
+    let words: Vec<&str> = found.words.iter().map(String::as_str).collect();
+    (!words.is_empty()).then(|| words.join("  "))
+}
+
+/// Where in the list this is, what is marked, what is filtered.
+fn foot<R: Listed>(
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    state: &State,
+    table: &Table<R>,
+    window: &Range<usize>,
+) -> Option<Position> {
+    if let Mode::Filter(input) = &state.input.mode {
+        return filter_line(canvas, area, table, input);
+    }
+    let mut place = match window.len() {
+        0 if is_unread(state, table) => " not read".to_owned(),
+        0 => " none".to_owned(),
+        _ => format!(" {}–{} of {}", window.start + 1, window.end, of(table.order.len())),
+    };
+    if state.feed().is_some_and(|feed| feed.more) {
+        place.push_str(" and more");
+    }
+    if table.order.len() < table.rows.len() {
+        let _ = write!(place, " ({} hidden)", of(table.rows.len() - table.order.len()));
+    }
+    let taken = canvas.text(area, &place, Role::TextMuted);
+    let mut rest = behind(area, taken);
+    if !table.marks.is_empty() {
+        let taken = canvas.pieces(rest, &[(" · ", Role::TextMuted), (&marked(table), Role::Mark)]);
+        rest = behind(rest, taken);
+    }
+    if !table.filter.text.is_empty() {
+        let taken = canvas.pieces(
+            rest,
+            &[(" · filter: ", Role::TextMuted), (&table.filter.text, Role::Info)],
+        );
+        rest = behind(rest, taken);
+    }
+    if let Some((text, role)) = how_it_is_fed(state, table.taken_at) {
+        canvas.pieces(rest, &[(" · ", Role::TextMuted), (&text, role)]);
+    }
+    None
+}
+
+/// What a list of its own has to say of its rows: why there are no newer ones, and how old these are.
+fn how_it_is_fed(state: &State, taken_at: Option<Timestamp>) -> Option<(String, Role)> {
+    let feed = state.feed()?;
+    let age = taken_at.map_or_else(|| "never read".to_owned(), |at| format!("read {}", ago(state.now, at)));
+    if let Some(problem) = &feed.problem {
+        return Some((format!("! {age}: {}", show(problem, OUTSIDE_MAX)), Role::Error));
+    }
+    let asked = feed.asked.as_ref().map(|(asked, _)| asked);
+    let answered = feed.answered.as_ref().map(|(answered, _)| answered);
+    match (&feed.progress, asked) {
+        (None | Some(Progress::AsOf(_)), _) if feed.lacks.is_some() => {
+            let lacks = feed.lacks.as_deref().unwrap_or_default();
+            Some((format!("! not all read: {}", show(lacks, OUTSIDE_MAX)), Role::Error))
+        }
+        (Some(Progress::Says(text)), _) => Some((text.clone(), Role::Info)),
+        (_, Some(_)) if asked != answered && taken_at.is_some() => Some(("looking …".to_owned(), Role::Info)),
+        _ if !state.is_fed() && taken_at.is_some() => Some((age, Role::Warning)),
+        (Some(Progress::AsOf(at)), _) => Some((format!("as of {}", ago(state.now, *at)), Role::TextMuted)),
+        (None, _) => None,
+    }
+}
+
+/// Whether there are no rows because they could not be read.
+fn is_unread<R: Listed>(state: &State, table: &Table<R>) -> bool {
+    let of_snapshot = state.data.snapshot.as_deref().and_then(R::unread).is_some();
+    table.rows.is_empty()
+        && (of_snapshot
+            || state
+                .feed()
+                .is_some_and(|feed| feed.problem.is_some() || feed.lacks.is_some()))
+}
+
+fn marked<R: Listed>(table: &Table<R>) -> String {
+    let marks = table.mark_counts;
+    let mut text = format!("{} marked", of(marks.shown + marks.hidden + marks.gone));
+    if marks.hidden > 0 {
+        let _ = write!(text, " ({} hidden)", of(marks.hidden));
+    }
+    if marks.gone > 0 {
+        let _ = write!(text, " ({} gone)", of(marks.gone));
+    }
+    text
+}
+
+fn of(number: usize) -> String {
+    count(u64::try_from(number).unwrap_or(u64::MAX))
+}
+
+/// `/` with what is typed, and how much it shows.
+fn filter_line<R: Listed>(
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    table: &Table<R>,
+    input: &tui_input::Input,
+) -> Option<Position> {
+    canvas.text(area, " /", Role::HintKey);
+    let room = behind(area, 3);
+    let said = match table.filter.error {
+        Some(_) => " ! ".to_owned(),
+        None => format!(" {} ", plural_of(table.order.len(), "row", "rows")),
+    };
+    let said_width = cells(width(&said)).min(room.width / 2);
+    let field = Rect {
+        width: room.width - said_width,
+        ..room
+    };
+    let role = if table.filter.error.is_some() {
+        Role::Error
+    } else {
+        Role::TextMuted
+    };
+    canvas.text(behind(room, field.width), &said, role);
+    canvas.lay_over(field, Role::Input);
+    let scroll = input.visual_scroll(usize::from(field.width).saturating_sub(1));
+    let typed: String = skip_columns(input.value(), scroll);
+    canvas.text(field, &typed, Role::Input);
+    canvas.cursor(field.x + cells(input.visual_cursor().saturating_sub(scroll)), field.y)
+}
+
+pub(in crate::console) fn skip_columns(text: &str, columns: usize) -> String {
+    let mut skipped = 0;
+    let kept = text.chars().skip_while(|character| {
+        let skip = skipped < columns;
+        skipped += unicode_width::UnicodeWidthChar::width(*character).unwrap_or(0);
+        skip
+    });
+    kept.collect()
+}
+
+/// Why there is no row, and what to do.
+fn nothing<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table: &Table<R>) {
+    let many = R::MANY;
+    let problem = state.feed().and_then(|feed| feed.problem.as_deref());
+    let lacks = state.feed().and_then(|feed| feed.lacks.as_deref());
+    let unread = problem.or(lacks).filter(|_| table.rows.is_empty());
+    let (title, mend) = if let Some(problem) = unread {
+        (format!("The {many} cannot be read."), show(problem, OUTSIDE_MAX))
+    } else if table.taken_at.is_none() && state.feed().is_some() {
+        match state.data.frozen_at {
+            None => (format!("Looking for the {many} …"), String::new()),
+            Some(_) => (
+                format!("The {many} were not read before everything was frozen."),
+                String::new(),
+            ),
+        }
+    } else if R::FILTERED_BEFORE && table.rows.is_empty() && !table.filter.text.is_empty() {
+        (
+            format!("No {many} match the filter."),
+            "Esc takes the filter away, / changes it.".to_owned(),
+        )
+    } else if table.taken_at.is_none() && state.data.snapshot.is_none() {
+        (
+            format!("Looking for the {many} for the first time …"),
+            "This takes as long as broker and store take to answer.".to_owned(),
+        )
+    } else if table.taken_at.is_none() {
+        (format!("Sorting the {many} …"), String::new())
+    } else if let Some(why) = state
+        .data
+        .snapshot
+        .as_deref()
+        .and_then(R::unread)
+        .filter(|_| table.rows.is_empty())
+    {
+        (format!("The {many} could not be read."), show(why, OUTSIDE_MAX))
+    } else if !table.rows.is_empty() {
+        let hidden = of(table.rows.len());
+        (
+            format!("The filter shows none of the {hidden} {many}."),
+            "Esc takes the filter away, / changes it.".to_owned(),
+        )
+    } else {
+        (format!("There are no {many}."), R::WHEN_NONE.to_owned())
+    };
+    let area = behind(below(area, 1), GUTTER);
+    let used = canvas.wrapped(area, &title, Role::Title);
+    canvas.wrapped(below(area, used), &mend, Role::TextMuted);
+}

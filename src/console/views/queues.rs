@@ -1,0 +1,224 @@
+//! The queues.
+//!
+//! ```text
+//!    State ▲                 Waiting  Queue        Endpoint                Next attempt
+//!  ▌ ! parked                     22  order-21.0…  billing.example/hook    -
+//!    ▼ endpoint_unavailable       12  order-18.9…  stock.example/changed   in 8 s
+//!    ● delivering                  3  order-17.7…  shop.example/hook       -
+//!  its schedule is used up after 13 attempts: it waits for `redrive redeliver`
+//!  1–3 of 12
+//! ```
+
+use std::borrow::Cow;
+use std::cmp::{Ordering, Reverse};
+use std::sync::Arc;
+
+use ratatui::layout::{Position, Rect};
+
+use super::list::{self, Cell, Listed, OUTSIDE_MAX};
+use super::{command_words, filtered, listed};
+use crate::console::state::action::Action;
+use crate::console::state::detail::Subject;
+use crate::console::state::feed::Listing;
+use crate::console::state::lists::Lists;
+use crate::console::state::pointed::{Pointed, Reach, Rows};
+use crate::console::state::screen::{About, Screen};
+use crate::console::state::{State, View};
+use crate::console::table::ColumnWidth::Fixed;
+use crate::console::table::{Column, Row, SortKey, key};
+use crate::console::theme::Role;
+use crate::console::widgets::canvas::Canvas;
+use crate::console::widgets::words::{self, known, span, until};
+use crate::domain::filter::{Field, FieldValue};
+use crate::domain::id::QueueName;
+use crate::domain::text::show;
+use crate::domain::time::Timestamp;
+use crate::engine::snapshot::{self, QueueRow, Snapshot};
+
+/// The view.
+pub(super) struct Queues;
+
+static ABOUT: About = About {
+    title: "Queues",
+    short_title: "Queue",
+    reads: &["broker", "store"],
+    go: Action::new("queues", "queues", &["2"])
+        .help("Go to the queues.")
+        .turns(|state| state.go(View::Queues)),
+};
+
+impl Screen for Queues {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn listing<'a>(&self, lists: &'a Lists) -> Option<&'a dyn Listing> {
+        Some(&lists.queues)
+    }
+
+    fn listing_mut<'a>(&self, lists: &'a mut Lists) -> Option<&'a mut dyn Listing> {
+        Some(&mut lists.queues)
+    }
+
+    fn paint(&self, canvas: &mut Canvas<'_>, area: Rect, state: &State) -> Option<Position> {
+        list::paint(canvas, area, state, &state.lists.queues)
+    }
+
+    fn subject(&self, state: &State) -> Option<Subject> {
+        let row = state.lists.queues.selected_row();
+        row.map(|row| Subject::Queue(row.name.clone()))
+    }
+
+    fn rows<'a>(&self, state: &'a State, reach: Reach) -> Rows<'a> {
+        Rows::of(&state.lists.queues, reach, Pointed::Queue)
+    }
+
+    fn command(&self, state: &State) -> Option<Vec<String>> {
+        let list = state.list()?;
+        let sort = list.sorted_by().map(|(column, descending)| {
+            let sign = if descending { "-" } else { "" };
+            vec!["--sort".to_owned(), format!("{sign}{column}")]
+        });
+        let parts = [Some(command_words("queues")), filtered(list), sort];
+        Some(parts.into_iter().flatten().flatten().collect())
+    }
+
+    fn badge(&self, _: &State, snapshot: &Snapshot) -> String {
+        listed(&snapshot.broker, snapshot.queues.len())
+    }
+
+    fn shows_an_age(&self, state: &State) -> bool {
+        let queues = &state.lists.queues;
+        queues.window(queues.page).any(|position| {
+            let row = queues.row(position);
+            row.is_some_and(|row| row.next_attempt_at().is_some() || row.oldest_at().is_some())
+        })
+    }
+}
+
+impl Row for QueueRow {
+    type Id = QueueName;
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column::new("state", "State", Fixed(22), 0, |row| key::rank(row.rank())),
+        Column::new("depth", "Waiting", Fixed(9), 0, |row: &Self| key::count(row.depth())).count(),
+        Column::new("name", "Queue", key::fill(14, 2), 0, |row| {
+            SortKey::Text(row.name.as_str())
+        }),
+        Column::new("endpoint", "Endpoint", key::fill(26, 4), 1, |row| {
+            key::url(row.url.as_deref())
+        }),
+        Column::new("next_attempt_at", "Next attempt", Fixed(12), 2, |row: &Self| {
+            key::time(row.next_attempt_at())
+        })
+        .time(),
+        // The oldest message has the earliest time: ages are sorted from the greatest by the times upwards.
+        Column::new("age", "Oldest", Fixed(8), 3, |row: &Self| key::time(row.oldest_at())).time(),
+        Column::new("attempts", "Tried", Fixed(8), 4, |row: &Self| {
+            key::count(row.attempts().map(|(made, _)| made.into()))
+        })
+        .count(),
+        Column::new("delivered", "Delivered", Fixed(10), 6, |row: &Self| {
+            key::count(row.delivered())
+        })
+        .count(),
+        Column::new("owner", "Worker", key::fill(8, 1), 7, |row| {
+            key::text(row.owner.as_deref())
+        }),
+        Column::new("why", "Why", key::fill(20, 4), 8, |row| {
+            key::text(Some(&*row.why).filter(|why| !why.is_empty()))
+        }),
+        Column::new("execution", "Execution", key::fill(10, 1), 9, |row| {
+            key::text(row.execution())
+        }),
+    ];
+    const FIELDS: &'static [Field] = snapshot::QUEUE_FIELDS;
+    const SEARCHED: &'static [&'static str] = &["name", "execution", "endpoint"];
+
+    fn rows_of(snapshot: &Snapshot) -> Option<(Arc<Vec<Arc<Self>>>, Timestamp)> {
+        let taken_at = snapshot.broker.taken_at.unwrap_or(snapshot.taken_at);
+        Some((Arc::clone(&snapshot.queues), taken_at))
+    }
+
+    fn unread(snapshot: &Snapshot) -> Option<&str> {
+        snapshot.broker.problem.as_deref().or(snapshot.store.problem.as_deref())
+    }
+
+    fn id(&self) -> QueueName {
+        self.name.clone()
+    }
+
+    fn tie(&self, other: &Self) -> Ordering {
+        self.rank()
+            .cmp(&other.rank())
+            .then_with(|| Reverse(self.depth()).cmp(&Reverse(other.depth())))
+            .then_with(|| self.name.cmp(&other.name))
+    }
+
+    fn field(&self, name: &str, now: Timestamp) -> FieldValue<'_> {
+        Self::field(self, name, now)
+    }
+}
+
+impl Listed for QueueRow {
+    const MANY: &'static str = "queues";
+    const WHEN_NONE: &'static str = "Publish something: redrive publish --execution ID --url URL";
+    const SAID_BY: &'static str = "why";
+
+    fn cell(&self, column: &'static str, now: Timestamp) -> Cell<'_> {
+        match column {
+            "state" => state(self),
+            "name" => match self.findings() {
+                [] => Cell::new(name(self), Role::Text),
+                // What its arguments or a policy will do to it is told below the list.
+                [..] => Cell::new(format!("! {}", name(self)), Role::Warning),
+            },
+            "depth" => depth(self),
+            "endpoint" => Cell::or_none(self.url.as_deref().map(words::url), Role::Text),
+            "next_attempt_at" => Cell::or_none(self.next_attempt_at().map(|at| until(now, at)), Role::Warning),
+            "age" => Cell::or_none(self.oldest_at().map(|at| span(now.since(at))), Role::Text),
+            "attempts" => Cell::or_none(self.attempts().map(|(made, of)| format!("{made}/{of}")), Role::Warning),
+            "execution" => Cell::or_none(self.execution(), Role::Text),
+            "delivered" => Cell::or_none(self.delivered().map(words::count), Role::TextMuted),
+            "owner" => Cell::or_none(self.owner.as_deref(), Role::TextMuted),
+            "why" => Cell::new(self.says(), Role::Text),
+            _ => Cell::new("", Role::Text),
+        }
+    }
+
+    /// Why it moves or does not; a warning goes before, else the first thing that will surprise.
+    fn says(&self) -> Cow<'_, str> {
+        let finding = self.findings().first().map(|finding| finding.effect.as_str());
+        match self.warnings().first().map(String::as_str).or(finding) {
+            None => Cow::Borrowed(&self.why),
+            Some(first) => Cow::Owned(format!(
+                "! {} · {}",
+                show(first, OUTSIDE_MAX),
+                show(&self.why, OUTSIDE_MAX)
+            )),
+        }
+    }
+}
+
+/// A queue's name from its execution on: what comes before is the same for all of them.
+fn name(row: &QueueRow) -> &str {
+    let whole = row.name.as_str();
+    let begin = row.execution().and_then(|execution| whole.find(execution));
+    begin.and_then(|begin| whole.get(begin..)).unwrap_or(whole)
+}
+
+fn state(row: &QueueRow) -> Cell<'static> {
+    let Some(state) = row.state else {
+        return Cell::new(format!("· {}", row.kind.as_str()), Role::TextMuted);
+    };
+    let (symbol, role) = words::queue_state(state);
+    Cell::new(format!("{symbol} {}", state.as_str()), role)
+}
+
+fn depth(row: &QueueRow) -> Cell<'static> {
+    let role = if row.depth() == Some(0) {
+        Role::TextMuted
+    } else {
+        Role::Text
+    };
+    Cell::new(known(row.depth()), role)
+}
