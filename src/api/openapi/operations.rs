@@ -542,7 +542,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
         ..get(
             "/v1/dead/export",
             "Dead letters with their messages, a line of JSON each, as many as there are. Behind the last one a line with \
-             `problems` says what could not be read, and one with `problem` why it was broken off.",
+             `problems` says what could not be read, also where the export ended because it took 15 minutes, and one with \
+             `problem` why it was broken off.",
             "DeadLetterLine",
         )
     },

@@ -12,6 +12,7 @@ use super::{DeadLetters, DeadQueueView, DeadSelection};
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
+use crate::domain::words;
 use crate::engine::EngineError;
 use crate::engine::sieve::Sieve;
 use crate::engine::sight::Sight;
@@ -85,7 +86,16 @@ impl DeadLetters {
         let seek = async {
             let outlet = Outlet::of(sender, &self.clock, self.settings.export_time);
             let sought = self.export_queues(selection, &mut sieve, &outlet).await;
-            drop(outlet);
+            if outlet.is_over() {
+                // What it found is less than there is, and is not kept as if it were all.
+                return Err(EngineError::Invalid {
+                    field: "filter".to_owned(),
+                    message: format!(
+                        "the filter reads messages for more than {}: narrow it to one queue or group",
+                        words::lasts(self.settings.export_time)
+                    ),
+                });
+            }
             sought
         };
         let gather = async move {

@@ -360,6 +360,29 @@ async fn an_export_that_nobody_reads_ends_in_time_gives_its_messages_back_and_sa
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_search_in_messages_that_runs_out_of_time_is_refused_and_shows_no_part_as_if_it_were_all() {
+    let stage = Stage::quiet(Ground::rabbit_sqlite().await, |settings| {
+        settings.export_time = Duration::ZERO;
+    })
+    .await;
+    let shop = Shop::of(stage).await;
+    let arguments = [
+        ("x-dead-letter-exchange", text("")),
+        ("x-dead-letter-routing-key", text("work.dead")),
+    ];
+    shop.queue("work.dead", &[]).await;
+    shop.queue("work", &arguments).await;
+    shop.fill("work.dead", 3).await;
+    shop.listed("work.dead", 3).await;
+    let search = query(None, Some("header.tenant = \"t1\""));
+    let refused = shop.ask(query::Dead(search)).await.unwrap_err();
+    assert!(
+        matches!(&refused, EngineError::Invalid { field, message } if field == "filter" && message.contains("one queue")),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn equal_messages_have_ids_of_their_own_and_export_gives_every_body() {
     let shop = Shop::open().await;
     let arguments = [
