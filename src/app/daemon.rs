@@ -72,7 +72,7 @@ fn tell_otlp(config: &Config, metrics: &Metrics, over: &CancellationToken) -> Re
     let Some(endpoint) = &config.telemetry.otlp else {
         return Ok(None);
     };
-    let telling = telemetry::otlp::tell(endpoint, metrics.clone(), over.clone());
+    let telling = telemetry::otlp::tell(endpoint, &config.telemetry.headers, metrics.clone(), over.clone());
     telling
         .map(Some)
         .map_err(|error| Failure::of(Exit::Configuration, &error))

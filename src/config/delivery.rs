@@ -231,7 +231,8 @@ pub(super) fn secrets(section: Section<'_>) -> Result<Vec<SigningSecret>, Proble
     nodes.iter().map(secret).collect()
 }
 
-fn headers(section: Section<'_>) -> Result<Vec<(String, SecretString)>, Problem> {
+/// Headers that are sent with each request.
+pub(super) fn headers(section: Section<'_>) -> Result<Vec<(String, SecretString)>, Problem> {
     let Some(node) = section.get("headers") else {
         return Ok(Vec::new());
     };

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use secrecy::SecretString;
+
 use crate::domain::mask::MaskRule;
 use crate::domain::policy::{PolicyOwner, RetryPolicy};
 use crate::domain::retention::Retention;
@@ -52,6 +54,9 @@ pub(super) fn print(config: &Config) -> String {
     page.text("statsd_dialect", dialect);
     page.begin("[telemetry]");
     page.optional_text("otlp", config.telemetry.otlp.as_deref());
+    if !config.telemetry.headers.is_empty() {
+        headers(&mut page, &config.telemetry.headers);
+    }
     page.begin("[console]");
     page.optional_text("theme", config.console.theme.as_deref());
     page.plain(
@@ -172,14 +177,17 @@ fn endpoint(page: &mut Page, endpoint: &EndpointConfig) {
     page.begin("[[endpoint]]");
     page.text("url", &endpoint.url.redacted());
     page.texts("secret", endpoint.secrets.iter().map(|_| HIDDEN.to_owned()));
-    let headers = endpoint
-        .headers
-        .iter()
-        .map(|(name, _)| (name.clone(), Toml::Text(HIDDEN.to_owned())));
-    page.plain("headers", Toml::Table(headers.collect()));
+    headers(page, &endpoint.headers);
     if let Some(rate) = endpoint.max_receives_per_second {
         page.plain("max_receives_per_second", rate);
     }
+}
+
+fn headers(page: &mut Page, headers: &[(String, SecretString)]) {
+    let hidden = headers
+        .iter()
+        .map(|(name, _)| (name.clone(), Toml::Text(HIDDEN.to_owned())));
+    page.plain("headers", Toml::Table(hidden.collect()));
 }
 
 fn api(page: &mut Page, api: &ApiConfig) {

@@ -736,8 +736,13 @@ fn every_example_of_the_template_is_possible() {
         .filter(|line| *line != "webhook = true" && !line.contains("ops.example") && !line.contains("ALERT_SECRET"))
         .filter(|line| !line.contains("_WEBHOOK"))
         .filter(|line| cfg!(feature = "otlp") || !line.starts_with("otlp = "))
+        .filter(|line| cfg!(feature = "otlp") || !line.contains("collector_token"))
         .collect();
-    let missing = ["/etc/redrive/url_hash_key", "/etc/redrive/example_token"];
+    let missing = [
+        "/etc/redrive/url_hash_key",
+        "/etc/redrive/example_token",
+        "/etc/redrive/collector_token",
+    ];
     let text = missing.iter().fold(examples.join("\n"), |text, path| {
         text.replace(&format!("{{ file = \"{path}\" }}"), "\"t\"")
     });
@@ -914,4 +919,45 @@ fn a_collector_is_named_by_the_key_or_by_the_variable_of_the_field() {
         problem.contains("telemetry.otlp") && problem.contains("127.0.0.1:4318"),
         "{problem}"
     );
+}
+
+#[test]
+#[cfg(feature = "otlp")]
+fn the_headers_of_a_collector_are_secrets_of_the_key_or_of_the_variable_of_the_field() {
+    const COLLECTOR: &str = "[telemetry]\notlp = \"http://127.0.0.1:4318\"\n";
+    let resolved =
+        |text: &str, list: &str| Config::resolve(text, None, &environment(&[(telemetry::HEADERS_VARIABLE, list)]));
+    let headers = |config: &Config| {
+        let shown = config.telemetry.headers.iter();
+        shown
+            .map(|(name, value)| format!("{name}: {}", value.expose_secret()))
+            .collect::<Vec<_>>()
+    };
+    let config = resolved(COLLECTOR, "x-team = ops , authorization=Basic%20dTpw").unwrap();
+    assert_eq!(headers(&config), ["x-team: ops", "authorization: Basic dTpw"]);
+    assert!(!config.print().contains("dTpw") && !format!("{config:?}").contains("dTpw"));
+    assert!(config.print().contains("authorization"), "{}", config.print());
+    let written = format!("{COLLECTOR}headers = {{ Authorization = \"Bearer t\" }}");
+    assert_eq!(
+        headers(&resolved(&written, "x-team=ops").unwrap()),
+        ["Authorization: Bearer t"]
+    );
+    // What is wrong is said without the value.
+    for list in [
+        "authorization",
+        "host=a.example",
+        "bad name=hidden",
+        "a=hidden%0ax",
+        "a=1,b",
+    ] {
+        let config = resolved(COLLECTOR, list).unwrap();
+        let warnings = config.warnings().join(" ");
+        assert!(
+            headers(&config).is_empty() && warnings.contains("OTLP_HEADERS has a header, number"),
+            "{warnings}"
+        );
+        assert!(!warnings.contains("hidden"), "{warnings}");
+    }
+    let alone = resolved("[telemetry]\nheaders = { a = \"1\" }", "").unwrap();
+    assert!(alone.warnings().join(" ").contains("set telemetry.otlp"));
 }

@@ -12,11 +12,18 @@ const BOUND: Duration = Duration::from_mins(1);
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const CALLER: &str = "00f067aa0ba902b7";
 
+/// The daemon's collector, which wants a credential.
+fn tell(installation: &mut Installation, collector: &Receiver) {
+    installation.set("telemetry", "otlp", collector.url("").trim_end_matches('/'));
+    installation.set("telemetry.headers", "Authorization", "Bearer collect");
+}
+
 /// Every document that came on a path.
 fn told(collector: &Receiver, path: &str) -> Vec<Value> {
     let came = collector.attempts_of(path).into_iter();
     came.map(|attempt| {
         assert_eq!(attempt.header("content-type"), Some("application/json"));
+        assert_eq!(attempt.header("authorization"), Some("Bearer collect"));
         serde_json::from_slice(&attempt.body).expect("a document of OTLP")
     })
     .collect()
@@ -72,7 +79,7 @@ async fn a_collector_gets_the_spans_of_a_notification_in_the_trace_of_its_publis
         _ => Behaviour::Status(200),
     });
     let mut installation = Installation::embedded();
-    installation.set("telemetry", "otlp", collector.url("").trim_end_matches('/'));
+    tell(&mut installation, &collector);
     let mut daemon = installation.daemon().await;
     for id in ["taken", "refused"] {
         let notification = json!({"execution_id": id, "url": receiver.url("/hook?key=secret"), "id": id});
@@ -130,7 +137,7 @@ async fn a_collector_gets_the_spans_of_a_notification_in_the_trace_of_its_publis
 async fn a_collector_that_is_away_delays_nothing_and_is_said_once() {
     let (mut collector, receiver) = (Receiver::start().await, Receiver::start().await);
     let mut installation = Installation::embedded();
-    installation.set("telemetry", "otlp", collector.url("").trim_end_matches('/'));
+    tell(&mut installation, &collector);
     collector.stop_listening().await;
     let mut daemon = installation.daemon().await;
     for number in 0..3 {

@@ -16,6 +16,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -60,15 +62,21 @@ pub(super) fn take(span: &Span<'_>) {
     }
 }
 
-/// Begins to tell the collector at `endpoint`, such as `http://127.0.0.1:4318`, until `stop`; what is left then is sent
-/// before the task ends.
+/// Begins to tell the collector at `endpoint`, such as `http://127.0.0.1:4318`, with these headers, until `stop`; what
+/// is left then is sent before the task ends.
 ///
 /// # Errors
 /// Spans go somewhere already, or there is no client.
-pub fn tell(endpoint: &str, metrics: Metrics, stop: CancellationToken) -> Result<JoinHandle<()>, TelemetryError> {
+pub fn tell(
+    endpoint: &str,
+    headers: &[(String, SecretString)],
+    metrics: Metrics,
+    stop: CancellationToken,
+) -> Result<JoinHandle<()>, TelemetryError> {
     // Installed already where something else needed it before.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder()
+        .default_headers(sent(headers))
         .redirect(reqwest::redirect::Policy::none())
         .timeout(PATIENCE)
         .no_proxy()
@@ -93,6 +101,16 @@ pub fn tell(endpoint: &str, metrics: Metrics, stop: CancellationToken) -> Result
         is_taken: true,
     };
     Ok(ambient::spawn("otlp", teller.run(stop)))
+}
+
+/// The configuration has checked them.
+fn sent(headers: &[(String, SecretString)]) -> HeaderMap {
+    let header = |(name, value): &(String, SecretString)| {
+        let mut value = HeaderValue::from_str(value.expose_secret()).ok()?;
+        value.set_sensitive(true);
+        Some((name.parse::<HeaderName>().ok()?, value))
+    };
+    headers.iter().filter_map(header).collect()
 }
 
 struct Teller {
