@@ -1,15 +1,29 @@
 //! The library for submitting and following jobs: three queues per job, cleaned up by the broker when
 //! nobody wants them any more, and never silently made again.
 //!
-//! ```no_run
-//! # async fn example(engine: redrive::engine::Engine) -> Result<(), redrive::engine::EngineError> {
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # let text = format!("[store]\nurl = \"sqlite:{}\"", directory.path().join("redrive.db").display());
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! use redrive::Settings;
 //! use redrive::jobs::{Jobs, SubmitOptions};
-//! let jobs = Jobs::new(engine);
+//!
+//! let jobs = Jobs::connect(&Settings::from_toml(&text)?).await?;
 //! let mut connection = jobs.submit_job(SubmitOptions::default()).await?;
+//! let id = connection.job().id.clone();
+//! // Elsewhere, the one who works on it:
+//! jobs.publish_progress(&id, "half".into()).await?;
+//! jobs.publish_result(&id, "42".into()).await?;
+//! // The result is the last one: its queues are gone then.
+//! let mut bodies = Vec::new();
 //! while let Some(message) = connection.next().await? {
-//!     println!("{:?}: {} bytes", message.part, message.message.body.len());
+//!     bodies.push(message.message.body);
 //! }
-//! # Ok(()) }
+//! assert!(bodies.contains(&"42".into()));
+//! jobs.close().await;
+//! # Ok(()) })
+//! # }
 //! ```
 //!
 //! Promises: a message is in its queue until the next one is asked for; a lost connection is made again, and what
@@ -18,10 +32,10 @@
 
 use bytes::Bytes;
 
-use crate::domain::job::JobPart;
-pub use crate::domain::job::{JobId, Lifetime};
+pub use crate::domain::job::{JobId, JobPart, Lifetime};
 pub use crate::engine::jobs::{ConnectOptions, Job, JobConnection, JobListed, JobMessage, SubmitOptions};
 use crate::engine::{Engine, EngineError};
+use crate::library::{self, OpenError, Settings};
 
 /// Submits and follows jobs.
 #[derive(Clone, Debug)]
@@ -30,7 +44,16 @@ pub struct Jobs {
 }
 
 impl Jobs {
+    /// Opens store and broker, and makes what is missing of them.
+    ///
+    /// # Errors
+    /// Store or broker cannot be reached, or are not what the settings say.
+    pub async fn connect(settings: &Settings) -> Result<Self, OpenError> {
+        Ok(Self::new(library::open(settings).await?))
+    }
+
     /// Over an engine.
+    #[doc(hidden)]
     #[must_use]
     pub const fn new(engine: Engine) -> Self {
         Self { engine }
@@ -68,5 +91,10 @@ impl Jobs {
     /// The worker's side: what came of it.
     pub async fn publish_result(&self, id: &JobId, body: Bytes) -> Result<(), EngineError> {
         self.engine.job_publish(id, JobPart::Result, None, body).await
+    }
+
+    /// Closes the connections in order.
+    pub async fn close(&self) {
+        self.engine.close().await;
     }
 }

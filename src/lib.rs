@@ -60,29 +60,74 @@
 //!
 //! # For those who embed it
 //!
-//! Assemble an `engine::Engine` from a store, a broker and a sender. Threads of the AMQP client need a large stack
-//! (a header table nested thousands of levels deep overflows it): set `RUST_MIN_STACK` to 134217728 before the first
-//! thread starts, as the program does for itself. Install a `rustls` crypto provider once.
+//! [`Publisher`] publishes, [`jobs::Jobs`] submits and follows jobs, [`Engine`] delivers inside another program; all
+//! three are made from the [`Settings`] that the program itself reads. [`transaction`] handles events beside one's own
+//! tables. Everything else is the program's own, and changes with it.
+//!
+//! Threads of the AMQP client need a large stack (a header table nested thousands of levels deep overflows it): set
+//! `RUST_MIN_STACK` to 134217728 before the first thread starts, as the program does for itself.
+//!
+//! The feature `internals` opens the rest to the program's own tests and measurements, without any promise.
+// What is `pub` for them is out of reach in every other build.
+#![cfg_attr(
+    not(feature = "internals"),
+    allow(unreachable_pub, unused_imports, reason = "reached with the feature `internals`")
+)]
 
-pub mod ambient;
-pub mod api;
-pub mod app;
-pub mod broker;
-pub mod budget;
-pub mod cli;
-pub mod command;
-pub mod config;
-pub mod console;
-pub mod delivery;
-pub mod demo;
-pub mod domain;
-pub mod engine;
-pub mod files;
+mod ambient;
+mod api;
+mod app;
+mod broker;
+mod budget;
+mod cli;
+mod command;
+mod config;
+mod console;
+mod delivery;
+mod demo;
+mod domain;
+mod engine;
+mod files;
 pub mod jobs;
-pub mod listen;
+mod library;
+mod listen;
+#[cfg(any(test, feature = "internals"))]
+mod parsers;
+mod sqlite;
+mod store;
+mod telemetry;
+pub mod transaction;
+mod wire;
+
+pub use engine::EngineError;
+pub use library::{Engine, Notification, OpenError, Publisher, Receipt, Settings};
+
+/// The program: reads its arguments, does what they say, and answers its exit code.
 #[doc(hidden)]
-pub mod parsers;
-pub mod sqlite;
-pub mod store;
-pub mod telemetry;
-pub mod wire;
+#[must_use]
+pub fn program() -> u8 {
+    let exit = match cli::parse() {
+        Ok(cli) => app::run(&cli),
+        Err(exit) => exit,
+    };
+    exit.code()
+}
+
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals {
+    //! Everything, for the program's own tests and measurements.
+
+    macro_rules! open {
+        ($($module:ident),* $(,)?) => {
+            $(pub mod $module {
+                pub use crate::$module::*;
+            })*
+        };
+    }
+
+    open!(
+        ambient, api, app, broker, budget, cli, command, config, console, delivery, demo, domain, engine, files,
+        listen, parsers, sqlite, store, telemetry, wire,
+    );
+}

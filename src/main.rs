@@ -3,8 +3,6 @@
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
-use redrive::{app, cli};
-
 /// Stack of every thread: a header table nested thousands of levels deep overflows the usual one.
 const STACK_BYTES: u64 = 128 * 1024 * 1024;
 const STACK_VARIABLE: &str = "RUST_MIN_STACK";
@@ -19,11 +17,7 @@ const ALLOCATOR_VARIABLES: [(&str, &str); 2] = [
 
 fn main() -> ExitCode {
     start_again_where_untold();
-    let exit = match cli::parse() {
-        Ok(cli) => app::run(&cli),
-        Err(exit) => exit,
-    };
-    ExitCode::from(exit.code())
+    ExitCode::from(redrive::program())
 }
 
 /// Starts the program again, once, where the stacks are too small or the allocator was told nothing: the variables

@@ -16,7 +16,7 @@ use crate::cli::{self, Cli, Exit, Failure, Mode};
 use crate::config::{Config, Environment};
 use crate::console::Deliver;
 use crate::domain::schema::SchemaMode;
-use crate::engine::Access;
+use crate::engine::{Access, Engine};
 use crate::telemetry::{self, LogFormat, LogTarget};
 
 /// What is logged by a command that is not the daemon, where nobody asks for more.
@@ -28,6 +28,12 @@ const LEFTOVERS: Duration = Duration::from_secs(5);
 #[must_use]
 pub fn run(cli: &Cli) -> Exit {
     dispatch(cli).unwrap_or_else(|failure| cli::report(&failure))
+}
+
+/// Store and broker of a configuration, opened and made where they are missing.
+pub(crate) async fn open(config: &Config) -> Result<Engine, Failure> {
+    let engine = compose::engine(config, SchemaMode::Bring, None, compose::memory(config)).await;
+    engine.map_err(|error| error.failure)
 }
 
 fn dispatch(cli: &Cli) -> Result<Exit, Failure> {

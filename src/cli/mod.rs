@@ -26,6 +26,7 @@ mod offline;
 mod output;
 mod policies;
 mod queues;
+#[cfg(any(test, feature = "internals"))]
 mod reads;
 mod records;
 mod runs;
@@ -44,6 +45,7 @@ use crate::engine::{Access, Command, Done, Engine, Plan};
 pub use args::Cli;
 pub use exit::{Exit, Failure};
 pub use listen::{AnswersAsked, ListenAsked};
+#[cfg(any(test, feature = "internals"))]
 pub use reads::{COMMANDS, Does};
 pub use store::{Migrated, StoreDone, StoreWork, consents_to, print_migrated, print_store_done};
 pub use themes::{ThemeFound, ThemesAsked, print_themes};

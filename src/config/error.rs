@@ -98,6 +98,7 @@ pub enum Problem {
 
 impl Problem {
     /// The field at fault, where it is one.
+    #[cfg(any(test, feature = "internals"))]
     #[must_use]
     pub fn field(&self) -> Option<&str> {
         match self {

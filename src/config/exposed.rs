@@ -116,6 +116,7 @@ pub(super) fn of_secrets(document: &Node) -> Result<Vec<String>, Problem> {
 }
 
 /// Whether a secret stands in a file.
+#[cfg(any(test, feature = "internals"))]
 pub(super) fn names_files(document: &Node) -> bool {
     !secret_files(document).is_empty()
 }

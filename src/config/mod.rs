@@ -237,6 +237,7 @@ impl Config {
 ///
 /// # Panics
 /// What is printed of it is no TOML.
+#[cfg(any(test, feature = "internals"))]
 pub(crate) fn is_understood(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return false;

@@ -56,6 +56,7 @@ impl Journal {
     }
 
     /// Whether there is none.
+    #[cfg(any(test, feature = "internals"))]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

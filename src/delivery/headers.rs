@@ -96,6 +96,7 @@ pub(super) fn header_value(name: &str, value: &str) -> Result<HeaderValue, Faile
 }
 
 /// Whether a request can carry this header.
+#[cfg(any(test, feature = "internals"))]
 pub(crate) fn can_be_sent(name: &str, value: &str) -> bool {
     header_name(name).is_ok() && header_value(name, value).is_ok()
 }

@@ -67,6 +67,7 @@ impl DemoReport {
     }
 
     /// The report of one endpoint.
+    #[cfg(any(test, feature = "internals"))]
     #[must_use]
     pub fn endpoint(&self, behaviour: Behaviour) -> Option<&EndpointReport> {
         self.endpoints.iter().find(|endpoint| endpoint.behaviour == behaviour)

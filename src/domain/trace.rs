@@ -29,6 +29,7 @@ pub fn context(parent: Option<&str>, state: Option<&str>, has: impl Fn(&str) -> 
 }
 
 /// What a [`TRACEPARENT`] says.
+#[cfg(any(test, feature = "otlp", feature = "internals"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parent<'a> {
     /// The trace's id, 32 hexadecimal digits.
@@ -39,6 +40,7 @@ pub struct Parent<'a> {
     pub is_sampled: bool,
 }
 
+#[cfg(any(test, feature = "otlp", feature = "internals"))]
 impl<'a> Parent<'a> {
     /// `version-trace-span-flags`; `None` where it is none.
     #[must_use]

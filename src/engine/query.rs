@@ -192,6 +192,7 @@ queries! { engine, false;
     /// Whether another living process delivers, and so works on runs.
     OthersDeliver() -> bool { async { Ok(engine.0.others_deliver(&mut Watched::default()).await) } }
     /// Daemons and other processes that take messages.
+    #[cfg_attr(not(feature = "internals"), allow(dead_code, reason = "asked by tests"))]
     Incarnations() -> Vec<Incarnation> { async { Ok(engine.0.store.incarnations().await?) } }
     /// Queues with a lifetime and leftovers, what is lost first in front.
     Expiring(query: ExpiringQuery) -> ExpiringPage { engine.0.queues.expiring.lifetimes.list(&query) }

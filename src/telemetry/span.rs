@@ -11,6 +11,7 @@ use crate::domain::time::Timestamp;
 
 /// How what was done relates to others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "otlp"), allow(dead_code, reason = "a collector reads it"))]
 pub enum SpanKind {
     /// Inside.
     Internal,
@@ -22,6 +23,7 @@ pub enum SpanKind {
 
 /// What a span says beside its name.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(not(feature = "otlp"), allow(dead_code, reason = "a collector reads it"))]
 pub enum Fact<'a> {
     /// A text.
     Text(&'a str),
@@ -31,6 +33,7 @@ pub enum Fact<'a> {
 
 /// Something that is over.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "otlp"), allow(dead_code, reason = "a collector reads it"))]
 pub struct Span<'a> {
     /// `publish`, `attempt`, `redrive`.
     pub name: &'static str,

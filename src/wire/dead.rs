@@ -11,7 +11,7 @@ use super::{Unread, time};
 
 /// A dead letter.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
 pub struct DeadLetter {
     pub id: String,
     pub home: &'static str,
@@ -70,7 +70,7 @@ impl From<&Letter> for DeadLetter {
 
 /// A group of dead letters that failed alike. `trend` compares the last hour with the one before.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
 pub struct Group {
     pub fingerprint: String,
     pub r#where: String,
@@ -106,7 +106,7 @@ impl From<&DeadGroup> for Group {
 
 /// A dead-letter queue and the look at it.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "each is described beside the view that it is made from")]
+#[allow(missing_docs, reason = "each is described beside the view that it is made from")]
 pub struct Queue {
     pub name: String,
     pub ready: Option<u64>,
@@ -194,7 +194,7 @@ impl<T> List<T> {
 
 /// All deaths in one queue for one reason.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "named like the entries of x-death")]
+#[allow(missing_docs, reason = "named like the entries of x-death")]
 pub struct Death {
     pub queue: Option<String>,
     pub reason: Option<String>,
@@ -221,7 +221,7 @@ impl From<&DomainDeath> for Death {
 
 /// Where a redrive to the origin sends it.
 #[derive(Clone, Debug, Default, Serialize)]
-#[expect(missing_docs, reason = "queue of ours, or exchange and key; else the problem")]
+#[allow(missing_docs, reason = "queue of ours, or exchange and key; else the problem")]
 pub struct Destination {
     pub queue: Option<String>,
     pub exchange: Option<String>,

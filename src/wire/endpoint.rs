@@ -8,7 +8,7 @@ use super::{Unread, time, unread};
 
 /// An endpoint.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
 pub struct Endpoint {
     pub url: String,
     pub state: &'static str,

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::domain::event::{Event as EventRow, EventError, EventType, NewEvent, Reference, due_time, rfc3339};
+use crate::domain::event::{Event as EventRow, EventError, EventType, NewEvent, Reference, due_time};
 use crate::domain::time::Timestamp;
 use crate::engine::events::{
-    Claim as ClaimRow, EventCount, EventTypeRecord, EventsDone, HandledEvent, Processed, Pushed as PushedRow,
+    Claim as ClaimRow, EventCount, EventTypeRecord, EventsDone, Processed, Pushed as PushedRow,
     Subscription as SubscriptionRow, shown_options,
 };
 
@@ -19,7 +19,7 @@ use super::time;
 
 /// An event.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
 pub struct Event {
     pub id: i64,
     pub r#type: String,
@@ -110,7 +110,7 @@ fn value_or_text(text: &str) -> Value {
 
 /// A pushed event.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the keys are the event's")]
+#[allow(missing_docs, reason = "the keys are the event's")]
 pub struct Pushed {
     pub id: i64,
     pub r#type: String,
@@ -138,7 +138,7 @@ impl Pushed {
 
 /// How many events there are, by type and state.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the keys are the event's")]
+#[allow(missing_docs, reason = "the keys are the event's")]
 pub struct Count {
     pub r#type: String,
     pub state: &'static str,
@@ -163,7 +163,7 @@ impl From<&EventCount> for Count {
 
 /// A type.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "its name, its metadata as written, and when")]
+#[allow(missing_docs, reason = "its name, its metadata as written, and when")]
 pub struct Type {
     pub name: String,
     pub metadata: Value,
@@ -184,7 +184,7 @@ impl From<&EventTypeRecord> for Type {
 
 /// A subscription.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
 pub struct Subscription {
     pub id: i64,
     pub r#type: String,
@@ -207,7 +207,7 @@ impl From<&SubscriptionRow> for Subscription {
 
 /// A claim.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
 pub struct Claim {
     pub id: String,
     pub r#type: String,
@@ -224,33 +224,6 @@ impl Claim {
             r#type: event_type.as_str().to_owned(),
             expires_at: time(claim.expires_at),
             events: claim.events.iter().map(Event::from).collect(),
-        }
-    }
-}
-
-/// A handled event.
-#[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the keys are the event's")]
-pub struct Handled {
-    pub id: i64,
-    pub reference: String,
-    pub revision: i64,
-    pub attempts: u32,
-    pub reason: Option<String>,
-    pub created_at: Option<String>,
-    pub handled_at: Option<String>,
-}
-
-impl From<&HandledEvent> for Handled {
-    fn from(row: &HandledEvent) -> Self {
-        Self {
-            id: row.id,
-            reference: row.reference.as_str().to_owned(),
-            revision: row.revision,
-            attempts: row.attempts,
-            reason: row.reason.clone(),
-            created_at: time(row.created_at),
-            handled_at: time(row.handled_at),
         }
     }
 }
@@ -394,10 +367,4 @@ impl From<EventError> for Problem {
             ..Self::field(&error.field, error.message)
         }
     }
-}
-
-/// A point in time for a table.
-#[must_use]
-pub fn shown(at: Timestamp) -> String {
-    rfc3339(at)
 }

@@ -13,7 +13,7 @@ use super::{Unread, time, unread};
 
 /// Everything that is told.
 #[derive(Debug, Serialize)]
-#[expect(missing_docs, reason = "named like the parts of the handover")]
+#[allow(missing_docs, reason = "named like the parts of the handover")]
 pub struct Shift {
     pub since: Option<String>,
     pub taken_at: Option<String>,

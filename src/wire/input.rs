@@ -80,24 +80,6 @@ pub fn take_content_type(headers: &mut Vec<(String, String)>) -> Option<String> 
     content_type
 }
 
-/// A plain value of the domain from JSON.
-#[must_use]
-pub fn value(json: &serde_json::Value) -> crate::domain::value::Value {
-    use crate::domain::value::Value;
-    match json {
-        serde_json::Value::Null => Value::Null,
-        serde_json::Value::Bool(flag) => Value::Bool(*flag),
-        serde_json::Value::Number(number) => number
-            .as_i128()
-            .map_or_else(|| Value::Number(number.as_f64().unwrap_or(f64::NAN)), Value::Integer),
-        serde_json::Value::String(text) => Value::Text(text.clone()),
-        serde_json::Value::Array(items) => Value::List(items.iter().map(value).collect()),
-        serde_json::Value::Object(entries) => {
-            Value::Table(entries.iter().map(|(key, inner)| (key.clone(), value(inner))).collect())
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -91,7 +91,7 @@ impl From<&RedeliveredView> for Redelivered {
 
 /// A test's answer.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "named like the attempt's keys in docs/contract.md")]
+#[allow(missing_docs, reason = "named like the attempt's keys in docs/contract.md")]
 pub struct Tested {
     pub url: String,
     pub method: String,

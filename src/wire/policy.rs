@@ -13,7 +13,7 @@ use super::time;
 
 /// The schedule of a policy.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
 pub struct Preview {
     pub delays_s: Vec<u32>,
     pub retries: u32,
@@ -32,7 +32,7 @@ pub struct Preview {
 
 /// One phase of it.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
 pub struct PhasePreview {
     pub phase: &'static str,
     pub retries: u32,
@@ -41,7 +41,7 @@ pub struct PhasePreview {
 
 /// A schedule in three numbers.
 #[derive(Clone, Copy, Debug, Serialize)]
-#[expect(missing_docs, reason = "named like the preview's keys in docs/contract.md")]
+#[allow(missing_docs, reason = "named like the preview's keys in docs/contract.md")]
 pub struct Totals {
     pub retries: u32,
     pub attempts: u32,
@@ -93,7 +93,7 @@ impl Totals {
 
 /// What a change would do to what waits.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "counts, named like the engine's")]
+#[allow(missing_docs, reason = "counts, named like the engine's")]
 pub struct Forecast {
     pub waiting: u64,
     pub sooner: u64,

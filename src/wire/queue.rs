@@ -17,7 +17,7 @@ use super::{Unread, time, unread};
 
 /// A queue.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
 pub struct Queue {
     pub name: String,
     pub kind: &'static str,
@@ -132,7 +132,7 @@ impl From<&Pause> for QueuePause {
 
 /// The message at the head, when it failed.
 #[derive(Clone, Debug, Serialize)]
-#[expect(
+#[allow(
     missing_docs,
     reason = "named like the attempt's and the dead letter's keys in docs/contract.md"
 )]
@@ -168,7 +168,7 @@ impl From<&Head> for QueueHead {
 
 /// The answer to *why is it not moving?*
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the keys are the queue's in docs/contract.md, *Documents*")]
+#[allow(missing_docs, reason = "the keys are the queue's in docs/contract.md, *Documents*")]
 pub struct WhyAnswer {
     pub name: String,
     pub state: Option<&'static str>,
@@ -216,7 +216,7 @@ const BODY_SHOWN_BYTES_MAX: usize = 64 * 1024;
 
 /// A message that was looked at.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "named like the properties on the wire in docs/contract.md")]
+#[allow(missing_docs, reason = "named like the properties on the wire in docs/contract.md")]
 pub struct Browsed {
     pub position: u32,
     pub message_id: Option<String>,

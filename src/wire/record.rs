@@ -12,7 +12,7 @@ use super::time;
 
 /// What is tried when.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
 pub struct Retry {
     pub at: Option<String>,
     pub queue: Option<String>,
@@ -39,7 +39,7 @@ impl From<&RetryView> for Retry {
 
 /// An attempt.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
 pub struct Attempt {
     pub message_id: String,
     pub queue: String,
@@ -81,7 +81,7 @@ impl From<&AttemptView> for Attempt {
 
 /// A line of the audit.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "who did what, on what, why, with what result")]
+#[allow(missing_docs, reason = "who did what, on what, why, with what result")]
 pub struct Audit {
     pub id: i64,
     pub at: Option<String>,

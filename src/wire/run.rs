@@ -17,7 +17,7 @@ use super::time;
 
 /// A run.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
 pub struct Run {
     pub id: String,
     pub command: String,

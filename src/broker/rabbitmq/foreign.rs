@@ -8,14 +8,17 @@ use crate::domain::message::Message;
 use super::{frames, message, rescue};
 
 /// The least that a frame takes: kind, channel, length, end.
+#[cfg(any(test, feature = "internals"))]
 const FRAME_BYTES: usize = 8;
 /// Bytes of a frame that a message can be published in, as the broker grants them by default.
+#[cfg(any(test, feature = "internals"))]
 const FRAME_BYTES_MAX: usize = 131_072;
 
 /// Reads frame after frame, and of each what is read of such a method; whether the first one was understood.
 ///
 /// # Panics
 /// A frame is longer than the bytes that it came from.
+#[cfg(any(test, feature = "internals"))]
 pub(crate) fn frames_are_understood(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     let mut count = 0;
@@ -47,6 +50,7 @@ pub(crate) fn frames_are_understood(bytes: &[u8]) -> bool {
 ///
 /// # Panics
 /// What came whole can be sent on, and is another message after that.
+#[cfg(any(test, feature = "internals"))]
 pub(crate) fn message_of_properties(bytes: &[u8]) -> Option<Message> {
     let (body, properties) = parse_properties(bytes).ok()?;
     let came = message::received(properties, body.to_vec());
@@ -65,6 +69,7 @@ pub(crate) fn message_of_properties(bytes: &[u8]) -> Option<Message> {
 }
 
 /// With its headers by name: a table has no order.
+#[cfg(any(test, feature = "internals"))]
 fn sorted(message: &Message) -> Message {
     let mut headers = message.headers.clone();
     headers.sort_by(|(left, _), (right, _)| left.cmp(right));

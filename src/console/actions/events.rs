@@ -299,7 +299,7 @@ fn open_form(state: &mut State, new: bool) -> Vec<Effect> {
 }
 
 /// Opens the form of the policy of what is in front: that of the type, or of the selected subscription.
-fn open_policy(state: &mut State, trigger: KeyCode) -> Vec<Effect> {
+fn open_policy(state: &mut State, _: KeyCode) -> Vec<Effect> {
     let Ok(found) = open_detail(state) else {
         return Vec::new();
     };
@@ -312,7 +312,7 @@ fn open_policy(state: &mut State, trigger: KeyCode) -> Vec<Effect> {
         event_type: Some(found.record.name.as_str().to_owned()),
         url: selected.map(|one| one.url.clone()),
     };
-    policy::open_for(state, scope, trigger)
+    policy::open_for(state, scope)
 }
 
 /// The subscription that would be ended.

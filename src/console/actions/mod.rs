@@ -7,6 +7,7 @@
 mod console;
 mod dead;
 mod delivery;
+#[cfg(any(test, feature = "internals"))]
 mod documentation;
 mod events;
 mod expiring;
@@ -26,6 +27,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+#[cfg(any(test, feature = "internals"))]
 pub use self::documentation::key_documentation;
 use crate::console::state::View;
 use crate::console::state::action::{Action, Context, NONE, Section};
@@ -65,11 +67,13 @@ pub fn sections() -> &'static [Section] {
 }
 
 /// Every action, once.
+#[cfg(any(test, feature = "internals"))]
 pub fn all() -> impl Iterator<Item = &'static Action> {
     sections().iter().flat_map(|section| section.actions.iter().copied())
 }
 
 /// The action of that name.
+#[cfg(any(test, feature = "internals"))]
 #[must_use]
 pub fn action(name: &str) -> &'static Action {
     all().find(|action| action.name == name).unwrap_or(&NONE)

@@ -145,9 +145,11 @@ fn share(digits: &str) -> Option<u32> {
     Some(value * 1_000 / most)
 }
 
+#[cfg(any(test, feature = "internals"))]
 const ESCAPE: char = '\u{1b}';
 
 /// The keys that the library makes of this text.
+#[cfg(any(test, feature = "internals"))]
 fn keys_of(text: &str) -> Vec<Event> {
     let mut alt = false;
     let mut keys = Vec::new();
@@ -173,6 +175,7 @@ fn keys_of(text: &str) -> Vec<Event> {
 ///
 /// # Panics
 /// More comes out than went in, or what no answer is does not come out as it went in.
+#[cfg(any(test, feature = "internals"))]
 pub(crate) fn are_understood(bytes: &[u8]) -> bool {
     const PAUSE: Event = Event::Key(KeyEvent::new(KeyCode::Char('\0'), KeyModifiers::NONE));
     let typed = keys_of(&String::from_utf8_lossy(bytes));

@@ -457,11 +457,3 @@ pub(in crate::console) fn delivering(snapshot: &Snapshot) -> usize {
         .filter(|one| one.alive && one.delivers)
         .count()
 }
-
-impl Place {
-    /// Whether anything can be changed from here.
-    #[must_use]
-    pub const fn can_write(&self) -> bool {
-        self.read_only.is_none()
-    }
-}

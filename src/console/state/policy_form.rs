@@ -3,7 +3,6 @@
 //! What is left empty is not written: its default holds. The document is checked by the same function that
 //! checks it when it is saved, so that nothing that looks right here is refused there.
 
-use crossterm::event::KeyCode;
 use tui_input::Input;
 
 use crate::domain::policy::{BackoffFunction, OnExhausted, OnRefused, PolicyError, PolicyOwner, RetryPolicy};
@@ -22,8 +21,6 @@ const BACKOFF_RETRIES: &str = "backoff_retries";
 pub struct PolicyForm {
     /// What for.
     pub scope: PolicyScope,
-    /// The key that opened it.
-    pub trigger: KeyCode,
     /// Whether what is saved is known; until then nothing can be written.
     pub loaded: bool,
     /// The keys.
@@ -54,11 +51,10 @@ pub struct FormLine {
 impl PolicyForm {
     /// A form whose content is not known yet.
     #[must_use]
-    pub fn new(scope: PolicyScope, trigger: KeyCode) -> Self {
+    pub fn new(scope: PolicyScope) -> Self {
         let lines = lines(owner(&scope));
         Self {
             scope,
-            trigger,
             loaded: false,
             lines,
             selected: 0,

@@ -21,6 +21,10 @@ pub(in crate::console) struct About {
     /// The same where there is little room.
     pub(in crate::console) short_title: &'static str,
     /// What it shows is read from these: what of it cannot be read is said on it. The broker is known by its listing.
+    #[cfg_attr(
+        not(feature = "internals"),
+        allow(dead_code, reason = "tests compare it with what a view says")
+    )]
     pub(in crate::console) reads: &'static [&'static str],
     /// The action that goes there.
     pub(in crate::console) go: Action,

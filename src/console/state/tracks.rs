@@ -297,12 +297,14 @@ impl Tracks {
     }
 
     /// How many there are.
+    #[cfg(any(test, feature = "internals"))]
     #[must_use]
     pub fn len(&self) -> usize {
         self.tracks.len()
     }
 
     /// Whether there is none.
+    #[cfg(any(test, feature = "internals"))]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tracks.is_empty()

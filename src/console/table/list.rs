@@ -48,8 +48,6 @@ pub trait List {
     fn has_anchor(&self) -> bool;
     /// The filter.
     fn filter(&self) -> &ListFilter;
-    /// Rows on the screen.
-    fn page(&self) -> usize;
     /// The list is laid out with this many rows on the screen.
     fn set_page(&mut self, page: usize);
     /// Moves the selection.
@@ -263,10 +261,6 @@ impl<R: Row> List for Table<R> {
 
     fn filter(&self) -> &ListFilter {
         &self.filter
-    }
-
-    fn page(&self) -> usize {
-        self.page
     }
 
     fn set_page(&mut self, page: usize) {

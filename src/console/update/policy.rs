@@ -20,16 +20,16 @@ use crate::engine::policies::{PolicyAct, PolicyEdit};
 use crate::engine::query::PolicyScope;
 
 /// Opens the form of the policy in front.
-pub(in crate::console) fn open(state: &mut State, trigger: KeyCode) -> Vec<Effect> {
+pub(in crate::console) fn open(state: &mut State, _: KeyCode) -> Vec<Effect> {
     match in_front(state) {
-        Ok(scope) => open_for(state, scope, trigger),
+        Ok(scope) => open_for(state, scope),
         Err(_) => Vec::new(),
     }
 }
 
 /// Opens the form of a policy; what is saved is looked up.
-pub(in crate::console) fn open_for(state: &mut State, scope: PolicyScope, trigger: KeyCode) -> Vec<Effect> {
-    state.input.mode = Mode::Policy(Box::new(PolicyForm::new(scope.clone(), trigger)));
+pub(in crate::console) fn open_for(state: &mut State, scope: PolicyScope) -> Vec<Effect> {
+    state.input.mode = Mode::Policy(Box::new(PolicyForm::new(scope.clone())));
     vec![Effect::Look(DetailQuery {
         subject: Subject::Policy(scope),
         browse: false,

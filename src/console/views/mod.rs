@@ -64,6 +64,7 @@ impl View {
     }
 
     /// What it shows is read from these.
+    #[cfg(any(test, feature = "internals"))]
     #[must_use]
     pub fn reads(self) -> &'static [&'static str] {
         self.screen().about().reads

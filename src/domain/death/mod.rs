@@ -19,6 +19,7 @@ const DEATHS_MAX: usize = 100;
 const KEYS_MAX: usize = 32;
 
 /// The headers that a broker writes about deaths and deliveries: taken off when a message is sent again.
+#[cfg(any(test, feature = "internals"))]
 pub const BROKER_HEADERS: [&str; 11] = [
     "x-death",
     "x-first-death-queue",

@@ -30,6 +30,10 @@ const TEXT_MAX: usize = 1024;
 
 /// A framework that fills error queues.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(
+    not(feature = "internals"),
+    allow(dead_code, reason = "the table of the documentation has all of it")
+)]
 pub struct Framework {
     /// Its name.
     pub name: &'static str,
