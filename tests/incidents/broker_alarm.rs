@@ -61,7 +61,7 @@ async fn an_alarm_is_told_on_every_screen_and_what_piled_up_is_let_go() {
         .sees(&[
             "The broker takes no publishes",
             "deliveries continue: alarm: memory",
-            "Deliveries go on and make room: 78 messages wait",
+            "Deliveries continue and make room: 78 messages wait",
             "2 paused",
         ])
         .await;

@@ -45,7 +45,7 @@ async fn a_message_that_no_client_can_read_is_taken_out_and_its_queue_goes_on() 
     operator.sees(&["quarantined", execution]).await;
     operator.press(ENTER);
     operator
-        .sees(&[poisoned.as_str(), "V takes it out", "the messages behind it continue"])
+        .sees(&[poisoned.as_str(), "V moves it", "the messages behind it continue"])
         .await;
     operator.asks("V").await;
     operator.sees(&["take the head out", poisoned.as_str()]).await;
