@@ -7,8 +7,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use ratatui::buffer::Buffer;
-use redrive::console::Theme;
-use redrive::console::runtime::picture::svg;
+use redrive::internals::console::Theme;
+use redrive::internals::console::runtime::picture::svg;
 use regex::Regex;
 
 use super::fixture::incident::{self, Step};
