@@ -153,7 +153,7 @@ mod tests {
         drop(third);
         let fourth = admit(&connections, 4).unwrap();
         let other = fourth.begin();
-        assert!(admit(&connections, 5).is_none(), "both have a request in hand");
+        assert!(admit(&connections, 5).is_none(), "both have a request in flight");
         drop((busy, other));
         assert!(admit(&connections, 5).is_some());
     }

@@ -94,7 +94,7 @@ pub(super) async fn run(door: Door, bounds: Bounds, router: Router, stop: Cancel
                 if let Some(place) = open.admit(is_bounded.then(|| holder(remote))) {
                     connections.spawn(connection(stream, peer, router.clone(), stop.clone(), Arc::new(place)));
                 } else {
-                    tracing::debug!(address = %remote, "every connection to the API has a request in hand");
+                    tracing::debug!(address = %remote, "every connection to the API has a request in flight");
                 }
             }
             Err(error) => {
@@ -108,7 +108,7 @@ pub(super) async fn run(door: Door, bounds: Bounds, router: Router, stop: Cancel
     if drained.is_err() {
         tracing::warn!(
             open = connections.len(),
-            "requests were still in hand when the drain ended"
+            "requests were still in flight when the drain ended"
         );
     }
 }

@@ -78,7 +78,7 @@ impl Inner {
                         held.acceptor = acceptor;
                         tracing::info!("the certificate of the API was read again");
                     }
-                    Err(why) => tracing::warn!(?why, "the API goes on with the certificate of before"),
+                    Err(why) => tracing::warn!(?why, "the API continues with the previous certificate"),
                 }
             }
         }

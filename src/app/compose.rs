@@ -353,7 +353,7 @@ fn made_token(api: &crate::config::ApiConfig) -> Result<ApiToken, Failure> {
     let secret = files::made_secret(path).map_err(|error| {
         let path = path.display();
         wrong(format!(
-            "{path}, the token of this user, cannot be used: {error}; mend that, or set api.tokens"
+            "{path}, the token of this user, cannot be used: {error}; fix that, or set api.tokens"
         ))
     })?;
     Ok(ApiToken::new("own", &secret, Scopes::new(vec![Scope::Admin]), None))

@@ -241,7 +241,7 @@ pub(super) fn go_on_with(next: &Next) -> Failure {
     };
     let begun = std::env::current_exe().map(begin);
     let error = begun.unwrap_or_else(|error| error);
-    Failure::new(Exit::Failed, format!("cannot go on with {with}: {error}"))
+    Failure::new(Exit::Failed, format!("cannot continue with {with}: {error}"))
 }
 
 /// The same arguments with this profile.

@@ -148,7 +148,7 @@ fn refused(error: &BrokerError, health: &BrokerHealth, unsaid: &str) -> Check {
         | BrokerError::OtherArguments { .. }
         | BrokerError::NoExchange { .. }
         | BrokerError::Undecodable { .. }
-        | BrokerError::Failed { .. } => "mend that, then try again",
+        | BrokerError::Failed { .. } => "fix that, then try again",
     };
     Check::broken("broker", text, mend)
 }

@@ -126,7 +126,7 @@ pub(super) enum Sub {
     /// Look at one endpoint, or act on it.
     #[command(subcommand)]
     Endpoint(Endpoint),
-    /// Make endpoints available again and go on where they stopped.
+    /// Make endpoints available again; their queues continue where they stopped.
     Redeliver(Redeliver),
     /// What is tried when.
     Retries(Retries),
@@ -166,7 +166,7 @@ pub(super) enum Sub {
     /// Who is told of bad turns.
     #[command(subcommand)]
     Alert(Alert),
-    /// Check broker, rights, plugins, store, clock and terminal, and say the mend.
+    /// Check broker, rights, plugins, store, clock and terminal, and say how to fix what is wrong.
     Doctor,
     /// The store, and the broker that its daemons deliver.
     #[command(subcommand)]
@@ -217,7 +217,7 @@ pub(super) enum VhostCommand {
 pub(super) enum StoreCommand {
     /// Give the broker to the store of this configuration, where it was another store's: that one's daemons stop.
     Adopt,
-    /// Write the SQLite file of the store into a new file, whole, while daemons go on.
+    /// Write the SQLite file of the store into a new file, whole, while daemons work.
     Backup {
         /// The new file.
         file: PathBuf,
@@ -275,7 +275,7 @@ pub(super) struct Publish {
 /// What is done with queues that the broker deletes when nobody uses them.
 #[derive(Debug, Subcommand)]
 pub(super) enum ExpiringCommand {
-    /// List them, what is lost first in front; looking renews nothing.
+    /// List them, those that lose messages first; looking renews nothing.
     List {
         /// Print at most this many.
         #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -307,7 +307,7 @@ pub(super) enum ExpiringCommand {
         #[arg(long, value_name = "QUEUE")]
         to: Option<String>,
     },
-    /// Begin the time of queues anew.
+    /// Restart the lifetime of queues.
     Extend {
         /// The queues.
         #[arg(required = true, value_name = "QUEUE")]
@@ -426,7 +426,7 @@ pub(super) enum Queue {
         #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
         limit: u32,
     },
-    /// Stop delivering from it after the attempt in hand.
+    /// Stop delivering from it after the attempt in flight.
     Pause(Named),
     /// Go on delivering from it.
     Resume(Named),
@@ -620,13 +620,13 @@ pub(super) struct Selected {
     /// Every one, but for those that died again after a redrive.
     #[arg(long)]
     pub(super) all: bool,
-    /// At most this many a second; without it as fast as goes.
+    /// At most this many a second; without it as fast as it can.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) rate: Option<u32>,
     /// Stop after this many and wait for `run resume`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) canary: Option<u64>,
-    /// Watch them for so many seconds, and go on by itself when none died again and no endpoint of theirs failed.
+    /// Watch them for so many seconds, and continue when none died again and no endpoint of theirs failed.
     /// The rest is watched too: where it comes to grief, the run stops and asks.
     #[arg(long, value_name = "S", requires = "canary", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(super) canary_watch: Option<u64>,
@@ -665,7 +665,7 @@ pub(super) enum Run {
         #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
         limit: u32,
     },
-    /// Stop after the window in hand.
+    /// Stop after the window in flight.
     Pause {
         /// Its id.
         id: String,

@@ -145,7 +145,7 @@ fn ask(confirmation: &Confirmation, input: &mut impl BufRead) -> io::Result<bool
         Confirmation::Yes => ("do it? [y/N] ".to_owned(), "y".to_owned()),
         Confirmation::Word { what, word } => {
             let word = shown(word);
-            (format!("type the {what} ({word}) to go on: "), word)
+            (format!("type the {what} ({word}) to continue: "), word)
         }
     };
     let mut terminal = io::stderr().lock();

@@ -23,7 +23,7 @@ pub(super) enum Event {
     },
     /// How many there are, by type and state.
     Counts,
-    /// Make events due now; dead ones get their whole budget back.
+    /// Make events due now; dead ones get all of their attempts back.
     Retry(Many),
     /// Make events due at a time.
     Reschedule {

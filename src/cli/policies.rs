@@ -172,7 +172,7 @@ pub(super) fn previewed(output: Output, preview: &Preview, policy: &RetryPolicy)
     if let Some(backlog) = &preview.backlog {
         let _ = writeln!(
             text,
-            "{} wait: {} sooner, {} later, {} go on, {} park, {} become dead letters, {} unchanged, {} in an attempt",
+            "{} wait: {} sooner, {} later, {} continue, {} park, {} become dead letters, {} unchanged, {} in an attempt",
             backlog.waiting,
             backlog.sooner,
             backlog.later,

@@ -166,7 +166,7 @@ pub(super) fn doctor_broken(output: Output, failure: &Failure, warnings: &[Strin
         name: "start".to_owned(),
         result: "broken",
         found: failure.causes().join(": "),
-        mend: Some("mend this first; then run doctor again".to_owned()),
+        mend: Some("fix this first; then run doctor again".to_owned()),
     };
     let warnings = warnings.iter().map(|warning| configuration(warning));
     let items: Vec<Check> = [opening].into_iter().chain(warnings).chain([terminal()]).collect();

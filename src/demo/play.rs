@@ -166,7 +166,7 @@ impl<'a> Play<'a> {
             .behaviour_of(url)
             .map_or(0, |behaviour| self.demo.ledger.tally(behaviour).waiting);
         match (state, self.demo.engine.query(query::Endpoint(url.clone())).await) {
-            (EndpointState::Available, _) => format!(" again, and what waits goes on: {waiting}"),
+            (EndpointState::Available, _) => format!(" again, and its messages continue: {waiting}"),
             (_, Ok(view)) => {
                 let endpoint = &view.endpoint;
                 let why = endpoint.last_status.map(|status| status.to_string());

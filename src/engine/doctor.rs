@@ -89,7 +89,7 @@ impl Doctor {
                 (Some(_), _) => Check::warning(
                     "event exchange",
                     "not known".to_owned(),
-                    "mend what is wrong with the broker, and ask again",
+                    "fix what is wrong with the broker, and ask again",
                 ),
                 (None, true) => Check::fine("event exchange", "there".to_owned()),
                 (None, false) => Check::warning(

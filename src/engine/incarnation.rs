@@ -99,7 +99,7 @@ impl Core {
         if self.fence.close() {
             tracing::error!(
                 incarnation = id.0,
-                "disowned: taken for dead, or the store's settings or minimum version changed; beginning anew"
+                "disowned: taken for dead, or the store's settings or minimum version changed; restarting"
             );
         }
     }

@@ -75,12 +75,12 @@ fn needs_a_person(known: &Facts<'_>) -> Option<Why> {
         return Some(match known.owner {
             None => says(
                 QueueState::Paused,
-                format!("paused by {by}{because}; go on with `redrive queue resume`"),
+                format!("paused by {by}{because}; continue with `redrive queue resume`"),
                 None,
             ),
             Some(owner) => says(
                 QueueState::Delivering,
-                format!("{owner} lets go after the attempt in hand (paused by {by}{because})"),
+                format!("{owner} releases the queue after the attempt in flight (paused by {by}{because})"),
                 None,
             ),
         });
@@ -135,13 +135,13 @@ fn wanted(known: &Facts<'_>) -> Option<Why> {
     match (known.owner, known.depth) {
         (Some(owner), _) => Some(says(
             QueueState::Delivering,
-            format!("{owner} lets go after the attempt in hand: {wisher} wants it next"),
+            format!("{owner} releases the queue after the attempt in flight: {wisher} wants it next"),
             None,
         )),
         (None, Some(0)) => None,
         (None, Some(_) | None) => Some(says(
             QueueState::Unowned,
-            format!("kept for {wisher}, which wants it next; it goes on when that has ended"),
+            format!("kept for {wisher}, which wants it next; it continues when that has ended"),
             None,
         )),
     }

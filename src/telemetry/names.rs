@@ -282,7 +282,7 @@ pub const METRICS: &[Metric] = &[
     counter(TURNS, "What turned bad or good again, by kind, where it was seen."),
     counter(
         ALERTS,
-        "Messages to whoever is told of turns, by alert and result: told, failed (tried again), given_up.",
+        "Messages of alerts, by alert and result: told, failed (tried again), given_up.",
     ),
     gauge(
         WAITING,

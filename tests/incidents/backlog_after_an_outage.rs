@@ -52,7 +52,7 @@ async fn a_backlog_after_an_outage_goes_on_at_every_endpoint_and_in_order() {
         ])
         .await;
     operator.accepts_by_typing("12").await;
-    operator.sees(&["redelivered 12 endpoints: 24 queues go on"]).await;
+    operator.sees(&["redelivered 12 endpoints: 24 queues continue"]).await;
     operator.press("1");
     operator.sees(&["Nothing is stuck, nothing waits"]).await;
 

@@ -60,14 +60,19 @@ async fn an_alarm_is_told_on_every_screen_and_what_piled_up_is_let_go() {
     operator
         .sees(&[
             "The broker takes no publishes",
-            "deliveries go on: alarm: memory",
-            "Deliveries go on and make room: 78 messages wait",
+            "deliveries continue: alarm: memory",
+            "Deliveries continue and make room: 78 messages wait",
             "2 paused",
         ])
         .await;
     operator.press("2");
     operator
-        .sees(&["takes no publishes, deliveries go on", "paused", "import-1", "import-2"])
+        .sees(&[
+            "takes no publishes, deliveries continue",
+            "paused",
+            "import-1",
+            "import-2",
+        ])
         .await;
     operator.press("*");
     operator.sees(&["marked"]).await;

@@ -79,7 +79,7 @@ async fn an_endpoint_that_was_down_for_a_day_is_tested_and_its_queues_go_on() {
         .sees(&["redeliver to 1 endpoint", "12 messages · 1 target"])
         .await;
     operator.accepts().await;
-    operator.sees(&["redelivered 1 endpoint: 3 queues go on"]).await;
+    operator.sees(&["redelivered 1 endpoint: 3 queues continue"]).await;
     for execution in EXECUTIONS {
         let all = numbered(execution, 1..=4);
         wait_until(execution, BOUND, async || {

@@ -36,7 +36,7 @@ async fn results_that_are_about_to_expire_are_saved_outlive_their_queue_and_are_
     operator.sees(&["lost within the hour", "messages of 2 queues"]).await;
     operator.press("-");
     operator
-        .sees(&["Time left", "Would lose", NIGHTLY, "goes at", "V save now"])
+        .sees(&["Time left", "Would lose", NIGHTLY, "expires at", "V save now"])
         .await;
     operator.press("*");
     operator.sees(&["marked"]).await;

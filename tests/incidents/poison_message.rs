@@ -39,13 +39,13 @@ async fn a_message_that_no_client_can_read_is_taken_out_and_its_queue_goes_on() 
 
     let mut operator = Operator::at(&scene.installation, &[]).await;
     operator
-        .sees(&["1 queue waits for a person: 2 shows them, worst first", "quarantined"])
+        .sees(&["1 queue waits for a person: press 2, worst first", "quarantined"])
         .await;
     operator.press("2");
     operator.sees(&["quarantined", execution]).await;
     operator.press(ENTER);
     operator
-        .sees(&[poisoned.as_str(), "V takes it out", "what stands behind it goes on"])
+        .sees(&[poisoned.as_str(), "V moves it", "the messages behind it continue"])
         .await;
     operator.asks("V").await;
     operator.sees(&["take the head out", poisoned.as_str()]).await;

@@ -39,7 +39,7 @@ async fn thousands_of_dead_letters_of_one_bug_go_back_a_few_first_and_others_sta
         .sees(&[
             "redrive 3,000 dead letters",
             "→ sent to orders",
-            "as fast as goes",
+            "as fast as it can",
             "type the number",
         ])
         .await;

@@ -41,7 +41,7 @@ async fn of_two_operators_each_sees_what_the_other_does_and_one_stops_the_others
     ben.sees(&[&format!("{} is here too", ana.name())]).await;
     redrives(&mut ana).await;
 
-    ben.sees(&["dead redrive", "of 600", &format!("by {by_ana}"), "7 shows them"])
+    ben.sees(&["dead redrive", "of 600", &format!("by {by_ana}"), "press 7 to see them"])
         .await;
     wait_until("her run to have the queue", BOUND, async || {
         (messages(&scene.vhost, ORIGIN).await > Some(0)).then_some(())

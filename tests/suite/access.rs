@@ -497,7 +497,7 @@ async fn the_api_proves_who_it_is_and_follows_a_new_certificate() {
         let _ = asks(&second).await;
         daemon
             .log()
-            .contains("goes on with the certificate of before")
+            .contains("continues with the previous certificate")
             .then_some(())
     })
     .await;

@@ -144,7 +144,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     },
     post(
         "/v1/redeliver",
-        "Make an endpoint available again and go on where it stopped.",
+        "Make an endpoint available again; its queues continue where they stopped.",
         "Redeliver",
         "Redelivered",
     ),
@@ -300,7 +300,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         query: PAGE,
         ..get(
             "/v1/expiring",
-            "Queues that the broker deletes when nobody uses them, and leftovers; what is lost first in front.",
+            "Queues that the broker deletes when nobody uses them, and leftovers; those that lose messages first.",
             "ExpiringList",
         )
     },
@@ -332,7 +332,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     ),
     post(
         "/v1/expiring/extend",
-        "Begin the time of queues anew.",
+        "Restart the lifetime of queues.",
         "ExpiringOrder",
         "[ExpiringOutcome]",
     ),
@@ -398,7 +398,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     },
     post(
         "/v1/types/{type}/events/{reference}/retry",
-        "Make it due now; a dead one gets its whole budget back.",
+        "Make it due now; a dead one gets all of its attempts back.",
         "Because",
         "Event",
     ),
@@ -560,7 +560,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         failures: &[404, 409],
         ..post(
             "/v1/alerts/{name}/test",
-            "Tell whoever is configured as this alert that this is a test.",
+            "Send a test message to the receiver of this alert.",
             "Because",
             "AlertTested",
         )
@@ -625,7 +625,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     ),
     get(
         "/v1/doctor",
-        "What a daemon finds of broker, rights, plugins, store and clock, with the mend of each.",
+        "What a daemon finds of broker, rights, plugins, store and clock, each with its fix.",
         "CheckList",
     ),
     get("/v1/jobs", "Jobs whose queues are there.", "JobList"),
@@ -677,11 +677,11 @@ pub(super) const OPERATIONS: &[Operation] = &[
     },
     post(
         "/v1/runs/{id}/pause",
-        "Stop a run after the window in hand.",
+        "Stop a run after the window in flight.",
         "Because",
         "Run",
     ),
-    post("/v1/runs/{id}/resume", "Let a run go on.", "Because", "Run"),
+    post("/v1/runs/{id}/resume", "Continue a run.", "Because", "Run"),
     post(
         "/v1/runs/{id}/cancel",
         "End a run; what is done stays done.",

@@ -99,7 +99,7 @@ pub(super) async fn copy_to_database(
             "--to names no PostgreSQL database: write it as postgres://USER:PASSWORD@HOST/DATABASE",
         ));
     }
-    let what = format!("copy {} into the database; its daemons go on there", path.display());
+    let what = format!("copy {} into the database; its daemons continue there", path.display());
     let file = SqliteFile::open_existing(&path).await.map_err(opened)?;
     let copied = if cli::consents_to(cli, &what)? {
         Some(filled(&file, &path, config, to).await)

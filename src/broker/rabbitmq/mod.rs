@@ -240,7 +240,7 @@ impl RabbitMq {
         match management.in_hand(queue, &self.clock).await {
             Ok(count) => count.is_some_and(|count| count > 0),
             Err(error) => {
-                tracing::debug!(queue = ?queue, error = ?error, "what is in hand is not known");
+                tracing::debug!(queue = ?queue, error = ?error, "how much is unacknowledged is not known");
                 false
             }
         }

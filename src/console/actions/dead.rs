@@ -35,7 +35,7 @@ pub(super) const ACT: &[Action] = &[
         .reports(|task| changed(task, "redrive begun:", "run"))
         .hinted(),
     Action::new("discard", "discard", &["X"])
-        .help("Take the selected or marked dead letters out; they are kept for a while and can be restored until then.")
+        .help("Remove the selected or marked dead letters; they are kept for a while and can be restored until then.")
         .changes(DEAD)
         .when(|state| possible(state, Reach::Rows))
         .plans(|state| freeze(state, OrderKind::Discard, Reach::Rows))

@@ -24,7 +24,7 @@ const OVERVIEW: Context = Context::Views(&[View::Overview]);
 
 pub(super) const ACT: &[Action] = &[
     Action::new(named::REDELIVER, "redeliver", &["R"])
-        .help("Make the endpoint of the selected row, or of the marked rows, available at once; all its queues go on.")
+        .help("Make the endpoint of the selected row, or of the marked rows, available at once; all its queues continue.")
         .changes(DELIVERY)
         .when(|state| REDELIVER.possible(state))
         .plans(|state| REDELIVER.freeze(state))
@@ -38,7 +38,7 @@ pub(super) const ACT: &[Action] = &[
         .reports(report::redelivered)
         .hinted(),
     Action::new("pause", "pause", &["P"])
-        .help("Stop delivering from the selected or marked queues after the attempt in hand.")
+        .help("Stop delivering from the selected or marked queues after the attempt in flight.")
         .changes(QUEUES)
         .when(|state| PAUSE.possible(state))
         .plans(|state| PAUSE.freeze(state))
@@ -73,7 +73,7 @@ pub(super) const ACT: &[Action] = &[
         .plans(|state| PURGE.freeze(state))
         .reports(report::purged),
     Action::new("skip_head", "take the head out", &["V"])
-        .help("Take the first message of a queue that it holds up out of it: to the dead letters or, where no client can read it, into the store. What stands behind it goes on.")
+        .help("Move the first message of a queue out of its way: to the dead letters or, where no client can read it, into the store. The messages behind it continue.")
         .changes(QUEUES)
         .when(|state| head::SKIP.possible(state))
         .plans(|state| head::SKIP.freeze(state))
@@ -85,7 +85,7 @@ pub(super) const ACT: &[Action] = &[
         .plans(|_| Ok(Asked::one(Command::MakeVhost)))
         .reports(|task| changed(task, "made vhost", "vhost")),
     Action::new(named::UNDO, "undo", &["Z"])
-        .help("Undo what was done last here, where that is possible; else say why it is not.")
+        .help("Undo the last action of this console where that is possible; else say why it is not.")
         .changes(Context::Everywhere)
         .when(undo::possible)
         .plans(undo::freeze)
@@ -145,7 +145,7 @@ fn redelivered(_: &State, urls: Vec<EndpointUrl>) -> Vec<Command> {
 
 fn through_queue(first: &Pointed<'_>) -> Option<&'static str> {
     matches!(first, Pointed::Queue(_) | Pointed::Opened(..) | Pointed::Retry(_))
-        .then_some("acts on the endpoint: all queues of the URL go on")
+        .then_some("acts on the endpoint: all queues of the URL continue")
 }
 
 fn endpoint(row: Pointed<'_>) -> Result<EndpointUrl, Reason> {

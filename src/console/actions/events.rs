@@ -28,7 +28,7 @@ const EVENTS: Context = Context::Views(&[View::Events]);
 
 pub(super) const ACT: &[Action] = &[
     Action::new("retry_events", "retry now", &["R"])
-        .help("Make the selected or marked events due now, or all of a group; dead ones get their whole budget back. On a type: only what is dead of it.")
+        .help("Make the selected or marked events due now, or all of a group; dead ones get all of their attempts back. On a type: only what is dead of it.")
         .changes(EVENTS)
         .when(|state| possible(state, Wants::DeadOfTypes))
         .plans(|state| freeze(state, Wants::DeadOfTypes, EventCommand::Retry))
@@ -60,7 +60,7 @@ pub(super) const ACT: &[Action] = &[
         .reports(|task| report::events(task, "cancelled"))
         .hinted(),
     Action::new(named::EDIT_TYPE, "edit", &["E"])
-        .help("Write the metadata of the open type, or the options of its selected subscription; what stands there now is shown before it is saved.")
+        .help("Write the metadata of the open type, or the options of its selected subscription; what is there now is shown before it is saved.")
         .changes(EVENTS)
         .when(|state| open_detail(state).map(drop))
         .opens_form(|state, _| open_form(state, false))
@@ -76,7 +76,7 @@ pub(super) const ACT: &[Action] = &[
         .reports(|task| changed(task, "saved", "policy"))
         .hinted(),
     Action::new(named::SUBSCRIBE, "subscribe", &["N"])
-        .help("Send the events of the open type to one more URL.")
+        .help("Send the events of the open type to another URL.")
         .changes(EVENTS)
         .when(|state| open_detail(state).map(drop))
         .opens_form(|state, _| open_form(state, true))

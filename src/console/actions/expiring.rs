@@ -1,4 +1,4 @@
-//! Actions on queues that go by themselves, and on what was saved of them.
+//! Actions on queues that expire, and on what was saved of them.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(super) const ACT: &[Action] = &[
         .reports(|task| queues(task, "saved"))
         .hinted(),
     Action::new("extend_expiring", "extend", &["E"])
-        .help("Begin the time of the selected or marked queues anew, where that can be done; where it cannot, it is said why.")
+        .help("Restart the lifetime of the selected or marked queues where that is possible; where it is not, say why.")
         .changes(EXPIRING)
         .when(|state| on_queues(state, extendable))
         .plans(|state| {
@@ -56,7 +56,7 @@ pub(super) const ACT: &[Action] = &[
 ];
 
 pub(super) const LOOK: &[Action] = &[Action::new("saved_messages", "what was saved", &["w"])
-    .help("What was saved from queues that go by themselves; again: the queues.")
+    .help("What was saved from queues that expire; again: the queues.")
     .within(EXPIRING)
     .when(list)
     .turns(|state| state.lists.expiring.shows_saves = !state.lists.expiring.shows_saves)
@@ -120,7 +120,7 @@ fn unused(row: &ExpiringQueue) -> Possible {
         row.kind,
         QueueKind::Delivery | QueueKind::DeadLetter | QueueKind::Intake | QueueKind::Wake
     );
-    require(!lives_on, "it is one of our own that live on")
+    require(!lives_on, "it is one of redrive's own queues, which do not expire")
 }
 
 fn savable(row: &ExpiringQueue) -> Possible {

@@ -24,7 +24,7 @@ pub(super) const LISTS: &[Action] = &[
             Also::Called(|state| (!state.nav.details.is_empty()).then_some("find")),
         ]),
     Action::new("mark", "mark", &["Space"])
-        .help("Mark the selected row, or take its mark away.")
+        .help("Mark the selected row, or unmark it.")
         .within(Context::Listing)
         .when(selected)
         .turns(|state| with_list(state, |list| list.mark()))
@@ -40,7 +40,7 @@ pub(super) const LISTS: &[Action] = &[
         .when(selected)
         .turns(|state| with_list(state, |list| list.mark_shown())),
     Action::new("unmark", "unmark", &["u"])
-        .help("Take all marks away, also those that the filter hides.")
+        .help("Remove all marks, also those that the filter hides.")
         .within(Context::Listing)
         .when(unmark)
         .turns(|state| with_list(state, |list| list.unmark()))
@@ -52,7 +52,7 @@ pub(super) const LISTS: &[Action] = &[
         .does(|state| act::sort(state, |list| list.sort_next()))
         .hinted(),
     Action::new("sort_reverse", "reverse", &["S"])
-        .help("Turn the order round.")
+        .help("Reverse the order.")
         .within(Context::Listing)
         .when(list)
         .does(|state| act::sort(state, |list| list.sort_reverse())),
@@ -62,7 +62,7 @@ pub(super) const LISTS: &[Action] = &[
         .when(list)
         .turns(columns::open),
     Action::new("copy_command", "copy command", &["C"])
-        .help("Copy the command that prints what is in front, for a shell, a ticket or a runbook.")
+        .help("Copy the command that prints what is shown, for a shell, a ticket or a runbook.")
         .when(|state| require(link::command(state).is_some(), "no command prints this"))
         .does(verbs::copy_command),
     Action::new("copy", "copy", &["c"])

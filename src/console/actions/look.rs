@@ -17,30 +17,30 @@ pub(super) const LOOK: &[Action] = &[
         .does(details::open)
         .hinted(),
     Action::new("back", "back", &["Esc"])
-        .help("Close what is in front; else clear the filter, else the marks.")
+        .help("Close the open detail or dialog; else clear the filter, else the marks.")
         .when(back)
         .does(act::back)
         // Esc with nothing to close is no mistake.
         .also(&[Also::Hinted, Also::ClosesHelp, Also::Silent]),
     Action::new(named::BROWSE, "messages", &["b"])
-        .help("Look at the first messages of the open queue. They are given back in place, and the broker notes that they were looked at.")
+        .help("Look at the first messages of the open queue. They are returned to their place, and the broker marks them as redelivered.")
         .within(QUEUES)
         .when(browse)
         .does(details::browse)
         .hinted(),
     Action::new("payload_form", "as text, bytes", &["x"])
-        .help("Show payloads set out, as they came, or as bytes.")
+        .help("Show payloads formatted, as they came, or as bytes.")
         .within(PAYLOADS)
         .when(payload_form)
         .turns(details::next_form)
         .hinted(),
     Action::new("wrap", "wrap", &["w"])
-        .help("Let long lines of a payload go on under themselves, or cut them; then Left and Right move them.")
+        .help("Wrap long lines of a payload, or cut them; then Left and Right scroll.")
         .within(PAYLOADS)
         .when(payload_form)
         .turns(details::wrap),
     Action::new(named::REVEAL, "reveal", &["M"])
-        .help("Show what is masked in the message in front; the audit says who looked. Again, or when it is left: it is masked.")
+        .help("Reveal what is masked in the shown message; the audit says who looked. Pressed again, or when you leave the message, it is masked again.")
         .within(PAYLOADS)
         .when(reveal)
         .does(reveal::toggle)
@@ -53,13 +53,13 @@ pub(super) const LOOK: &[Action] = &[
             }),
         ]),
     Action::new(named::NEXT_MATCH, "next", &["n"])
-        .help("Go to the next place of what is looked for in a payload; / begins to look.")
+        .help("Go to the next match in a payload; / begins the search.")
         .within(PAYLOADS)
         .when(step_match)
         .turns(|state| find::step(state, 1))
         .hinted(),
     Action::new(named::PREVIOUS_MATCH, "previous", &["p"])
-        .help("Go to the place before.")
+        .help("Go to the previous match.")
         .within(PAYLOADS)
         .when(step_match)
         .turns(|state| find::step(state, -1)),
@@ -75,7 +75,7 @@ pub(super) const DATA: &[Action] = &[
         .does(snapshots::freeze)
         .hinted(),
     Action::new("refresh", "refresh", &["r"])
-        .help("Look now.")
+        .help("Refresh now.")
         .when(connected)
         .does(|state| {
             feeds::hurry(state);

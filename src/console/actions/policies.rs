@@ -17,7 +17,7 @@ const POLICY_OF: Context = Context::Views(&[View::Policies, View::Endpoints]);
 
 pub(super) const ACT: &[Action] = &[
     Action::new(named::EDIT_POLICY, "edit policy", &["E"])
-        .help("Write the retry policy of the selected row or endpoint: checked and drawn as it is typed, and what it does to what waits is shown before it is saved.")
+        .help("Edit the retry policy of the selected row or endpoint: checked and drawn as you type; what it does to waiting messages is shown before it is saved.")
         .changes(POLICY_OF)
         .when(|state| policy::in_front(state).map(drop))
         .opens_form(policy::open)
@@ -25,7 +25,7 @@ pub(super) const ACT: &[Action] = &[
         .reports(|task| changed(task, "saved", "policy"))
         .hinted(),
     Action::new("unset_policy", "unset", &["X"])
-        .help("Take the policy of the selected or marked rows away: the next one in precedence applies. The versions stay.")
+        .help("Remove the policy of the selected or marked rows: the next one in precedence applies. The versions stay.")
         .changes(POLICIES)
         .when(|state| UNSET.possible(state))
         .plans(|state| UNSET.freeze(state))

@@ -6,23 +6,23 @@ use crate::console::update::relatives;
 
 pub(super) const GO: &[Action] = &[
     Action::new("related_queues", "its queues", &["o q"])
-        .help("Go to the queues of the endpoint of what is in front.")
+        .help("Go to the queues of the endpoint of the selected or open object.")
         .when(|state| relatives::possible(state, Relatives::queues))
         .does(|state| relatives::go(state, Relatives::queues)),
     Action::new("related_endpoint", "its endpoint", &["o e"])
-        .help("Open the endpoint of what is in front.")
+        .help("Open the endpoint of the selected or open object.")
         .when(|state| relatives::possible(state, Relatives::endpoint))
         .does(|state| relatives::go(state, Relatives::endpoint)),
     Action::new("related_attempts", "its attempts", &["o a"])
-        .help("Open the attempts of what is in front.")
+        .help("Open the attempts of the selected or open object.")
         .when(|state| relatives::possible(state, Relatives::attempts))
         .does(|state| relatives::go(state, Relatives::attempts)),
     Action::new("related_dead", "its dead letters", &["o d"])
-        .help("Go to the dead letters of what is in front.")
+        .help("Go to the dead letters of the selected or open object.")
         .when(|state| relatives::possible(state, Relatives::dead))
         .does(|state| relatives::go(state, Relatives::dead)),
     Action::new("related_policy", "its policy", &["o p"])
-        .help("Open the retry policy of what is in front.")
+        .help("Open the retry policy of the selected or open object.")
         .when(|state| relatives::possible(state, Relatives::policy))
         .does(|state| relatives::go(state, Relatives::policy)),
     Action::new("related_run", "its run", &["o r"])
@@ -30,7 +30,7 @@ pub(super) const GO: &[Action] = &[
         .when(|state| relatives::possible(state, Relatives::run))
         .does(|state| relatives::go(state, Relatives::run)),
     Action::new("related_audit", "its audit", &["o h"])
-        .help("Go to what was done with what is in front, by whom and why.")
+        .help("Go to what was done with the selected or open object, by whom and why.")
         .when(|state| relatives::possible(state, Relatives::audit))
         .does(|state| relatives::go(state, Relatives::audit)),
 ];

@@ -26,9 +26,9 @@ fn number(number: usize) -> u64 {
 
 pub(super) fn redelivered(task: &Task) -> String {
     let report = &task.report;
-    let verb = if report.queues == 1 { "goes" } else { "go" };
+    let verb = if report.queues == 1 { "continues" } else { "continue" };
     format!(
-        "redelivered {}: {} {verb} on",
+        "redelivered {}: {} {verb}",
         counted(number(report.endpoints), "endpoint"),
         counted(report.queues, "queue")
     )

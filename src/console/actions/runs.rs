@@ -15,14 +15,14 @@ const RUNS: Context = Context::Views(&[View::Runs]);
 
 pub(super) const ACT: &[Action] = &[
     Action::new(named::PAUSE_RUN, "pause", &["P"])
-        .help("Stop the selected or marked runs after what they have in hand.")
+        .help("Stop the selected or marked runs after the messages in flight.")
         .changes(RUNS)
         .when(|state| PAUSE.possible(state))
         .plans(|state| PAUSE.freeze(state))
         .reports(|task| changed(task, "paused", "run"))
         .hinted(),
     Action::new(named::RESUME_RUN, "resume", &["U"])
-        .help("Let the selected or marked runs go on: paused ones, those that ask after their first messages, those that failed.")
+        .help("Continue the selected or marked runs: paused ones, those that ask after their first messages, those that failed.")
         .changes(RUNS)
         .when(|state| RESUME.possible(state))
         .plans(|state| RESUME.freeze(state))

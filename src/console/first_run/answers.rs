@@ -45,7 +45,7 @@ impl Question {
         match self {
             Self::Broker => "amqp://USER:PASSWORD@HOST/VHOST, or amqps:// for TLS; without a vhost it is redrive's own",
             Self::Management => {
-                "http://HOST:15672 of the management API, for depths, policies and rights; left empty: what stands there"
+                "http://HOST:15672 of the management API, for depths, policies and rights; left empty: the suggestion"
             }
             Self::Store => {
                 "what is remembered beside the broker: the same as that of the daemons where there are some, \

@@ -6,7 +6,7 @@
 //!  try 3, since 12 s; next try in 4 s
 //!  the last one failed: connection refused (mq1:5672)
 //!
-//!  `redrive doctor` checks each part and says what to mend.
+//!  `redrive doctor` checks each part and says how to fix it.
 //! ```
 
 use ratatui::layout::Rect;
@@ -51,7 +51,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     let used = canvas.wrapped(below(area, 1), problem, Role::Error);
     canvas.text(
         row(area, used + 2),
-        "`redrive doctor` checks each part and says what to mend.",
+        "`redrive doctor` checks each part and says how to fix it.",
         Role::TextMuted,
     );
 }

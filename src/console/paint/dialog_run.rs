@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! │ 412 dead letters, 201.3 KiB; died between 2d04h ago and 12 s ago; takes about 42 s
-//! │ taken off: x-death, x-first-death-queue
+//! │ removed: x-death, x-first-death-queue
 //! │ t  at most 10 a second   c  asks after the first 5
 //! ```
 
@@ -62,7 +62,7 @@ pub(super) fn lines(now: Timestamp, kind: OrderKind, run: &RunPlan, rules: &Mask
         } else {
             String::new()
         };
-        lines.push(format!("taken off and kept in the journal: {}{more}", names.join(", ")));
+        lines.push(format!("removed and kept in the journal: {}{more}", names.join(", ")));
     }
     lines.extend(
         run.samples
@@ -99,12 +99,12 @@ fn setting(pace: &RunPace, knob: Knob) -> String {
     match knob {
         Knob::Rate => or(
             pace.rate.map(|rate| format!("at most {rate} a second")),
-            "as fast as goes",
+            "as fast as it can",
         ),
         Knob::Canary if pace.watch_s.is_some() => or(pace.canary.map(|first| format!("first {first}")), ""),
         Knob::Canary => or(
             pace.canary.map(|first| format!("asks after the first {first}")),
-            "goes through",
+            "does not stop in between",
         ),
         Knob::Watch => or(pace.watch_s.map(|watch| format!("watched {watch} s")), "not watched"),
         Knob::Ramp => or(
@@ -116,7 +116,7 @@ fn setting(pace: &RunPace, knob: Knob) -> String {
                 Via::Exchange => "back through the exchange".to_owned(),
                 Via::Queue => "straight to the queue".to_owned(),
             }),
-            "back by the way that the plan says",
+            "back the way that the plan says",
         ),
     }
 }

@@ -74,7 +74,7 @@ fn screen(canvas: &mut Canvas<'_>, area: Rect, first: &FirstRun) -> Option<Posit
         }
         Stage::Form => form(canvas, body, first),
         Stage::Testing => {
-            let what = "Trying it: nothing is changed, but that a queue is made for a moment …";
+            let what = "Trying it: this changes nothing, except that it creates a queue for a moment …";
             canvas.wrapped(body, what, Role::Title);
             None
         }
@@ -105,42 +105,42 @@ const fn step(first: &FirstRun) -> &'static str {
 
 fn hints(canvas: &mut Canvas<'_>, area: Rect, first: &FirstRun) {
     let hints: &[(&str, &str)] = match &first.stage {
-        Stage::Menu { .. } => &[("↑↓", "choose"), ("Enter", "go on"), ("q", "leave")],
+        Stage::Menu { .. } => &[("↑↓", "choose"), ("Enter", "continue"), ("q", "leave")],
         Stage::Form if first.form.question() == Question::Store => &[
             ("Enter", "try it"),
             ("↑", "line before"),
-            ("→", "take what stands there"),
+            ("→", "take the suggestion"),
             ("Esc", "back"),
             ("Ctrl+c", "leave"),
         ],
         Stage::Form => &[
             ("Enter", "next line"),
-            ("→", "take what stands there"),
+            ("→", "take the suggestion"),
             ("Esc", "back"),
             ("Ctrl+c", "leave"),
         ],
         Stage::Testing => &[("Esc", "back"), ("q", "leave")],
         stage @ Stage::Tested { .. } if first_run::is_broken(stage) => &[
             ("s", "save it"),
-            ("o", "go on, this once"),
+            ("o", "continue, this once"),
             ("t", "try again"),
             ("e", "change"),
             ("q", "leave"),
         ],
         Stage::Tested { .. } => &[
             ("Enter", "save it"),
-            ("o", "go on, this once"),
+            ("o", "continue, this once"),
             ("t", "try again"),
             ("e", "change"),
             ("q", "leave"),
         ],
         Stage::Save { .. } if first_run::asks_where(first) => &[
-            ("Enter", "write it and go on"),
+            ("Enter", "write it and continue"),
             ("←→", "where passwords go"),
             ("Esc", "back"),
             ("q", "leave"),
         ],
-        Stage::Save { .. } => &[("Enter", "write it and go on"), ("Esc", "back"), ("q", "leave")],
+        Stage::Save { .. } => &[("Enter", "write it and continue"), ("Esc", "back"), ("q", "leave")],
     };
     let mut rest = behind(area, 1);
     for (key, does) in hints {
@@ -195,7 +195,10 @@ fn says(first: &FirstRun, item: Item) -> String {
             format!("as before: queues and record are in {file}")
         }
         Item::EmbeddedOnce => format!("no server is needed: queues and record are in {file}; asks again next time"),
-        Item::EmbeddedKept => format!("the same, and {} says so: nobody asks again", config_path(first)),
+        Item::EmbeddedKept => format!(
+            "the same, and {} says so: redrive does not ask again",
+            config_path(first)
+        ),
         Item::Leave => "nothing happens".to_owned(),
     }
 }

@@ -179,7 +179,7 @@ fn problems(state: &State) -> Vec<String> {
     }
     if let Some(alarm) = &snapshot.alarm {
         let alarm = show(alarm, OUTSIDE_MAX);
-        problems.push(format!("the broker takes no publishes, deliveries go on: {alarm}"));
+        problems.push(format!("the broker takes no publishes, deliveries continue: {alarm}"));
     }
     if let Some(incident) = &snapshot.incident {
         let incident = show(incident, OUTSIDE_MAX);
@@ -199,7 +199,7 @@ fn problems(state: &State) -> Vec<String> {
 fn unread(snapshot: &Snapshot) -> (&'static str, &'static str) {
     match (snapshot.silent, delivering(snapshot)) {
         (Some(Silent::Management), 0) => ("management API not read", ""),
-        (Some(Silent::Management), _) => ("management API not read, deliveries go on", ""),
+        (Some(Silent::Management), _) => ("management API not read, deliveries continue", ""),
         (Some(Silent::Broker | Silent::Vhost), _) => ("broker unreachable", "; nothing is delivered until it answers"),
         (None, _) => ("broker unreachable", ""),
     }
@@ -246,7 +246,7 @@ fn task_bar(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     }
     canvas.clear(area, Role::Toast);
     let key = state.key_of(View::Runs).unwrap_or_default();
-    let key = format!(" {key} shows them ");
+    let key = format!(" press {key} to see them ");
     let mut rest = Rect {
         width: area.width.saturating_sub(cells(width(&key))),
         ..area

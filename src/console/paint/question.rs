@@ -1,8 +1,8 @@
 //! A question that changes no message and wants a yes all the same.
 //!
 //! ```text
-//! ┌ the connection is to be made anew ─────────────────────────────┐
-//! │ These hold only with store and broker opened anew:              │
+//! ┌ the connection has to be opened again ─────────────────────────────┐
+//! │ These take effect only when store and broker are opened again:              │
 //! │ broker.url, store.url                                           │
 //! │                                                                 │
 //! │ Esc  leave it   y  begin anew                                   │

@@ -127,11 +127,11 @@ pub struct Dialog {
 /// How fast a run goes, and where it stops to ask.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunPace {
-    /// Messages a second, at most; as fast as goes without.
+    /// Messages a second, at most; as fast as it can without.
     pub rate: Option<u32>,
     /// Stop and ask after so many.
     pub canary: Option<u64>,
-    /// Watch them for so many seconds, and go on when all is well, instead of asking.
+    /// Watch them for so many seconds, and continue when all is well, instead of asking.
     pub watch_s: Option<u64>,
     /// Then to so many times what is done, watched again, and so on.
     pub ramp: Option<u32>,
@@ -237,9 +237,9 @@ impl Knob {
     #[must_use]
     pub const fn asks(self) -> &'static str {
         match self {
-            Self::Rate => "messages a second, at most (empty: as fast as goes)",
-            Self::Canary => "stop and ask after the first (empty: go through)",
-            Self::Watch => "seconds to watch them and go on by itself (empty: ask)",
+            Self::Rate => "messages a second, at most (empty: as fast as it can)",
+            Self::Canary => "stop and ask after the first (empty: do not stop)",
+            Self::Watch => "seconds to watch them, then continue without asking (empty: ask)",
             Self::Ramp => "then so many times what is done, watched again, 2 to 100 (empty: all the rest)",
             Self::Via => "way back",
         }

@@ -38,7 +38,7 @@ pub enum View {
     Log,
     /// The event table: types, why events are there, events.
     Events,
-    /// Queues that go by themselves, what is lost first in front.
+    /// Queues that expire, those that lose messages first.
     Expiring,
 }
 
@@ -61,7 +61,7 @@ pub struct Lists {
     pub audit: FedList<AuditEntry>,
     /// The event table.
     pub events: EventsView,
-    /// Queues that go by themselves.
+    /// Queues that expire.
     pub expiring: ExpiringView,
 }
 
@@ -76,7 +76,7 @@ pub struct DeadView {
     pub letters: FedList<DeadLetter>,
 }
 
-/// Queues that go by themselves, and what was saved of them.
+/// Queues that expire, and what was saved of them.
 #[derive(Clone, Debug, Default)]
 pub struct ExpiringView {
     /// The queues.

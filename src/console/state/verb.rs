@@ -48,13 +48,13 @@ pub const VERBS: &[VerbSpec] = &[
         verb: Verb::Filter,
         name: "filter",
         takes: "EXPRESSION",
-        help: "Filter the list in front; without an expression the filter goes.",
+        help: "Filter the list that is shown; without an expression clear the filter.",
     },
     VerbSpec {
         verb: Verb::Sort,
         name: "sort",
         takes: "COLUMN",
-        help: "Sort the list in front by a column; with a minus before it the other way round.",
+        help: "Sort the list that is shown by a column; with a minus before it in the opposite order.",
     },
     VerbSpec {
         verb: Verb::Write,
@@ -72,7 +72,7 @@ pub const VERBS: &[VerbSpec] = &[
         verb: Verb::Profile,
         name: "profile",
         takes: "NAME",
-        help: "Leave this profile and go on with another one of the configuration.",
+        help: "Leave this profile and continue with another one of the configuration.",
     },
     VerbSpec {
         verb: Verb::Theme,
@@ -84,13 +84,13 @@ pub const VERBS: &[VerbSpec] = &[
         verb: Verb::PauseRun,
         name: "pause-run",
         takes: "ID",
-        help: "Stop an open run after what is in hand, from wherever you are; asks first.",
+        help: "Stop an open run after the messages in flight, from any view; asks first.",
     },
     VerbSpec {
         verb: Verb::ResumeRun,
         name: "resume-run",
         takes: "ID",
-        help: "Let a run that is paused go on; asks first.",
+        help: "Continue a run that is paused; asks first.",
     },
     VerbSpec {
         verb: Verb::CancelRun,
@@ -102,13 +102,13 @@ pub const VERBS: &[VerbSpec] = &[
         verb: Verb::Reload,
         name: "reload",
         takes: "",
-        help: "Read the configuration again: keys, theme, labels and pace hold at once; the rest asks first.",
+        help: "Read the configuration again: keys, theme, labels and pace take effect at once; the rest asks first.",
     },
     VerbSpec {
         verb: Verb::Export,
         name: "export",
         takes: "json|csv [FILE]",
-        help: "Write the list in front as it is filtered and sorted, or the open detail, into a new file.",
+        help: "Write the list that is shown, as it is filtered and sorted, or the open detail, into a new file.",
     },
     VerbSpec {
         verb: Verb::Screen,

@@ -103,7 +103,7 @@ fn suggest_redrive(state: &mut State, back: &[&EndpointRow]) {
         _ => "theirs".to_owned(),
     };
     let text = format!(
-        "{} of {whose} may be redriven now: {key} shows them",
+        "{} of {whose} may be redriven now: press {key} to see them",
         counted(dead, "dead letter")
     );
     say::toast_about(state, Tone::Note, &format!("dead letters of {whose}"), &text);

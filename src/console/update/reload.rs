@@ -22,7 +22,7 @@ pub(super) fn reloaded(state: &mut State, result: Result<Box<Reloaded>, String>)
         }
     };
     let text = match read.applied.as_slice() {
-        [] => "configuration read again: nothing of the console is another".to_owned(),
+        [] => "configuration read again: nothing changed for the console".to_owned(),
         applied => format!("configuration read again: {}", applied.join(", ")),
     };
     say::toast(state, Tone::Good, &text);
@@ -65,13 +65,13 @@ fn ask(state: &mut State, waits: &[String]) {
         return;
     }
     state.input.mode = Mode::Question(Box::new(Question {
-        title: "the connection is to be made anew",
+        title: "the connection has to be opened again",
         lines: vec![
-            "These hold only with store and broker opened anew:".to_owned(),
+            "These take effect only when store and broker are opened again:".to_owned(),
             waits.join(", "),
-            "The console begins anew, with the same words; runs of daemons go on, and nothing is lost.".to_owned(),
+            "The console restarts with the same options; runs of daemons continue, and nothing is lost.".to_owned(),
         ],
-        does: "begin anew",
+        does: "restart",
         ready_at: state.now.plus(ARMED_AFTER),
     }));
 }

@@ -42,7 +42,7 @@ pub(super) fn answered(state: &mut State, key: &MessageKey, result: Result<(), S
         (Ok(()), None) => say::did(
             state,
             Tone::Note,
-            &format!("{name} was to be revealed, and was left before"),
+            &format!("{name} was left before it could be revealed"),
         ),
         (Err(why), detail) => {
             if let Some(detail) = detail {

@@ -42,9 +42,7 @@ impl<T: Clone + Eq + Hash> Aim<T> {
     /// Whether it is possible where the operator is; looks at one row at most.
     pub(in crate::console) fn possible(&self, state: &State) -> Possible {
         match self.kind(state) {
-            ScopeKind::Marked if self.reach == Reach::OneRow => {
-                Err("one queue at a time: u takes the marks away".into())
-            }
+            ScopeKind::Marked if self.reach == Reach::OneRow => Err("one queue at a time: u clears the marks".into()),
             ScopeKind::One => (self.target)(selected(state).ok_or("nothing is selected")?).map(drop),
             ScopeKind::Marked => Ok(()),
             ScopeKind::Filtered if !state.nav.details.is_empty() => Err("a detail is open: Esc closes it".into()),

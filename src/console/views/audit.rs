@@ -160,7 +160,7 @@ impl Row for AuditEntry {
 
 impl Listed for AuditEntry {
     const MANY: &'static str = "lines of the audit";
-    const WHEN_NONE: &'static str = "Whatever an operator does is written here, before and after.";
+    const WHEN_NONE: &'static str = "Everything that an operator does is recorded here, before and after.";
     const SAID_BY: &'static str = "detail";
 
     fn cell(&self, column: &'static str, _: Timestamp) -> Cell<'_> {

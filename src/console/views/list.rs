@@ -355,7 +355,7 @@ fn nothing<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table:
     } else if R::FILTERED_BEFORE && table.rows.is_empty() && !table.filter.text.is_empty() {
         (
             format!("No {many} match the filter."),
-            "Esc takes the filter away, / changes it.".to_owned(),
+            "Esc clears the filter, / changes it.".to_owned(),
         )
     } else if table.taken_at.is_none() && state.data.snapshot.is_none() {
         (
@@ -376,7 +376,7 @@ fn nothing<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table:
         let hidden = of(table.rows.len());
         (
             format!("The filter shows none of the {hidden} {many}."),
-            "Esc takes the filter away, / changes it.".to_owned(),
+            "Esc clears the filter, / changes it.".to_owned(),
         )
     } else {
         (format!("There are no {many}."), R::WHEN_NONE.to_owned())

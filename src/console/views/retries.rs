@@ -172,7 +172,7 @@ impl Row for Retry {
 
 impl Listed for Retry {
     const MANY: &'static str = "retries";
-    const WHEN_NONE: &'static str = "No message failed that would be tried again.";
+    const WHEN_NONE: &'static str = "No failed message waits for a retry.";
     const SAID_BY: &'static str = "message";
 
     fn cell(&self, column: &'static str, now: Timestamp) -> Cell<'_> {

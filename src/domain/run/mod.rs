@@ -35,7 +35,7 @@ pub enum RunState {
 /// What a person wants of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RunWish {
-    /// Stop after the window in hand.
+    /// Stop after the window in flight.
     Pause,
     /// Go on.
     Resume,

@@ -211,7 +211,7 @@ fn run(run: &RunRecord) -> (String, (RunState, String)) {
         RunState::Failed => "stopped before its end",
         RunState::Done => "is done",
         RunState::Cancelled => "was ended by a person",
-        RunState::Planned | RunState::Running | RunState::Paused => "goes on",
+        RunState::Planned | RunState::Running | RunState::Paused => "continues",
     };
     let text = format!(
         "run {} ({}) {what} with {} of {} items done{note}",

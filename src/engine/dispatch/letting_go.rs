@@ -89,7 +89,7 @@ impl Dispatcher {
         if self.engine.fence.close() {
             tracing::error!(
                 incarnation = self.incarnation.0,
-                "no heartbeat was answered in time: others may have taken over; beginning anew"
+                "no heartbeat was answered in time: others may have taken over; restarting"
             );
         }
     }

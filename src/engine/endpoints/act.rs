@@ -63,7 +63,7 @@ impl Operation<Endpoints> for RedeliverTarget {
                 now: format!("{}, epoch {}", endpoint.state.as_str(), endpoint.epoch),
                 effect: format!(
                     "available; {} with the whole retry budget",
-                    plural_of(*queues, "queue goes on", "queues go on")
+                    plural_of(*queues, "queue continues", "queues continue")
                 ),
             });
         }

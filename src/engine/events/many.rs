@@ -162,7 +162,7 @@ impl EventOperations {
             title,
             lines: lines.collect(),
             warnings: vec![
-                "what is pushed anew, or taken to be handled, before its turn comes is left alone".to_owned(),
+                "an event that is pushed again, or taken to be handled, before its turn is left alone".to_owned(),
             ],
             messages: Some(gathered.total),
             danger: if act == Act::Cancel {

@@ -192,7 +192,7 @@ pub struct IntakeSettings {
 /// What an operator wants done with events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventCommand {
-    /// Make them due now; dead ones get their whole budget back.
+    /// Make them due now; dead ones get all of their attempts back.
     Retry(EventSelection),
     /// Make them due at a time.
     Reschedule(EventSelection, Timestamp),

@@ -56,7 +56,7 @@ impl Expiring {
         outcome.messages = record.messages.unwrap_or(0);
         outcome.bytes = record.bytes.unwrap_or(0);
         outcome.expires_at = lifetime.map(|lifetime| self.clock.now().plus(lifetime));
-        tracing::info!(queue = ?queue, "the time of a queue begins anew");
+        tracing::info!(queue = ?queue, "the lifetime of a queue was restarted");
         Ok(outcome)
     }
 

@@ -24,7 +24,7 @@ pub enum ExpiringOrder {
         /// Into this queue, instead of where they came from.
         to: Option<QueueName>,
     },
-    /// Begin the time of queues anew.
+    /// Restart the lifetime of queues.
     Extend {
         /// Which.
         which: Which,

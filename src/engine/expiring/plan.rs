@@ -42,7 +42,7 @@ impl Expiring {
             } else {
                 planned.push(frozen(record));
                 format!(
-                    "its messages are moved into the store for {}; the queue stays, and its time begins anew",
+                    "its messages are moved into the store for {}; the queue stays, and its lifetime restarts",
                     days(self.settings.discard_keep)
                 )
             };
@@ -52,8 +52,7 @@ impl Expiring {
         let mut plan = draft(ExpiringOrder::Save(Which::Planned(planned)), lines, &records);
         plan.title = titled("save", &plan, "queue");
         plan.warnings.push(
-            "whoever consumes such a queue later does not find them there: `expiring restore` puts them back"
-                .to_owned(),
+            "a later consumer of such a queue does not find them there: `expiring restore` puts them back".to_owned(),
         );
         Ok(plan)
     }
@@ -156,7 +155,7 @@ impl Expiring {
                 Extends::No(why) => format!("left: {why}"),
                 Extends::Redeclare => {
                     planned.push(frozen(record));
-                    "declared again: its time begins anew".to_owned()
+                    "declared again: its lifetime restarts".to_owned()
                 }
                 Extends::Policy => {
                     planned.push(frozen(record));
@@ -219,7 +218,7 @@ impl Expiring {
         }
         match self.kind_of(&record.name) {
             QueueKind::Delivery | QueueKind::Wake | QueueKind::DeadLetter | QueueKind::Intake => {
-                Some("it is one of our own that live on".to_owned())
+                Some("it is one of redrive's own queues, which do not expire".to_owned())
             }
             QueueKind::Job | QueueKind::Foreign => None,
         }

@@ -60,7 +60,7 @@ impl Healing {
             Owner::Ours => self.ownership.keep_place().await,
             Owner::Nobody | Owner::Other(_) if *self.news.delivering.borrow() => {
                 if self.fence.close() {
-                    tracing::error!("the broker was given to another store: nothing goes on here");
+                    tracing::error!("the broker was given to another store: nothing continues here");
                 }
                 Err(others(None, store))
             }
@@ -99,7 +99,7 @@ impl Healing {
         if known != now {
             self.health.set_store(now);
             if self.fence.close() {
-                tracing::error!("another store is at the configured address: beginning anew");
+                tracing::error!("another store is at the configured address: restarting");
             }
         }
     }

@@ -326,7 +326,7 @@ fn warnings(forecast: &Forecast) -> Vec<String> {
     let counted = [
         (forecast.dead_lettered, "become dead letters at once"),
         (forecast.parked, "park at once and wait for `redrive redeliver`"),
-        (forecast.going_on, "are parked and go on by the longer schedule"),
+        (forecast.going_on, "are parked and continue by the longer schedule"),
         (forecast.sooner, "are tried sooner"),
         (forecast.later, "are tried later"),
         (forecast.unchanged, "stay as they are"),

@@ -57,7 +57,7 @@ impl Operation<Queues> for (&QueueName, Act) {
     async fn plan(&self, queues: &Arc<Queues>) -> Result<Plan, EngineError> {
         let (verb, effect) = match self.1 {
             Act::Pause => ("pause", "nothing is sent from it until it is resumed"),
-            Act::Resume => ("resume", "delivery goes on"),
+            Act::Resume => ("resume", "delivery continues"),
             Act::Purge => ("purge", "every message that waits now is removed and lost"),
             Act::Delete => (
                 "delete",

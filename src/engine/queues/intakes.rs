@@ -73,7 +73,7 @@ fn judge(known: &Known) -> Judged {
         Ok(daemons) => *daemons,
         Err(why) => {
             let found = format!("the store is away ({why}): nothing is acked, what comes waits in the queue");
-            let mend = "bring the store back: reading goes on by itself";
+            let mend = "bring the store back: reading continues by itself";
             return Judged::new(Broken, QueueState::Unowned, found, mend);
         }
     };

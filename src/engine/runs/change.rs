@@ -46,7 +46,7 @@ impl Operation<Runs> for ChangeRun<'_> {
             undo: match self.wish {
                 RunWish::Pause => back(RunWish::Resume),
                 RunWish::Resume => back(RunWish::Pause),
-                RunWish::Cancel => Err("a run that was cancelled stays so: plan it anew"),
+                RunWish::Cancel => Err("a run that was cancelled stays so: plan it again"),
             },
         }
     }
@@ -66,9 +66,9 @@ impl Operation<Runs> for ChangeRun<'_> {
             });
         };
         let effect = match wish {
-            RunWish::Pause => "stops after the window in hand",
-            RunWish::Resume => "goes on",
-            RunWish::Cancel => "ends after the window in hand; what is done stays done",
+            RunWish::Pause => "stops after the window in flight",
+            RunWish::Resume => "continues",
+            RunWish::Cancel => "ends after the window in flight; what is done stays done",
         };
         let title = format!("{} run {id}", wish.as_str());
         let mut plan = simple(title, format!("run {id}"), format!("{}: {effect}", next.as_str()));

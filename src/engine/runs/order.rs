@@ -106,7 +106,7 @@ pub struct Order {
     pub to: Option<QueueName>,
     /// By this way, instead of the one that reaches the queue of origin alone.
     pub via: Option<Via>,
-    /// Items a second, at most; without it as fast as goes.
+    /// Items a second, at most; without it as fast as it can.
     pub rate: Option<u32>,
     /// Stop and ask after so many.
     pub canary: Option<u64>,

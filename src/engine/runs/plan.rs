@@ -465,7 +465,7 @@ impl Gathered {
         }
         if matches!(order.kind, OrderKind::Redrive | OrderKind::Move) {
             let window = if order.rate.is_some() {
-                "the one in hand"
+                "the one in flight"
             } else {
                 "up to a window of 1000"
             };

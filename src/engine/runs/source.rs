@@ -199,7 +199,7 @@ impl Driver<'_> {
             if walked.is_empty() {
                 if batch.is_empty() && walk.is_cut() {
                     return Err(Halt::Broken(format!(
-                        "queue {:?} has more in front of what is left than can be held without disturbing its order",
+                        "queue {:?} has more ahead of what is left than can be held without disturbing its order",
                         source.as_str()
                     )));
                 }
@@ -390,7 +390,7 @@ impl Driver<'_> {
             ItemState::Published => (ItemState::Settled, None),
             ItemState::Journalled if one_by_one => (
                 ItemState::Settled,
-                Some("it was sent and settled, but whoever did so died before that was recorded".to_owned()),
+                Some("it was sent and settled, but the process died before that was recorded".to_owned()),
             ),
             ItemState::Journalled => (
                 ItemState::Skipped,

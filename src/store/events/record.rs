@@ -317,9 +317,9 @@ pub struct EventCount {
 /// A person's change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventAct {
-    /// Due now; a dead letter gets its whole budget back.
+    /// Due now; a dead letter gets all of its attempts back.
     Retry,
-    /// Due at this time; a dead letter gets its whole budget back.
+    /// Due at this time; a dead letter gets all of its attempts back.
     Reschedule(Timestamp),
     /// Remove it.
     Cancel,
@@ -347,7 +347,7 @@ impl Acted {
         match self {
             Self::Done(_) => None,
             Self::Leased => Some("it is being handled"),
-            Self::Changed => Some("it was pushed anew since the plan"),
+            Self::Changed => Some("it was pushed again since the plan"),
             Self::Newer => Some("a newer event of its key waits"),
             Self::Gone => Some("it is not there any more"),
         }

@@ -371,7 +371,7 @@ async fn what_is_lost_next_is_counted_listed_first_saved_and_restored_by_keys() 
     })
     .await;
     pty.key("-");
-    pty.until("the queues, what is lost first in front", |screen| {
+    pty.until("the queues, those that lose messages first", |screen| {
         let place = |name: &str| screen.find(name);
         match (place("reports.soon"), place("reports.late"), place("reports.empty")) {
             (Some(soon), Some(late), Some(empty)) => soon < late && late < empty,

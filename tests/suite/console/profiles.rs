@@ -114,14 +114,14 @@ async fn what_needs_a_new_connection_is_named_and_asked_for() {
     let other = installation.path("other.db");
     fs::write(&file, before.replace("store.db", "other.db")).unwrap();
     pty.command("reload").await;
-    pty.shows("the connection is to be made anew").await;
+    pty.shows("the connection has to be opened again").await;
     pty.shows("store.url").await;
     pty.key("\x1b");
-    pty.hides("made anew").await;
+    pty.hides("has to be opened again").await;
     assert!(!other.exists(), "a no is a no");
     pty.command("reload").await;
     pty.until("an armed question", |screen| {
-        screen.contains("y  begin anew") && !screen.contains("in a moment")
+        screen.contains("y  restart") && !screen.contains("in a moment")
     })
     .await;
     pty.key("y");

@@ -137,7 +137,7 @@ fn dead_letters_of_all_queues_and_dead_events_are_what_is_said_first_where_nothi
     };
     let screen = shown(snapshot, View::Overview);
     assert!(
-        screen.contains("× 1,330 dead letters in 3 queues and 2 dead events wait for a person: 5 shows them"),
+        screen.contains("× 1,330 dead letters in 3 queues and 2 dead events wait for a person: press 5"),
         "{screen}"
     );
     assert!(
@@ -159,13 +159,13 @@ fn a_banner_names_what_is_not_read_and_whether_deliveries_go_on() {
     };
     let management = with(Silent::Management, true);
     assert!(
-        management.contains("! management API not read, deliveries go on") && management.contains(REASON),
+        management.contains("! management API not read, deliveries continue") && management.contains(REASON),
         "{management}"
     );
     assert!(!management.contains("broker unreachable"), "{management}");
     let nobody = with(Silent::Management, false);
     assert!(
-        nobody.contains("! management API not read") && !nobody.contains("deliveries go on"),
+        nobody.contains("! management API not read") && !nobody.contains("deliveries continue"),
         "{nobody}"
     );
     let broker = with(Silent::Broker, true);

@@ -384,7 +384,7 @@ pub(super) async fn a_window_of_a_run_changes_its_events_and_journals_each(place
         reasons,
         [
             None,
-            Some("it was pushed anew since the plan"),
+            Some("it was pushed again since the plan"),
             Some("it is being handled"),
             Some("it is not there any more"),
             None,

@@ -73,9 +73,9 @@ fn sentence(canvas: &Canvas<'_>, event: &Event) -> String {
     let failures = plural(event.attempts.into(), "failure", "failures");
     match (event.state, &event.lease) {
         (EventState::Dead, _) => {
-            format!("dead after {failures}: nobody tries it again by itself; R gives it its whole budget back")
+            format!("dead after {failures}: nothing retries it; R gives it all of its attempts back")
         }
-        (EventState::Held, _) => "held: it waits for a person; R lets it go on".to_owned(),
+        (EventState::Held, _) => "held: it waits for a person; R makes it due".to_owned(),
         (EventState::Leased, Some(lease)) => {
             let by = match &lease.claim {
                 Some(claim) => format!("claim {claim}"),
@@ -93,7 +93,7 @@ fn known(canvas: &Canvas<'_>, event: &Event) -> Vec<Fact> {
     let at = |at: Option<_>| at.map_or_else(|| NONE.to_owned(), |at| when(canvas, at));
     let due = match event.state {
         EventState::Ready | EventState::Leased => format!("{} ({} UTC)", until(canvas.now, event.nbf), date(event.nbf)),
-        EventState::Dead | EventState::Held => "never by itself".to_owned(),
+        EventState::Dead | EventState::Held => "never, without a person".to_owned(),
     };
     let kind = match event.subtype {
         Subtype::Immediate => "due as soon as it is there",

@@ -39,7 +39,7 @@ const REACHES: [(u64, &str, &str); 3] = [
 /// Paints both charts.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail) {
     let Some(track) = state.data.tracks.of(&detail.subject) else {
-        let text = "Nothing was sampled yet: from now on its depth and rate are, with every look.";
+        let text = "Nothing was sampled yet: from now on every look samples its depth and rate.";
         canvas.wrapped(area, text, Role::TextMuted);
         return;
     };

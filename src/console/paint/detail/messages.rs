@@ -61,7 +61,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: 
     for (line, (position, message)) in (1..=listed).zip(messages.iter().enumerate().skip(first)) {
         one(canvas, row(area, line), message, position == detail.selected);
     }
-    let note = "They were given back in place; the broker marks them as redelivered.";
+    let note = "They were returned to their place; the broker marks them as redelivered.";
     canvas.text(row(area, listed + 1), note, Role::TextMuted);
     selected(canvas, below(area, listed + 3), state, detail);
 }
@@ -73,7 +73,7 @@ fn not_asked(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, key: &str) {
     }
     let text = format!("{key} looks at the first messages.");
     let used = canvas.wrapped(area, &text, Role::Title);
-    let note = "They are taken into view and given back in place, which needs the queue for a moment and marks them as redelivered on the broker. Nothing is reordered or lost.";
+    let note = "They are read and returned to their place, which needs the queue for a moment and marks them as redelivered on the broker. Nothing is reordered or lost.";
     canvas.wrapped(below(area, used + 1), note, Role::TextMuted);
 }
 

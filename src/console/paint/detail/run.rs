@@ -70,14 +70,14 @@ fn progress(canvas: &mut Canvas<'_>, area: Rect, run: &RunView) {
             match record.canary {
                 None => NONE.to_owned(),
                 Some(first) if first < record.total => format!("the first {first}, and asks or watches"),
-                Some(_) => "nothing, unless it comes to grief: it is watched".to_owned(),
+                Some(_) => "nothing, unless something fails: it is watched".to_owned(),
             },
         ),
         Fact::new("planned", format!("{} UTC", date(record.created_at))),
         Fact::new("begun", when(canvas, record.started_at.unwrap_or(record.created_at))),
         Fact::new(
             "worker",
-            run.owner.clone().unwrap_or_else(|| "nobody at present".to_owned()),
+            run.owner.clone().unwrap_or_else(|| "none at present".to_owned()),
         ),
         Fact::new("note", record.note.clone().unwrap_or_else(|| NONE.to_owned())),
     ];

@@ -118,7 +118,7 @@ fn queue_sentence(canvas: &Canvas<'_>, queue: &QueueView) -> (String, String, Ro
 fn way_out(queue: &QueueView) -> &'static str {
     let parked = queue.head.as_ref().is_some_and(|head| head.parked);
     if queue.state == Some(QueueState::Quarantined) {
-        ". V takes it out, byte for byte, into the store; what stands behind it goes on"
+        ". V moves it, byte for byte, into the store; the messages behind it continue"
     } else if queue.state == Some(QueueState::WaitingRetry) || (queue.state == Some(QueueState::Parked) && parked) {
         ". R tries it now, V takes it out to the dead letters"
     } else {
@@ -151,7 +151,7 @@ fn queue_facts(canvas: &Canvas<'_>, queue: &QueueView) -> Vec<Fact> {
     let mut facts = vec![
         Fact::new(
             "waiting",
-            format!("{} ready, {} in hand", known(queue.ready), known(queue.unacked)),
+            format!("{} ready, {} unacknowledged", known(queue.ready), known(queue.unacked)),
         ),
         Fact::new(
             "oldest message",

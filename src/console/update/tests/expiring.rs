@@ -1,4 +1,4 @@
-//! Queues that go by themselves.
+//! Queues that expire.
 
 use std::time::Duration;
 

@@ -211,7 +211,7 @@ fn a_list_is_asked_for_only_while_it_is_in_front_and_once_at_a_time() {
     assert!(asked(&stage.play("+1000")).is_empty());
     assert_eq!(asked(&stage.play("+1000")).len(), 1, "a refresh later");
     stage.feed();
-    assert!(asked(&stage.play("2 +9000")).is_empty(), "it is not in front");
+    assert!(asked(&stage.play("2 +9000")).is_empty(), "it is not shown");
     assert_eq!(asked(&stage.play("8")).len(), 1);
 }
 

@@ -113,7 +113,7 @@ fn a_queue_is_redelivered_through_its_endpoint_and_the_dialog_says_so() {
     assert_eq!((dialog.scope.shown, dialog.targets()), (2, 1));
     assert_eq!(
         dialog.scope.note,
-        Some("acts on the endpoint: all queues of the URL go on")
+        Some("acts on the endpoint: all queues of the URL continue")
     );
 }
 
@@ -283,7 +283,7 @@ fn the_end_is_one_sentence_with_the_numbers_and_a_new_look() {
     let effects = stage.play("+400 y");
     let effects = stage.execute(&effects, &[]);
     assert!(matches!(effects.as_slice(), [Effect::Refresh]));
-    assert_eq!(stage.toasts(), ["redelivered 2 endpoints: 40 queues go on"]);
+    assert_eq!(stage.toasts(), ["redelivered 2 endpoints: 40 queues continue"]);
     assert!(stage.state.commands.tasks.is_empty());
 }
 

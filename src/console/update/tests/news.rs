@@ -151,7 +151,7 @@ fn a_run_that_stopped_is_said_until_somebody_looks_at_runs_or_it_goes_on() {
     assert!(stage.toasts().contains(&asks));
     receive(&mut stage, with(22, RunState::Running));
     stage.play("+1000");
-    assert!(!stage.toasts().contains(&asks), "it goes on");
+    assert!(!stage.toasts().contains(&asks), "it continues");
 }
 
 #[test]

@@ -59,6 +59,6 @@ fn one_queue_at_a_time() {
     assert!(stage.play("2 * V").is_empty());
     assert_eq!(
         stage.toasts(),
-        ["take the head out: one queue at a time: u takes the marks away"]
+        ["take the head out: one queue at a time: u clears the marks"]
     );
 }

@@ -196,7 +196,7 @@ fn rates(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     let each = room.width / 3;
     let series: [(&str, Number, Role); 3] = [
         ("due", |sample| sample.due, Role::Warning),
-        ("in hand", |sample| sample.leased, Role::Good),
+        ("handled", |sample| sample.leased, Role::Good),
         ("dead", |sample| sample.dead, Role::Bad),
     ];
     for ((name, number, role), at) in series.into_iter().zip(0..) {

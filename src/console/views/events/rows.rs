@@ -202,7 +202,7 @@ impl Listed for GroupRow {
         let text = match self.state {
             None => format!("{many} in all; Enter lists them"),
             Some(EventState::Dead) => format!(
-                "{many} dead: {}; R gives them their whole budget back, X removes them",
+                "{many} dead: {}; R gives them all of their attempts back, X removes them",
                 show(&self.what, OUTSIDE_MAX)
             ),
             Some(state) => format!(

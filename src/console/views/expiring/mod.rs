@@ -1,4 +1,4 @@
-//! Queues that go by themselves: what is lost first stands first, with the time that is left as a bar.
+//! Queues that expire, those that lose messages first, with the time that is left as a bar.
 //!
 //! ```text
 //!         Goes ▲  Time left     Would lose  Queue                 Consumers     Lives    Unused
@@ -55,7 +55,7 @@ static ABOUT: About = About {
     short_title: "Exp",
     reads: &["broker", "store"],
     go: Action::new("expiring", "expiring", &["-"])
-        .help("Go to the queues that go by themselves: what is lost first stands first.")
+        .help("Go to the queues that expire, those that lose messages first.")
         .turns(|state| state.go(View::Expiring)),
 };
 
@@ -271,16 +271,16 @@ impl Listed for ExpiringQueue {
             ),
             (None, _) => format!("a leftover without a lifetime: it stays until somebody removes it; {many}"),
             (Some(ttl), None) if self.consumers.is_some_and(|consumers| consumers > 0) => format!(
-                "in use by {}: it goes {} after the last use; {many}",
+                "in use by {}: it expires {} after the last use; {many}",
                 plural(self.consumers.unwrap_or(0), "consumer", "consumers"),
                 span(ttl)
             ),
             (Some(ttl), None) => format!(
-                "it goes {} after its last use, and when that was is not known; {many}",
+                "it expires {} after its last use, and when that was is not known; {many}",
                 span(ttl)
             ),
             (Some(ttl), Some(at)) => format!(
-                "goes at {} UTC, {} after its last use, with all that is in it{estimated}; {many}",
+                "expires at {} UTC, {} after its last use, with all that is in it{estimated}; {many}",
                 date(at),
                 span(ttl)
             ),

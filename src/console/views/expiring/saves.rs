@@ -86,7 +86,7 @@ impl Row for SaveRecord {
 
 impl Listed for SaveRecord {
     const MANY: &'static str = "saves";
-    const WHEN_NONE: &'static str = "V on a queue saves what is in it; a purge saves first what it takes away.";
+    const WHEN_NONE: &'static str = "V on a queue saves what is in it; a purge saves first what it removes.";
     const SAID_BY: &'static str = "";
 
     fn cell(&self, column: &'static str, now: Timestamp) -> Cell<'_> {

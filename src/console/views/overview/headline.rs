@@ -65,7 +65,7 @@ fn blocked(snapshot: &Snapshot) -> Option<(String, Role)> {
     let waiting = waiting.map_or_else(String::new, |waiting| {
         let wait = if waiting == 1 { "waits" } else { "wait" };
         let messages = plural(waiting, "message", "messages");
-        format!(" Deliveries go on and make room: {messages} {wait}.")
+        format!(" Deliveries continue and make room: {messages} {wait}.")
     });
     let text = format!("! The broker takes no publishes (alarm): free memory or disk there.{waiting}");
     Some((text, Role::Critical))
@@ -108,7 +108,7 @@ fn queues(snapshot: &Snapshot) -> Option<(String, Role)> {
     let person = of(QueueState::Parked) + of(QueueState::Quarantined) + of(QueueState::Refused);
     if person > 0 {
         let text = format!(
-            "! {} for a person: 2 shows them, worst first",
+            "! {} for a person: press 2, worst first",
             plural(person, "queue waits", "queues wait")
         );
         return Some((text, Role::Critical));
@@ -120,7 +120,7 @@ fn dead(snapshot: &Snapshot) -> Option<(String, Role)> {
     let sum = &snapshot.totals.dead;
     let is_one = sum.letters.unwrap_or(0) + sum.events.unwrap_or(0) == 1;
     let wait = if is_one { "waits" } else { "wait" };
-    let text = format!("× {} {wait} for a person: 5 shows them", dead_letters(sum)?);
+    let text = format!("× {} {wait} for a person: press 5", dead_letters(sum)?);
     Some((text, Role::Warning))
 }
 

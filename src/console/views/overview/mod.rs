@@ -7,10 +7,10 @@
 //!  waiting    41   ▁▁▂▃▅▆▇█      15 min, max 45
 //!  delivered 12/s  ▅▅▅▆▅▃▂▂      15 min, max 15.0/s
 //!
-//!  Worst first                                                        3 shows all endpoints
+//!  Worst first                                                              3 all endpoints
 //!  ! parked        billing.example/hook     22 waiting  since 12m04s  status 500
 //!
-//!  Next                                                               4 shows all retries
+//!  Next                                                                     4 all retries
 //!  in 8 s          stock.example/changed    attempt 5 of 13
 //!
 //!  12 queues       5 delivering · 3 endpoint_unavailable · 2 parked · 2 empty
@@ -167,7 +167,8 @@ const fn chart_height(room: u16) -> u16 {
 
 fn title(canvas: &mut Canvas<'_>, area: Rect, text: &str, key: &str, what: &str) {
     let hint = format!("{key} {what}");
-    canvas.right(area, &hint, Role::Hint);
+    let place = behind(area, area.width.saturating_sub(cells(width(&hint))));
+    canvas.pieces(place, &[(key, Role::HintKey), (" ", Role::Hint), (what, Role::Hint)]);
     canvas.text(area, text, Role::Title);
 }
 
@@ -178,9 +179,9 @@ fn worst(canvas: &mut Canvas<'_>, area: Rect, state: &State, snapshot: &Snapshot
         return 0;
     }
     let (key, what) = if worst.endpoints.is_empty() {
-        ("2", "shows all queues")
+        ("2", "all queues")
     } else {
-        ("3", "shows all endpoints")
+        ("3", "all endpoints")
     };
     title(canvas, row(area, 0), "Worst first", key, what);
     let all = worst.endpoints.len() + worst.queues.len();
@@ -265,7 +266,7 @@ fn next(canvas: &mut Canvas<'_>, area: Rect, snapshot: &Snapshot, rows: usize) -
     if due.is_empty() {
         return 0;
     }
-    title(canvas, row(area, 0), "Next", "4", "shows all retries");
+    title(canvas, row(area, 0), "Next", "4", "all retries");
     let mut line = 1;
     for retry in due {
         let place = row(area, line);
@@ -319,7 +320,7 @@ fn dead(state: &State, snapshot: &Snapshot) -> (String, Role) {
     for what in unknown {
         let _ = write!(text, ", {what}");
     }
-    text.push_str("; 5 shows them");
+    text.push_str(": press 5");
     (text, Role::Warning)
 }
 
