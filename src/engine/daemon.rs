@@ -103,7 +103,7 @@ impl Daemon {
         let drain = self.settings.drain;
         ambient::spawn("drain deadline", async move {
             stop.cancelled().await;
-            tokio::time::sleep(drain).await;
+            ambient::sleep(drain).await;
             abandon.cancel();
         })
     }
@@ -247,9 +247,9 @@ impl Daemon {
 
     async fn keep_house(self: Arc<Self>, tell: mpsc::Sender<Tell>, generation: CancellationToken) {
         loop {
-            tokio::select! {
-                () = tokio::time::sleep(HOUSEKEEPING) => {}
-                () = generation.cancelled() => return,
+            ambient::wait(&generation, HOUSEKEEPING).await;
+            if generation.is_cancelled() {
+                return;
             }
             if let Err(error) = self.offer_idle_queues(&tell).await {
                 tracing::debug!(error = ?error, "housekeeping waits for the store");

@@ -5,7 +5,6 @@
 //! database session that is gone, a lock file that is missing) counts only when its own fence must have closed and its
 //! last attempt must have ended, by the clock of whoever watches.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use super::core::Core;
 use super::delivery::Delivery;
 use super::dispatch::Tell;
 use super::{fence, process};
+use crate::ambient::{self, HashMap};
 use crate::domain::id::IncarnationId;
 use crate::domain::turn::{Turn, TurnKind};
 use crate::domain::words::plural;
@@ -95,10 +95,7 @@ impl Delivery {
                 // A gap in reading is no silence of others: begin to watch anew.
                 Err(_) => seen = Watched::default(),
             }
-            tokio::select! {
-                () = tokio::time::sleep(LOOK) => {}
-                () = generation.cancelled() => {}
-            }
+            ambient::wait(&generation, LOOK).await;
         }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Event;
+use crate::ambient;
 use crate::broker::{BrokerError, Deleted, Look};
 use crate::domain::id::{Epoch, IncarnationId, QueueName};
 use crate::domain::queue::Closing;
@@ -73,7 +74,7 @@ impl Delivery {
             .unbind(&held.queue)
             .await
             .map_err(|error| self.note(held, "unbind", &error))?;
-        tokio::time::sleep(SETTLE).await;
+        ambient::sleep(SETTLE).await;
         // Fence and lease again: a process that slept longer than it thought must not delete.
         if !self.fence.permits(held.incarnation) || !self.mark(held, QueueMark::Closing(Closing::Closing)).await? {
             return Ok(Ending::Lost);
@@ -100,7 +101,7 @@ impl Delivery {
 
     /// The delete was sent, and no answer came: it may still happen, so nobody binds until it had its time.
     async fn await_unknown_delete(&self, held: &Held) -> Result<Ending, ()> {
-        tokio::time::sleep(UNKNOWN_DELETE).await;
+        ambient::sleep(UNKNOWN_DELETE).await;
         match self.broker.look(&held.queue).await {
             Ok(Look::Missing) => self.forget(held).await,
             Ok(Look::Present { .. }) | Err(_) => Ok(self.rebind(held).await),

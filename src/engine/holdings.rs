@@ -7,10 +7,10 @@
 //! or goes, so that nothing can be used by a queue that is not held. Every holding has a [`Claim`] of its own:
 //! an answer that was asked for under an earlier one changes nothing.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::worker::Control;
+use crate::ambient::{HashMap, HashSet};
 use crate::budget::Share;
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;

@@ -11,6 +11,7 @@ use super::core::Core;
 use super::delivery::Delivery;
 use super::dispatch::Tell;
 use super::{EngineError, process};
+use crate::ambient;
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::IncarnationId;
 use crate::store::{Beat, Begun, NewIncarnation, StoreError};
@@ -138,10 +139,7 @@ impl Delivery {
                 }
                 Err(error) => tracing::warn!(error = ?error, "heartbeat failed"),
             }
-            tokio::select! {
-                () = tokio::time::sleep(BEAT) => {}
-                () = generation.cancelled() => {}
-            }
+            ambient::wait(&generation, BEAT).await;
         }
     }
 
@@ -162,10 +160,7 @@ impl Delivery {
                 // They are read at once when it is back: until then nothing is known of them.
                 seen.generation = None;
             }
-            tokio::select! {
-                () = tokio::time::sleep(BEAT) => {}
-                () = generation.cancelled() => {}
-            }
+            ambient::wait(&generation, BEAT).await;
         }
     }
 

@@ -69,7 +69,6 @@ mod why;
 mod worker;
 mod worst;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -105,7 +104,7 @@ use self::publisher::Publisher;
 use self::queues::Queues;
 use self::rules::PolicyGuard;
 use self::runs::{RunPlanner, RunReader, Runs};
-use crate::ambient::{self, Clock};
+use crate::ambient::{self, Clock, HashMap};
 use crate::broker::BrokerHandle;
 use crate::budget::Budget;
 use crate::delivery::SenderHandle;

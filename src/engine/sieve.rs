@@ -165,7 +165,7 @@ impl Core {
 }
 
 async fn turn<'a>(turns: &'a Semaphore, patience: Duration, why: &str) -> Result<SemaphorePermit<'a>, EngineError> {
-    match tokio::time::timeout(patience, turns.acquire()).await {
+    match ambient::timeout(patience, turns.acquire()).await {
         Ok(Ok(turn)) => Ok(turn),
         Ok(Err(_)) | Err(_) => Err(EngineError::Busy { why: why.to_owned() }),
     }

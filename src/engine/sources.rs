@@ -2,13 +2,13 @@
 //!
 //! A list that lacks something says what, so that nothing unread passes for nothing at all.
 
-use std::collections::HashMap;
 use std::error::Error;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::error::chain;
 use super::view::{Source, Unread};
 use super::{Engine, EngineError, core::Core};
+use crate::ambient::HashMap;
 use crate::broker::BrokerError;
 use crate::domain::time::Timestamp;
 

@@ -79,14 +79,14 @@ impl Teller {
                     }
                     Err(RecvError::Closed) => break,
                 },
-                () = tokio::time::sleep(wake.unwrap_or_default()), if wake.is_some() => self.go_on().await,
+                () = ambient::sleep(wake.unwrap_or_default()), if wake.is_some() => self.go_on().await,
             }
         }
         while let Ok(turn) = turns.try_recv() {
             self.note(turn);
         }
         if self.wake().is_some_and(|wake| wake.is_zero()) {
-            let _ = tokio::time::timeout(LAST, self.go_on()).await;
+            let _ = ambient::timeout(LAST, self.go_on()).await;
         }
     }
 

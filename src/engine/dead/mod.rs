@@ -22,10 +22,10 @@ mod targets;
 mod watch;
 mod ways;
 
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::ambient::HashSet;
 use crate::domain::dead_letter::{DeadLetter, Target};
 use crate::domain::death::DeathHistory;
 use crate::domain::id::QueueName;

@@ -31,7 +31,7 @@ impl Dispatcher {
                 }
                 Err(error) => {
                     tracing::warn!(error = ?error, "leases wait for the store");
-                    tokio::time::sleep(Duration::from_millis(500)).await;
+                    ambient::sleep(Duration::from_millis(500)).await;
                     Tell::Leases(unanswered(asked))
                 }
             }

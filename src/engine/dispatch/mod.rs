@@ -18,7 +18,6 @@ mod probing;
 mod rooms;
 mod timers;
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +30,7 @@ use super::candidates::Candidates;
 use super::ending::Ending;
 use super::holdings::{Claim, Holding, Holdings};
 use super::worker::{Stops, WorkerEnd};
-use crate::ambient;
+use crate::ambient::{self, HashMap, HashSet};
 use crate::budget::Share;
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::queue::QueueRecord;
@@ -175,8 +174,8 @@ impl Dispatcher {
             tell,
             candidates: Candidates::default(),
             holdings: Holdings::default(),
-            again: HashSet::new(),
-            resting: HashMap::new(),
+            again: HashSet::default(),
+            resting: HashMap::default(),
             wake_all: false,
             wake_all_used: 0,
             bounds,
@@ -203,7 +202,11 @@ impl Dispatcher {
             }
             let wait = self.next_wait();
             let engine = Arc::clone(&self.engine);
+            // Each branch is a wake-up only: timers and stops are looked at after all of them, so that no order starves one.
             tokio::select! {
+                biased;
+                () = self.stops.drain.cancelled(), if !self.stops.drain.is_cancelled() => {}
+                () = self.stops.generation.cancelled(), if !self.stops.generation.is_cancelled() => {}
                 tell = told.recv() => {
                     let Some(tell) = tell else { return };
                     self.told(tell);
@@ -215,10 +218,8 @@ impl Dispatcher {
                         }
                     }
                 }
-                () = tokio::time::sleep(wait) => {}
                 () = engine.endpoints.changed.notified() => {}
-                () = self.stops.drain.cancelled(), if !self.stops.drain.is_cancelled() => {}
-                () = self.stops.generation.cancelled(), if !self.stops.generation.is_cancelled() => {}
+                () = ambient::sleep(wait) => {}
             }
             if !self.is_stopping() {
                 self.fire_timers();
@@ -435,7 +436,7 @@ impl Dispatcher {
     ) {
         let (tell, task) = (self.tell.clone(), ambient::spawn(name, task));
         drop(ambient::spawn("answer", async move {
-            let answer = if let Ok(Ok(answer)) = tokio::time::timeout(within, task).await {
+            let answer = if let Ok(Ok(answer)) = ambient::timeout(within, task).await {
                 answer
             } else {
                 tracing::error!(question = name, "no answer: going on without");

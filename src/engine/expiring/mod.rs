@@ -16,7 +16,6 @@ mod purge;
 mod restore;
 mod save;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +27,7 @@ use super::core::{Core, over_core};
 use super::queues::listing::PAGES_MAX;
 use super::rules::compiled;
 use super::view::Page;
+use crate::ambient::HashMap;
 use crate::domain::expiry::{self, Extends};
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueKind;

@@ -253,7 +253,7 @@ fn frozen(record: &LifetimeRecord) -> PlannedQueue {
 
 fn draft(order: ExpiringOrder, lines: Vec<PlanLine>, records: &[LifetimeRecord]) -> Plan {
     let planned: Vec<&QueueName> = order.queues();
-    let chosen: std::collections::HashSet<&QueueName> = planned.into_iter().collect();
+    let chosen: crate::ambient::HashSet<&QueueName> = planned.into_iter().collect();
     let of_plan = records.iter().filter(|record| chosen.contains(&record.name));
     let messages = of_plan.map(|record| record.messages).sum::<Option<u64>>();
     drop(chosen);

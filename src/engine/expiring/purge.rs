@@ -11,6 +11,7 @@ use futures_util::future::{BoxFuture, join_all};
 
 use super::act::{Who, failed};
 use super::order::{ExpiringOutcome, ExpiringResult, Keep, PlannedQueue};
+use crate::ambient;
 use crate::broker::{Deleted, DeliveryTag, Look, WalkOptions};
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::naming::QueueType;
@@ -58,7 +59,7 @@ impl Saves {
             let looks: Vec<BoxFuture<'_, _>> = some.iter().map(|queue| self.unbind_unused(me, queue).boxed()).collect();
             unbound.extend(join_all(looks).await);
         }
-        tokio::time::sleep(SETTLE).await;
+        ambient::sleep(SETTLE).await;
         let mut purges: Vec<BoxFuture<'_, Result<ExpiringOutcome, EngineError>>> = Vec::with_capacity(chunk.len());
         for (queue, unbound) in chunk.iter().zip(unbound) {
             purges.push(self.purge_unbound(me, queue, unbound, keep, who).boxed());

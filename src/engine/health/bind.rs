@@ -78,7 +78,7 @@ impl Healing {
         let is_new = matches!(self.broker.check(store).await, Ok(standing) if !standing.is_bound);
         if is_new && let Some(binding) = self.begin_binding() {
             // What is left is bound beside delivery.
-            let _ = tokio::time::timeout(BEFORE_DELIVERY, binding).await;
+            let _ = ambient::timeout(BEFORE_DELIVERY, binding).await;
         }
     }
 

@@ -13,7 +13,6 @@ mod unbound;
 mod vhost;
 mod watch;
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -29,6 +28,7 @@ use super::publisher::Publisher;
 use super::rules::PolicyGuard;
 use super::settled::Resting;
 use super::view::{Degraded, PartState, Readiness};
+use crate::ambient::HashMap;
 use crate::domain::id::{QueueName, StoreId};
 use crate::domain::numbers::Numbers;
 use crate::domain::time::Timestamp;

@@ -3,7 +3,7 @@
 //! not available, it is paused) is bound again here, under a lease of its own (docs/protocols.md 9: never by a
 //! publisher).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::bind::{BOUND, to_bind};
-use crate::ambient;
+use crate::ambient::{self, HashMap};
 use crate::domain::id::QueueName;
 use crate::engine::Event;
 use crate::engine::health::Healing;
@@ -81,13 +81,13 @@ impl Healing {
 }
 
 async fn bind_again(weak: Weak<Healing>) {
-    let mut bound: HashMap<QueueName, Duration> = HashMap::new();
+    let mut bound: HashMap<QueueName, Duration> = HashMap::default();
     loop {
         let Some(engine) = weak.upgrade() else { return };
         let (unbound, over) = (Arc::clone(&engine.health.unbound), engine.health.over.clone());
         let Some(queue) = unbound.next() else {
             drop(engine);
-            let told = tokio::time::timeout(LOOK, unbound.told.notified());
+            let told = ambient::timeout(LOOK, unbound.told.notified());
             if over.run_until_cancelled(told).await.is_none() {
                 return;
             }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Queues;
+use crate::ambient;
 use crate::broker::Look;
 use crate::domain::id::QueueName;
 use crate::domain::queue::{QueueKind, QueueRecord};
@@ -162,7 +163,7 @@ impl Queues {
             if self.clock.uptime().saturating_sub(began) >= RELEASE_WAIT {
                 return;
             }
-            tokio::time::sleep(RELEASE_LOOK).await;
+            ambient::sleep(RELEASE_LOOK).await;
         }
     }
 

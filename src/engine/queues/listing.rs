@@ -5,10 +5,9 @@
 //! from the one answer, whatever the number of queues. Only the time of the oldest message is in the
 //! statistics alone: it is asked for where one page has it, or where somebody waits for a whole answer.
 
-use std::collections::HashMap;
-
 use super::Queues;
 use super::preflight::Preflight;
+use crate::ambient::HashMap;
 use crate::broker::{BrokerError, ListedQueue, PageRequest};
 use crate::domain::findings::Finding;
 use crate::domain::id::QueueName;
@@ -162,7 +161,7 @@ impl Queues {
 
     /// When the oldest messages were published. One that cannot be asked for is not known.
     async fn oldest(&self, pages: u32) -> HashMap<QueueName, Timestamp> {
-        let mut oldest = HashMap::new();
+        let mut oldest = HashMap::default();
         let read = self.each_listed(None, pages, |queue| {
             oldest.extend(queue.oldest_at.map(|at| (queue.name, at)));
         });

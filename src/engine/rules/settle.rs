@@ -14,6 +14,7 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::ambient;
 use crate::broker::{BrokerError, Look};
 use crate::domain::broker_rules::Judgement;
 use crate::domain::id::{IncarnationId, QueueName};
@@ -159,7 +160,7 @@ impl PolicyGuard {
         work: impl AsyncFnOnce(&QueueRecord) -> Result<T, EngineError>,
     ) -> Result<Option<T>, EngineError> {
         let place = self.bindings.line_up(queue);
-        let Ok(_turn) = tokio::time::timeout(TURN, place.turn()).await else {
+        let Ok(_turn) = ambient::timeout(TURN, place.turn()).await else {
             return Ok(None);
         };
         let row = self.store.queue_get(queue).await?;

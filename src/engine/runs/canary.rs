@@ -5,10 +5,10 @@
 //! A part passes only on a look that began after its last message was sent and its watch was over, and that saw every
 //! queue in which its messages would be dead. Until there is one the run says what it could not see, and waits.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use super::drive::{Driver, Halt};
+use crate::ambient::HashSet;
 use crate::domain::id::QueueName;
 use crate::domain::run::{RunState, Target, phase};
 use crate::domain::time::Timestamp;

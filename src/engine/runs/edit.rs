@@ -1,7 +1,6 @@
 //! Editing a dead letter: what is sent instead of it is kept in the store, the original stays where it is until it
 //! is redriven, and for a while after that.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use super::drive::{Driver, Halt, InHand};
 use super::kept;
 use super::order::OrderKind;
 use super::outgoing::shown;
+use crate::ambient::HashMap;
 use crate::domain::dead_letter::Home;
 use crate::domain::id::QueueName;
 use crate::domain::mask::{MASK, MaskRules};
@@ -258,10 +258,10 @@ impl Driver<'_> {
     /// The edited messages of a window; their originals are kept from now on.
     pub(super) async fn edited(&mut self, window: &[InHand]) -> Result<HashMap<String, Message>, Halt> {
         if !self.edits {
-            return Ok(HashMap::new());
+            return Ok(HashMap::default());
         }
         let query = edits_of(window);
-        let mut edited = HashMap::new();
+        let mut edited = HashMap::default();
         for kept in self.engine.store.kept_list(&query).await? {
             let Some(message) = decode(&kept.message) else {
                 return Err(Halt::Broken(format!(

@@ -1,7 +1,7 @@
 //! The messages that an order selects, batch by batch: dead letters from their queues, discarded ones from the
 //! store, everything of a queue that is moved.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
@@ -10,6 +10,7 @@ use super::RunPlanner;
 use super::limited::Room;
 use super::order::{Order, OrderKind, Selection};
 use super::outgoing::{WRAPPER, dropped_names, redriven};
+use crate::ambient::{HashMap, HashSet};
 use crate::broker::{BrokerError, Walk, WalkOptions, Walked};
 use crate::domain::dead_letter::{self, DeadLetter, Found, likeness};
 use crate::domain::error_queue::unwrapped;
@@ -395,7 +396,7 @@ async fn begin_claimed(
     Ok(Begun::Walking(Box::new(Walking {
         queue: queue.clone(),
         walk,
-        alike: HashMap::new(),
+        alike: HashMap::default(),
         claim,
         counts,
     })))
@@ -484,7 +485,7 @@ pub(super) async fn chosen<T: Sync>(
         let marks = sieve.ask(rows, is_in).await?;
         return Ok(marks.into_iter().map(Chosen::of).collect());
     }
-    let mut named: HashSet<&str> = HashSet::new();
+    let mut named: HashSet<&str> = HashSet::default();
     if let Selection::Ids(ids) = selection {
         named.extend(ids.iter().map(String::as_str));
     }
@@ -574,7 +575,7 @@ impl RunPlanner {
         self.under_lease(queue, "plan", |lease| async move {
             let is_ours = |name: &str| self.settings.naming.is_delivery_queue(name);
             let mut batch = Batch::default();
-            let (mut alike, mut exists) = (HashMap::new(), false);
+            let (mut alike, mut exists) = (HashMap::default(), false);
             for part in self.parts(&lease.record) {
                 if batch.letters.len() >= limit {
                     break;

@@ -8,6 +8,7 @@ use super::letters::CLAIM;
 use super::order::OrderKind;
 use super::others::RUN_CLAIM;
 use super::window::mark;
+use crate::ambient;
 use crate::broker::{DeliveryTag, Walk, WalkOptions, Walked};
 use crate::domain::dead_letter::DeadLetterId;
 use crate::domain::id::QueueName;
@@ -131,7 +132,7 @@ impl Driver<'_> {
                 return Ok(());
             }
             if whole {
-                tokio::time::sleep(PAUSE).await;
+                ambient::sleep(PAUSE).await;
             }
         }
     }
@@ -331,10 +332,8 @@ impl Driver<'_> {
         let Some(mut pace) = self.pace else { return Ok(()) };
         let mut left = pace.wait(self.engine.clock.uptime());
         while !left.is_zero() {
-            tokio::select! {
-                () = tokio::time::sleep(left.min(PAUSE)) => {}
-                () = self.stop.cancelled() => return Err(Halt::Stopped),
-            }
+            let waited = self.stop.run_until_cancelled(ambient::sleep(left.min(PAUSE))).await;
+            waited.ok_or(Halt::Stopped)?;
             left = pace.wait(self.engine.clock.uptime());
         }
         for _ in 0..items {

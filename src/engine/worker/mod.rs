@@ -24,6 +24,7 @@ use super::dispatch::Tell;
 use super::endpoints::LiveEndpoint;
 use super::insist::Pause;
 use super::settled::LastSettled;
+use crate::ambient;
 use crate::broker::{Acked, AttachOptions, AttachOutcome, Attached, BrokerError, DeliveryTag, Look, Lost, Next};
 use crate::budget::Share;
 use crate::domain::fingerprint::Fingerprint;
@@ -204,7 +205,7 @@ pub(super) struct Worker {
     prefetch: u16,
     room: Room,
     /// Fires when the queue may have been empty for long enough.
-    quiet: Pin<Box<tokio::time::Sleep>>,
+    quiet: Pin<Box<ambient::Sleep>>,
     attaching: Attaching,
 }
 
@@ -252,7 +253,7 @@ impl Worker {
             settled,
             prefetch,
             room,
-            quiet: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            quiet: Box::pin(ambient::sleep(Duration::ZERO)),
             attaching: Attaching::default(),
         }
     }
@@ -303,9 +304,10 @@ impl Worker {
             return Ok(());
         }
         tokio::select! {
-            () = self.attaching.pause.wait() => {}
+            biased;
             () = self.stops.drain.cancelled() => {}
             () = self.stops.generation.cancelled() => {}
+            () = self.attaching.pause.wait() => {}
         }
         Ok(())
     }
@@ -357,9 +359,10 @@ impl Worker {
             }
             self.room.look_over();
             tokio::select! {
-                () = pause.wait() => {}
+                biased;
                 () = self.stops.drain.cancelled() => {}
                 () = self.stops.generation.cancelled() => {}
+                () = pause.wait() => {}
             }
         }
     }

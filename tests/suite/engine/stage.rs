@@ -61,7 +61,7 @@ pub(crate) struct Stage {
     pub(crate) ground: Ground,
 }
 
-fn settings(vhost: &str) -> EngineSettings {
+pub(crate) fn settings(vhost: &str) -> EngineSettings {
     EngineSettings {
         naming: Naming {
             prefix: "redrive.".to_owned(),
@@ -96,7 +96,7 @@ fn settings(vhost: &str) -> EngineSettings {
         export_time: redrive::engine::dead::EXPORT_TIME,
         discard_keep: Duration::from_hours(7 * 24),
         retention: Retention::default(),
-        rates: HashMap::new(),
+        rates: HashMap::default(),
         events: redrive::engine::events::EventSettings::default(),
         masks: std::sync::Arc::new(redrive::domain::mask::MaskRules::usual()),
         alerts: Vec::new(),
