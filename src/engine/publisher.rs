@@ -145,13 +145,20 @@ impl Publisher {
         Receipt { id, queue, warning }
     }
 
-    /// Publishes a notification that was stored before, under its own id.
-    pub(super) async fn publish_stored(&self, queue: &QueueName, stored: &Notification) -> Result<(), EngineError> {
-        self.publish_in_turn(queue, &stored.id, stored.to_message(), Missing::Create)
+    /// Publishes the message of a notification as it was stored before, under its own id.
+    pub(super) async fn publish_stored(
+        &self,
+        queue: &QueueName,
+        stored: Message,
+        notification: &Notification,
+    ) -> Result<(), EngineError> {
+        let id = &notification.id;
+        self.publish_in_turn(queue, id, stored, Missing::Create)
             .await
             .and_then(Settled::taken)
-            .map_err(|error| unconfirmed(&stored.id, error))?;
-        self.record_queue(queue, &stored.execution, &stored.url).await;
+            .map_err(|error| unconfirmed(id, error))?;
+        self.record_queue(queue, &notification.execution, &notification.url)
+            .await;
         Ok(())
     }
 

@@ -222,11 +222,12 @@ impl EventTable {
         };
         let stored = message::decode(&row.row.message).ok_or_else(unreadable)?;
         let id = NotificationId::parse(&row.row.notification).map_err(|_| unreadable())?;
+        // Only read for whom it is: what is published is what was stored.
         let Decoded::Notification(notification) = decode(&stored, &|| id.clone()) else {
             return Err(unreadable());
         };
         let queue = QueueName::parse(&row.row.queue).map_err(|_| unreadable())?;
-        self.publisher.publish_stored(&queue, &notification).await
+        self.publisher.publish_stored(&queue, stored, &notification).await
     }
 }
 
