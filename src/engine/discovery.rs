@@ -8,8 +8,8 @@ use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::Event;
-use super::dispatch::Tell;
 use super::endpoints::{REMEMBERED_MAX, Standing};
+use super::tell::Tell;
 use crate::ambient;
 use crate::broker::{ListedQueue, Look, Signal};
 use crate::engine::delivery::Delivery;

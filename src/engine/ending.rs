@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Event;
+use super::tell::Ending;
 use crate::ambient;
 use crate::broker::{BrokerError, Deleted, Look};
 use crate::domain::id::{Epoch, IncarnationId, QueueName};
@@ -20,17 +21,6 @@ const SETTLE: Duration = Duration::from_secs(1);
 
 /// How long a delete without an answer has to happen.
 const UNKNOWN_DELETE: Duration = Duration::from_secs(5);
-
-/// What became of a queue that was to be deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
-    /// Gone.
-    Deleted,
-    /// Something came: it is bound again, and has something to do.
-    GoesOn,
-    /// The lease or the fence is lost; whoever takes it next restarts at the unbind.
-    Lost,
-}
 
 /// A lease under which a queue is deleted.
 #[derive(Clone, Debug)]

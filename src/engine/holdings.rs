@@ -9,15 +9,12 @@
 
 use std::sync::Arc;
 
+use super::tell::Claim;
 use super::worker::Control;
 use crate::ambient::{HashMap, HashSet};
 use crate::budget::Share;
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
-
-/// Which holding of a queue is meant: each has another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Claim(u64);
 
 /// What a holding takes up while it is asked for or worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

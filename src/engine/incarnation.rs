@@ -9,7 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::core::Core;
 use super::delivery::Delivery;
-use super::dispatch::Tell;
+use super::process::Part;
+use super::tell::Tell;
 use super::{EngineError, process};
 use crate::ambient;
 use crate::domain::endpoint::EndpointState;
@@ -28,17 +29,6 @@ pub(super) fn version() -> i64 {
         .map(|part| part.parse::<i64>().unwrap_or(0));
     let mut part = || parts.next().unwrap_or(0);
     part() * 1_000_000 + part() * 1_000 + part()
-}
-
-/// What an incarnation is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
-    /// The first of a process that takes part in delivery.
-    Delivers,
-    /// A later one of it.
-    DeliversAgain,
-    /// Holds leases for a moment, for somebody's command.
-    Manages,
 }
 
 /// The endpoints are read so often even without a change: what this process knows heals by itself.

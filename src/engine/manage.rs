@@ -17,8 +17,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::fence::Fence;
-use super::incarnation::Part;
 use super::insist::Pause;
+use super::process::Part;
 use super::{EngineError, core::Core};
 use crate::ambient::{self, Clock};
 use crate::broker::{BrokerError, DeliveryTag, Walk, WalkOptions, Walked};

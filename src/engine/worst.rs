@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use super::snapshot::{EndpointRow, QueueRow};
+use super::row::{EndpointRow, QueueRow};
 use crate::ambient::HashSet;
 use crate::domain::endpoint::EndpointState;
 use crate::domain::queue::QueueState;

@@ -38,7 +38,7 @@ pub use sum::DeadSum;
 use super::core::{Core, over_core};
 use super::health::Ownership;
 use super::looks::LookCosts;
-use super::queues::listing::Seen;
+use super::queues::seen::Seen;
 use super::runs::RunReader;
 use super::view::{Page, Unread};
 use crate::broker::ListedQueue;

@@ -14,7 +14,7 @@ use crate::domain::id::QueueName;
 use crate::engine::EngineError;
 use crate::engine::core::Core;
 use crate::engine::error::chain;
-use crate::engine::queues::listing::Seen;
+use crate::engine::queues::seen::Seen;
 use crate::engine::rules::compiled;
 
 /// How long what was found is good for.

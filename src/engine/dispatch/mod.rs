@@ -21,22 +21,20 @@ mod timers;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use self::bounds::Bounds;
 use self::rooms::Rooms;
 use self::timers::Timers;
 use super::candidates::Candidates;
-use super::ending::Ending;
-use super::holdings::{Claim, Holding, Holdings};
-use super::worker::{Stops, WorkerEnd};
+use super::holdings::{Holding, Holdings};
+use super::tell::{Asked, Ending, Tell};
+use super::worker::Stops;
 use crate::ambient::{self, HashMap, HashSet};
-use crate::budget::Share;
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::queue::QueueRecord;
 use crate::domain::url::EndpointUrl;
 use crate::engine::delivery::Delivery;
-use crate::store::{HeldLease, LeaseOutcome, QueueUrl};
 use crate::telemetry::names;
 
 /// Leases asked for at once.
@@ -61,61 +59,6 @@ const WAKE_ALL: Duration = Duration::from_secs(10);
 const WAKE_ALL_AT_ONCE: u64 = 5;
 /// Queues that rest, at most.
 const RESTING_MAX: usize = 200_000;
-/// Messages to the dispatcher that wait, at most.
-pub(super) const CHANNEL: usize = 65_536;
-
-/// What the dispatcher is told.
-#[derive(Debug)]
-pub(super) enum Tell {
-    /// This queue may have something to do.
-    Candidate(QueueName),
-    /// The broker lists this queue with something in it: nothing new, unless nobody knew of it.
-    Listed(QueueName),
-    /// A person changed something: whatever rests is looked at again.
-    WakeAll,
-    /// A row whose own schedule is due, or whose deletion or decision a crash left open.
-    Due(Box<QueueRecord>),
-    /// Somebody paused it, or wants its lease.
-    LetGo(QueueName),
-    /// The queue was deleted.
-    Gone(QueueName),
-    /// The leases that the store says are held here.
-    Compare(Vec<HeldLease>),
-    /// Names and URLs read from the store.
-    Learned(Vec<(QueueName, EndpointUrl)>),
-    /// The answer to whose queues some are.
-    Whose(Vec<QueueUrl>),
-    /// A worker on a queue whose URL was not known learned it, and asks for a slot of it.
-    Slot {
-        queue: QueueName,
-        url: EndpointUrl,
-        granted: oneshot::Sender<bool>,
-    },
-    /// The answer to a request for leases.
-    Leases(Vec<(Asked, LeaseOutcome)>),
-    /// The answer to a claim of a probe.
-    Probe {
-        url: EndpointUrl,
-        asked: Asked,
-        claimed: Option<(i64, Share)>,
-    },
-    /// There are bytes for a queue that waited for them.
-    Room { queue: QueueName, share: Share },
-    /// A worker ended.
-    Ended { claim: Claim, end: Box<WorkerEnd> },
-    /// A queue was released after its worker ended; `more`: it is not empty.
-    Released { asked: Asked, more: bool },
-    /// A queue that was to be deleted.
-    Closed { asked: Asked, ending: Ending },
-}
-
-/// A queue that something is asked for, and the holding that the answer is for.
-#[derive(Clone, Debug)]
-pub(super) struct Asked {
-    queue: QueueName,
-    claim: Claim,
-}
-
 /// The dispatcher of one incarnation.
 pub(super) struct Dispatcher {
     engine: Arc<Delivery>,

@@ -7,8 +7,9 @@ use super::Endpoints;
 use crate::ambient::{HashMap, HashSet};
 use crate::domain::url::EndpointUrl;
 use crate::engine::EngineError;
-use crate::engine::query::{bounded, offset_of};
-use crate::engine::queues::listing::{Oldest, Seen};
+use crate::engine::paging::{bounded, offset_of};
+use crate::engine::queues::listing::Oldest;
+use crate::engine::queues::seen::Seen;
 use crate::engine::view::{EndpointView, Page, Unread};
 use crate::store::EndpointQuery;
 

@@ -8,7 +8,7 @@ use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::id::QueueName;
 use crate::domain::queue::{Head, QueueRecord};
 use crate::engine::EngineError;
-use crate::engine::query::bounded;
+use crate::engine::paging::bounded;
 use crate::engine::view::{Page, Retry};
 
 impl Endpoints {

@@ -12,9 +12,8 @@ use crate::domain::expiry::{Extends, extends};
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueKind;
 use crate::domain::words::{about, lasts, plural, plural_if_known, plural_of};
-use crate::engine::command::at_most;
+use crate::engine::command::{at_most, hash};
 use crate::engine::expiring::Expiring;
-use crate::engine::plans::hash;
 use crate::engine::{Command, Danger, EngineError, Plan, PlanLine};
 use crate::store::SaveState;
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::expiring::EXPIRES;
+use super::paging::PAGES_MAX;
 use super::queues::Queues;
-use super::queues::listing::PAGES_MAX;
 use super::{Engine, EngineError};
 use crate::ambient;
 use crate::broker::{

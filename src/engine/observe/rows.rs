@@ -10,7 +10,7 @@ use crate::domain::id::QueueName;
 use crate::domain::queue::Head;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
-use crate::engine::queues::listing::Seen;
+use crate::engine::queues::seen::Seen;
 use crate::engine::row::{QueueFacts, QueueRow};
 use crate::engine::view::QueueView;
 

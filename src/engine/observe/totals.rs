@@ -9,7 +9,7 @@ use crate::domain::id::QueueName;
 use crate::domain::queue::{QueueKind, QueueState};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
-use crate::engine::queues::listing::Seen;
+use crate::engine::queues::seen::Seen;
 use crate::engine::row::QueueRow;
 use crate::engine::snapshot::{EndpointRow, Totals};
 

@@ -8,7 +8,7 @@ mod act;
 mod answers;
 mod backlog;
 mod document;
-mod view;
+pub(super) mod view;
 
 pub use document::{canonical, read, value};
 pub use view::{Forecast, ForecastLine, PolicyAct, PolicyEdit, PolicyPreview, PolicyView};

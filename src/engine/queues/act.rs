@@ -10,11 +10,10 @@ use crate::domain::id::QueueName;
 use crate::domain::queue::{QueueKind, QueueRecord};
 use crate::domain::words::plural_if_known;
 use crate::engine::EngineError;
-use crate::engine::command::{Command, Danger, Done, Plan, WriteGrant};
-use crate::engine::ending::Ending;
+use crate::engine::command::{Command, Danger, Done, Plan, WriteGrant, simple};
 use crate::engine::manage::ManagedLease;
 use crate::engine::operation::{About, Friction, Operation, Subject};
-use crate::engine::plans::simple;
+use crate::engine::tell::Ending;
 use crate::store::{NewPause, QueueMark, RescuedMessage};
 
 /// How long a pause waits for the owner of its queue.

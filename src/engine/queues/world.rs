@@ -1,7 +1,7 @@
 //! What every queue's answer needs besides its own row, and the one place that joins the two.
 
 use super::Queues;
-use super::listing::Seen;
+use super::seen::Seen;
 use crate::ambient::{self, HashMap};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{Epoch, IncarnationId, QueueName};

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use self::kept::LastKept;
 use super::Event;
 use super::core::{Core, over_core};
-use super::dispatch::Tell;
+use super::tell::Tell;
 use super::turns::Turns;
 use crate::ambient::{self, HashMap};
 use crate::broker::{BrokerError, BrokerPolicy};

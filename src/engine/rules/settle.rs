@@ -19,8 +19,8 @@ use crate::broker::{BrokerError, Look};
 use crate::domain::broker_rules::Judgement;
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::queue::{Closing, QueueRecord};
-use crate::engine::dispatch::Tell;
 use crate::engine::rules::PolicyGuard;
+use crate::engine::tell::Tell;
 use crate::engine::{EngineError, Event};
 use crate::store::{Lease, LeaseOutcome, Purpose, QueueMark};
 

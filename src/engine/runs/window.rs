@@ -149,7 +149,7 @@ impl Driver<'_> {
                 .message_id
                 .as_deref()
                 .and_then(|id| NotificationId::parse(id).ok())
-                .unwrap_or_else(crate::engine::worker::unnamed),
+                .unwrap_or_else(NotificationId::unnamed),
             fingerprint: Some(Fingerprint::of(&hand.message)),
             reason: "skipped".to_owned(),
             epoch: self.run.epoch,
