@@ -80,12 +80,12 @@ impl Daemon {
         self.prepare(&stop).await?;
         let abandon = CancellationToken::new();
         let deadline = self.watch_stop(stop.clone(), abandon.clone());
-        let mut first = true;
+        let mut part = Part::Delivers;
         while !stop.is_cancelled() {
-            match self.live_once(&stop, &abandon, first).await {
-                Ok(()) => first = false,
+            match self.live_once(&stop, &abandon, part).await {
+                Ok(()) => part = Part::DeliversAgain,
                 // What the store refuses to this program or its settings, no waiting mends.
-                Err(error) if error.is_unreachable() || (!first && !is_final(&error)) => {
+                Err(error) if error.is_unreachable() || (part == Part::DeliversAgain && !is_final(&error)) => {
                     tracing::warn!(error = ?error, "cannot begin to deliver yet");
                     ambient::wait(&stop, Duration::from_secs(1)).await;
                 }
@@ -149,14 +149,13 @@ impl Daemon {
         self: &Arc<Self>,
         stop: &CancellationToken,
         abandon: &CancellationToken,
-        first: bool,
+        part: Part,
     ) -> Result<(), EngineError> {
-        if !first {
+        if part == Part::DeliversAgain {
             self.prepare(stop).await?;
         }
         let name = format!("redrive-{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
         let sent = self.clock.uptime();
-        let part = if first { Part::Delivers } else { Part::DeliversAgain };
         if part == Part::Delivers {
             // Before it takes leases, which would raise what fell.
             self.healing.look_at_numbers().await?;
@@ -172,7 +171,7 @@ impl Daemon {
             generation: generation.clone(),
         };
         let mut tasks = self.start_tasks(id, &tell, &generation);
-        if first {
+        if part == Part::Delivers {
             let looking = Arc::clone(&self.delivery).probe_what_was_refused(generation.clone());
             tasks.push(ambient::spawn("refused endpoints", looking));
         }

@@ -133,7 +133,7 @@ impl Engine {
             items: vec![Item { turn, times: 1 }],
             more: 0,
         };
-        let message = teller::message(&self.0.daemon.alerts, alert, &told, true);
+        let message = teller::message(&self.0.daemon.alerts, alert, &told, teller::Occasion::Test);
         let sent = teller::send(&self.0.daemon.alerts, alert, &message).await;
         let (result, detail) = match &sent {
             Ok(()) => ("done", "it was taken".to_owned()),

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::act::Who;
 use super::order::ExpiringResult;
+use super::purge::Left;
 use super::{Gone, LifetimeRecord, PAGES_MAX, facts};
 use crate::ambient;
 use crate::broker::{BrokerPolicy, ListedQueue, Signal};
@@ -306,7 +307,7 @@ impl Janitor {
     async fn tidy_up(&self, me: IncarnationId, policies: &[BrokerPolicy]) -> Result<(), EngineError> {
         for queue in self.store.unbinding_take(me, UNBOUND_MAX).await? {
             tracing::info!(queue = ?queue, "a queue that a purge left unbound is bound again");
-            self.saves.end_unbinding(&queue, false).await;
+            self.saves.end_unbinding(&queue, Left::Queue).await;
         }
         let left = self.store.saves_left(LEFT_MAX).await?;
         if !left.is_empty() {

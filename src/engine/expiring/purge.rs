@@ -30,6 +30,15 @@ const WINDOW: usize = 1_000;
 /// Queues that are worked on side by side.
 const SIDE_BY_SIDE: usize = 8;
 
+/// What a purge left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// The queue, which may have messages.
+    Queue,
+    /// Nothing: it is gone.
+    Nothing,
+}
+
 impl Saves {
     pub(super) async fn purge_planned(
         &self,
@@ -87,8 +96,11 @@ impl Saves {
             Err(error) => Err(error),
         };
         if self.kind_of(&queue.name) == QueueKind::Job {
-            let is_purged = matches!(&purged, Ok(outcome) if outcome.result == ExpiringResult::Purged);
-            self.end_unbinding(&queue.name, is_purged).await;
+            let left = match &purged {
+                Ok(outcome) if outcome.result == ExpiringResult::Purged => Left::Nothing,
+                Ok(_) | Err(_) => Left::Queue,
+            };
+            self.end_unbinding(&queue.name, left).await;
         }
         purged.or_else(|error| failed(&queue.name, error))
     }
@@ -227,9 +239,9 @@ impl Saves {
     }
 
     /// A queue that is still there takes messages again.
-    pub(super) async fn end_unbinding(&self, queue: &QueueName, is_gone: bool) {
+    pub(super) async fn end_unbinding(&self, queue: &QueueName, left: Left) {
         let bound = async {
-            if !is_gone {
+            if left == Left::Queue {
                 self.broker.bind(queue).await?;
             }
             self.store.unbinding_forget(queue).await?;

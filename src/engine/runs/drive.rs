@@ -263,7 +263,7 @@ impl Driver<'_> {
                         return self.give_back().await;
                     }
                 }
-                Halt::Canary | Halt::Look => match self.looked(halt == Halt::Canary).await {
+                Halt::Canary | Halt::Look => match self.looked(&halt).await {
                     Ok(None) => {}
                     Ok(Some(note)) => return self.end(RunState::Canary, Some(note)).await,
                     Err(halt) => {

@@ -92,8 +92,15 @@ pub(super) struct Letters {
     from: From,
     selection: Selection,
     sieve: Sieve,
-    /// Whether nobody else may look at the queues meanwhile.
-    claims: bool,
+    others: Others,
+}
+
+/// What others may do with the queues meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Others {
+    /// Nobody else looks at them.
+    Wait,
+    MayLook,
 }
 
 enum From {
@@ -175,7 +182,10 @@ impl RunPlanner {
             from,
             selection: order.selection.clone(),
             sieve: self.sieve(filter),
-            claims: matches!(order.kind, OrderKind::Redrive | OrderKind::Discard),
+            others: match order.kind {
+                OrderKind::Redrive | OrderKind::Discard => Others::Wait,
+                OrderKind::Restore | OrderKind::Move | OrderKind::Skip => Others::MayLook,
+            },
         })
     }
 }
@@ -224,7 +234,7 @@ impl Letters {
                         let batch = planner.indexed_batch(&limited, &self.selection, &mut self.sieve).await;
                         return or_left_out(batch, &queue, &self.selection).map(Some);
                     }
-                    match begin(planner, queue.clone(), self.claims).await {
+                    match begin(planner, queue.clone(), self.others).await {
                         Ok(Begun::Walking(begun)) => *walking = Some(begun),
                         Ok(Begun::Missing) => continue,
                         Ok(Begun::Consumed(why)) if is_of_several(&self.selection) => return Ok(Some(left_out(&why))),
@@ -354,12 +364,11 @@ async fn choose(
 }
 
 /// Begins to walk a queue, as far as that costs nothing that it may not cost.
-async fn begin(planner: &RunPlanner, queue: QueueName, claims: bool) -> Result<Begun, EngineError> {
+async fn begin(planner: &RunPlanner, queue: QueueName, others: Others) -> Result<Begun, EngineError> {
     let cost = planner.looks.cost_of(&queue).await?;
-    let claim = if claims {
-        Some(planner.dead_index.claim_dead(&queue, "plan", CLAIM_PATIENCE).await?)
-    } else {
-        None
+    let claim = match others {
+        Others::Wait => Some(planner.dead_index.claim_dead(&queue, "plan", CLAIM_PATIENCE).await?),
+        Others::MayLook => None,
     };
     let begun = begin_claimed(planner, &queue, &cost, claim).await;
     if let (Ok(Begun::Missing | Begun::Consumed(_)) | Err(_), Some(generation)) = (&begun, claim) {
@@ -580,7 +589,7 @@ impl RunPlanner {
                 if batch.letters.len() >= limit {
                     break;
                 }
-                let mut walking = match begin(self, part, false).await? {
+                let mut walking = match begin(self, part, Others::MayLook).await? {
                     Begun::Walking(walking) => walking,
                     Begun::Missing => continue,
                     Begun::Consumed(why) => return Err(EngineError::Refused { why }),
