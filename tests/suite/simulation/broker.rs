@@ -6,18 +6,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redrive::ambient;
-use redrive::broker::{
+use redrive::internals::ambient;
+use redrive::internals::broker::{
     Acked, AttachOptions, AttachOutcome, Attached, Broker, BrokerError, BrokerHealth, BrokerPolicy, Browsed, Deleted,
     Delivery, DeliveryTag, ExchangeDetail, Intake, IntakeQueue, ListedQueue, Look, Lost, Next, Outgoing, Owner,
     PageRequest, Published, QueuePage, QueuePart, Rescued, Signal, Standing, Walk, WalkOptions,
 };
-use redrive::domain::broker_rules::Version;
-use redrive::domain::id::{QueueName, StoreId};
-use redrive::domain::job::Lifetime;
-use redrive::domain::message::Message;
-use redrive::domain::naming::{Naming, QueueType};
-use redrive::domain::numbers::Numbers;
+use redrive::internals::domain::broker_rules::Version;
+use redrive::internals::domain::id::{QueueName, StoreId};
+use redrive::internals::domain::job::Lifetime;
+use redrive::internals::domain::message::Message;
+use redrive::internals::domain::naming::{Naming, QueueType};
+use redrive::internals::domain::numbers::Numbers;
 use tokio::sync::{Notify, broadcast};
 
 use super::trace::Trace;

@@ -9,15 +9,15 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use redrive::ambient::{self, Clock};
-use redrive::broker::BrokerHandle;
-use redrive::domain::policy::RetryPolicy;
-use redrive::domain::time::Timestamp;
-use redrive::domain::url::EndpointUrl;
-use redrive::engine::Engine;
-use redrive::sqlite::SqliteFile;
-use redrive::store::StoreHandle;
-use redrive::store::sqlite::SqliteStore;
+use redrive::internals::ambient::{self, Clock};
+use redrive::internals::broker::BrokerHandle;
+use redrive::internals::domain::policy::RetryPolicy;
+use redrive::internals::domain::time::Timestamp;
+use redrive::internals::domain::url::EndpointUrl;
+use redrive::internals::engine::Engine;
+use redrive::internals::sqlite::SqliteFile;
+use redrive::internals::store::StoreHandle;
+use redrive::internals::store::sqlite::SqliteStore;
 use tokio_util::sync::CancellationToken;
 
 use self::broker::SimulatedBroker;

@@ -4,10 +4,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redrive::ambient;
-use redrive::delivery::{Request, Sender, Sent};
-use redrive::domain::outcome::Outcome;
-use redrive::domain::url::EndpointUrl;
+use redrive::internals::ambient;
+use redrive::internals::delivery::{Request, Sender, Sent};
+use redrive::internals::domain::outcome::Outcome;
+use redrive::internals::domain::url::EndpointUrl;
 
 use super::trace::Trace;
 

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use redrive::ambient::Clock;
-use redrive::domain::time::Timestamp;
+use redrive::internals::ambient::Clock;
+use redrive::internals::domain::time::Timestamp;
 
 /// Shared by all that tells.
 #[derive(Clone, Debug)]
