@@ -1,9 +1,15 @@
-//! The only place that reads time or randomness, or spawns a task; a manual clock for tests.
+//! The only place that reads time or randomness, waits for a time, or spawns a task. For tests a clock that is turned by
+//! hand, one that follows the runtime's time, and randomness from a seed.
 //!
 //! Two clocks: `now` is the calendar (may jump), `uptime` never goes back and counts suspension
 //! (`CLOCK_BOOTTIME`), which is what a fence needs: a process that was frozen must notice.
+//!
+//! A run is a function of its seed where all of this holds: one thread ([`seed`] is the thread's), a runtime of tokio for
+//! that thread with its time paused, [`Clock::of_runtime`], maps from here, and `biased` in every `select!`.
 
+use std::cell::RefCell;
 use std::future::Future;
+use std::hash::{BuildHasher, DefaultHasher, Hasher as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -15,12 +21,30 @@ use tokio_util::sync::CancellationToken;
 
 use crate::domain::time::Timestamp;
 
-/// A clock, real or turned by hand.
-#[derive(Clone, Debug, Default)]
-pub struct Clock {
-    manual: Option<Arc<Manual>>,
-    /// By how many seconds the machine's calendar is taken for ahead.
-    off_by_s: i64,
+pub use tokio::time::{Sleep, Timeout};
+
+/// A clock: the machine's, one that is turned by hand, or the runtime's.
+#[derive(Clone, Debug)]
+pub struct Clock(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    /// The machine's; its calendar is taken for so many seconds ahead.
+    System {
+        ahead_s: i64,
+    },
+    Manual(Arc<Manual>),
+    /// So late it was when the runtime's time was that.
+    Runtime {
+        start: Timestamp,
+        began: tokio::time::Instant,
+    },
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::system()
+    }
 }
 
 /// What a clock that is turned by hand shows, in microseconds.
@@ -40,38 +64,42 @@ impl Clock {
     /// The machine's clock with a calendar that is so many seconds ahead; behind, when negative. Uptime is right.
     #[must_use]
     pub const fn system_off_by(seconds: i64) -> Self {
-        Self {
-            manual: None,
-            off_by_s: seconds,
-        }
+        Self(Source::System { ahead_s: seconds })
     }
 
     /// A clock that stands still until it is turned.
     #[must_use]
     pub fn manual(start: Timestamp) -> Self {
-        let manual = Manual {
+        Self(Source::Manual(Arc::new(Manual {
             now: AtomicI64::new(start.micros()),
             uptime: AtomicI64::new(start.micros()),
-        };
-        Self {
-            manual: Some(Arc::new(manual)),
-            off_by_s: 0,
-        }
+        })))
     }
 
-    /// Turns a manual clock; the machine's clock is not touched.
+    /// A clock that shows `start` now and goes with the time of the calling task's runtime, which a test pauses: then
+    /// it moves with the timers. It is read in that runtime only.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "this is the home of clocks")]
+    pub fn of_runtime(start: Timestamp) -> Self {
+        Self(Source::Runtime {
+            start,
+            began: tokio::time::Instant::now(),
+        })
+    }
+
+    /// Turns a manual clock; another one is not touched.
     pub fn advance(&self, span: Duration) {
-        if let Some(manual) = &self.manual {
+        if let Source::Manual(manual) = &self.0 {
             let micros = i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
             manual.now.fetch_add(micros, Ordering::SeqCst);
             manual.uptime.fetch_add(micros, Ordering::SeqCst);
         }
     }
 
-    /// Steps the calendar of a manual clock to a time, back too: somebody set it, and no time went by. The
-    /// machine's clock is not touched.
+    /// Steps the calendar of a manual clock to a time, back too: somebody set it, and no time went by. Another clock
+    /// is not touched.
     pub fn set(&self, now: Timestamp) {
-        if let Some(manual) = &self.manual {
+        if let Source::Manual(manual) = &self.0 {
             manual.now.store(now.micros(), Ordering::SeqCst);
         }
     }
@@ -79,25 +107,35 @@ impl Clock {
     /// The time of day.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        match &self.manual {
-            Some(manual) => Timestamp::from_micros(manual.now.load(Ordering::SeqCst)),
-            None => Timestamp::from_micros(system_now().micros() + self.off_by_s * 1_000_000),
+        match &self.0 {
+            Source::System { ahead_s } => Timestamp::from_micros(system_now().micros() + ahead_s * 1_000_000),
+            Source::Manual(manual) => Timestamp::from_micros(manual.now.load(Ordering::SeqCst)),
+            Source::Runtime { start, began } => start.plus(began.elapsed()),
         }
     }
 
     /// Time since boot, suspension included.
     #[must_use]
     pub fn uptime(&self) -> Duration {
-        if let Some(manual) = &self.manual {
-            return Duration::from_micros(u64::try_from(manual.uptime.load(Ordering::SeqCst)).unwrap_or(0));
+        match &self.0 {
+            Source::System { .. } => {
+                let spec = clock_gettime(ClockId::Boottime);
+                Duration::new(
+                    u64::try_from(spec.tv_sec).unwrap_or(0),
+                    u32::try_from(spec.tv_nsec).unwrap_or(0),
+                )
+            }
+            Source::Manual(manual) => {
+                Duration::from_micros(u64::try_from(manual.uptime.load(Ordering::SeqCst)).unwrap_or(0))
+            }
+            // A process that begins is no first second of its machine.
+            Source::Runtime { began, .. } => UPTIME_AT_START + began.elapsed(),
         }
-        let spec = clock_gettime(ClockId::Boottime);
-        Duration::new(
-            u64::try_from(spec.tv_sec).unwrap_or(0),
-            u32::try_from(spec.tv_nsec).unwrap_or(0),
-        )
     }
 }
+
+/// What a clock of a runtime shows as uptime at first: more than anything that is looked back for.
+const UPTIME_AT_START: Duration = Duration::from_hours(24);
 
 #[expect(clippy::disallowed_methods, reason = "this is the home of the calendar clock")]
 fn system_now() -> Timestamp {
@@ -107,25 +145,98 @@ fn system_now() -> Timestamp {
     Timestamp::EPOCH.plus(elapsed)
 }
 
+thread_local! {
+    static SEEDED: RefCell<Option<Seeded>> = const { RefCell::new(None) };
+}
+
+/// What a thread draws from in a run that has a seed.
+struct Seeded {
+    random: fastrand::Rng,
+    clock: Clock,
+}
+
+/// Until it is dropped, the thread's randomness, ids and order of maps follow from its seed.
+#[must_use = "the seed holds until this is dropped"]
+pub struct SeedHeld(());
+
+impl Drop for SeedHeld {
+    fn drop(&mut self) {
+        SEEDED.set(None);
+    }
+}
+
+/// From now on all that is random on this thread follows from `seed`: for a run that is to be repeated. The time in
+/// ids is that of `clock`.
+pub fn seed(seed: u64, clock: Clock) -> SeedHeld {
+    SEEDED.set(Some(Seeded {
+        random: fastrand::Rng::with_seed(seed),
+        clock,
+    }));
+    SeedHeld(())
+}
+
+/// `seeded` in a run that has a seed, `free` in every other one.
+fn drawn<T>(seeded: impl FnOnce(&mut Seeded) -> T, free: impl FnOnce() -> T) -> T {
+    SEEDED.with_borrow_mut(|held| match held {
+        Some(held) => seeded(held),
+        None => free(),
+    })
+}
+
 /// A random share, 0 up to but not including 1.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the home of randomness")]
 pub fn roll() -> f64 {
-    fastrand::f64()
+    drawn(|seeded| seeded.random.f64(), fastrand::f64)
 }
 
 /// A random number.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the home of randomness")]
 pub fn random() -> u64 {
-    fastrand::u64(..)
+    drawn(|seeded| seeded.random.u64(..), || fastrand::u64(..))
 }
 
 /// A new id that sorts by time (UUID version 7).
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the home of ids")]
 pub fn new_id() -> String {
-    uuid::Uuid::now_v7().to_string()
+    drawn(Seeded::id, uuid::Uuid::now_v7).to_string()
+}
+
+impl Seeded {
+    fn id(&mut self) -> uuid::Uuid {
+        let mut rest = [0; 10];
+        self.random.fill(&mut rest);
+        let millis = u64::try_from(self.clock.now().micros() / 1000).unwrap_or(0);
+        uuid::Builder::from_unix_timestamp_millis(millis, &rest).into_uuid()
+    }
+}
+
+/// A map without order, for what people outside choose the keys of. Its order of iteration is random, and follows
+/// from the seed in a run that has one.
+pub type HashMap<K, V> = std::collections::HashMap<K, V, Hashing>;
+/// The same for a set.
+pub type HashSet<T> = std::collections::HashSet<T, Hashing>;
+
+/// Hashes under a number that nobody outside knows, so that nobody can choose keys that collide.
+#[derive(Clone, Copy, Debug)]
+pub struct Hashing(u64);
+
+impl Default for Hashing {
+    fn default() -> Self {
+        Self(random())
+    }
+}
+
+impl BuildHasher for Hashing {
+    type Hasher = DefaultHasher;
+
+    fn build_hasher(&self) -> DefaultHasher {
+        let mut hasher = DefaultHasher::new();
+        hasher.write_u64(self.0);
+        hasher
+    }
 }
 
 /// What the calling thread has had of a processor: other work on the machine does not count.
@@ -139,6 +250,7 @@ pub fn processor_time() -> Duration {
 }
 
 /// Computes beside the runtime's other tasks: they go on meanwhile. What the calling task waits for besides waits.
+#[expect(clippy::disallowed_methods, reason = "this is the home of tasks")]
 pub fn beside<T>(work: impl FnOnce() -> T) -> T {
     let is_shared = Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
     if is_shared {
@@ -148,9 +260,30 @@ pub fn beside<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
+/// Waits for `span`.
+#[expect(clippy::disallowed_methods, reason = "this is the home of timers")]
+pub fn sleep(span: Duration) -> Sleep {
+    tokio::time::sleep(span)
+}
+
 /// Waits for `span`, or until `stop`.
 pub async fn wait(stop: &CancellationToken, span: Duration) {
-    stop.run_until_cancelled(tokio::time::sleep(span)).await;
+    stop.run_until_cancelled(sleep(span)).await;
+}
+
+/// What `future` comes to within `span`; it is dropped after that.
+#[expect(clippy::disallowed_methods, reason = "this is the home of timers")]
+pub fn timeout<F: IntoFuture>(span: Duration, future: F) -> Timeout<F::IntoFuture> {
+    tokio::time::timeout(span, future)
+}
+
+/// Every `span` from now on; a tick that is late puts off those after it.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the home of timers")]
+pub fn interval(span: Duration) -> tokio::time::Interval {
+    let mut interval = tokio::time::interval(span);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    interval
 }
 
 /// Runs a task that has a name in the log; its panic is logged with that name and reaches whoever joins it.

@@ -10,11 +10,11 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use crate::ambient::timeout;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::ambient;
@@ -86,7 +86,7 @@ impl Program {
         let errors = collect(child.stderr.take(), self.output_bytes_max);
         let end = tokio::select! {
             status = child.wait() => ended(status),
-            () = tokio::time::sleep(self.time) => End::TimedOut,
+            () = ambient::sleep(self.time) => End::TimedOut,
             () = stop.cancelled() => End::Stopped,
         };
         finish(&mut child, group).await;

@@ -12,6 +12,7 @@ use http_body_util::BodyExt as _;
 use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 
+use crate::ambient;
 use crate::budget::{Share, Use};
 use crate::domain::id::{ExecutionId, QueueName};
 use crate::domain::words::plural_of;
@@ -141,7 +142,7 @@ impl<const MOST: usize> FromRequest<Arc<Shared>> for RawBody<MOST> {
         let mut memory = in_time(shared.settings.memory.take(Use::Incoming, 1024)).await?;
         loop {
             let begun = shared.clock.uptime();
-            let frame = tokio::time::timeout(pace.left(), body.frame())
+            let frame = ambient::timeout(pace.left(), body.frame())
                 .await
                 .map_err(|_| too_slow())?;
             let waited = shared.clock.uptime().saturating_sub(begun);
@@ -168,7 +169,7 @@ impl<const MOST: usize> FromRequest<Arc<Shared>> for RawBody<MOST> {
 
 /// A share of the memory for bodies and answers; those who wait for each other's are sent away after a while.
 pub(super) async fn in_time<T>(share: impl Future<Output = T>) -> Result<T, Problem> {
-    let waiting = tokio::time::timeout(MEMORY_WAIT, share).await;
+    let waiting = ambient::timeout(MEMORY_WAIT, share).await;
     waiting.map_err(|_| Problem::unavailable("too many bodies and answers are in memory: repeat after a moment"))
 }
 

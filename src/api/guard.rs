@@ -11,7 +11,7 @@ use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::ambient::Clock;
+use crate::ambient::{self, Clock};
 use crate::domain::id::ExecutionId;
 use crate::domain::scope::{Prefix, Scope, Scopes};
 use crate::domain::url::EndpointUrl;
@@ -215,7 +215,7 @@ async fn wrong_token(shared: &Shared, from: IpAddr) -> Problem {
             engine.failed_logins(from, count).await;
         }
     }
-    tokio::time::sleep(WRONG_TOKEN_PAUSE).await;
+    ambient::sleep(WRONG_TOKEN_PAUSE).await;
     unknown()
 }
 

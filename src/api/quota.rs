@@ -279,7 +279,7 @@ mod tests {
             ..Quota::default()
         });
         of.state().known = Usage {
-            queues: HashSet::from([queue("a"), queue("b")]),
+            queues: [queue("a"), queue("b")].into_iter().collect(),
             bytes: 60,
         };
         let now = Duration::from_hours(1);

@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 
-use crate::ambient::Clock;
+use crate::ambient::{self, Clock};
 
 use super::connections::{Busy, Connections, Place};
 use super::network::holder;
@@ -99,12 +99,12 @@ pub(super) async fn run(door: Door, bounds: Bounds, router: Router, stop: Cancel
             }
             Err(error) => {
                 tracing::warn!(?error, "a connection to the API could not be accepted");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+                ambient::sleep(ACCEPT_PAUSE).await;
             }
         }
     }
     drop(door);
-    let drained = tokio::time::timeout(DRAIN, async { while connections.join_next().await.is_some() {} }).await;
+    let drained = ambient::timeout(DRAIN, async { while connections.join_next().await.is_some() {} }).await;
     if drained.is_err() {
         tracing::warn!(
             open = connections.len(),
@@ -146,7 +146,7 @@ async fn connection(stream: Stream, peer: Peer, router: Router, stop: Cancellati
         Stream::Tcp(stream, None) => serve(stream, peer, router, stop, place).await,
         Stream::Tcp(stream, Some(tls)) => {
             let shaken = tokio::select! {
-                shaken = tokio::time::timeout(HEADER_TIMEOUT, tls.accept(stream)) => shaken,
+                shaken = ambient::timeout(HEADER_TIMEOUT, tls.accept(stream)) => shaken,
                 () = place.close.cancelled() => return,
                 () = stop.cancelled() => return,
             };

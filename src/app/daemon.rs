@@ -177,7 +177,7 @@ async fn open(
         backend.waiting_for(why);
         tokio::select! {
             () = stop.cancelled() => return Ok(None),
-            () = tokio::time::sleep(RETRY) => {}
+            () = ambient::sleep(RETRY) => {}
         }
     }
 }
@@ -217,7 +217,7 @@ pub(super) fn metrics(statsd: Option<&StatsdTarget>) -> Result<Metrics, Failure>
     let swept = metrics.clone();
     ambient::spawn("metrics sweep", async move {
         loop {
-            tokio::time::sleep(METRICS_SWEEP).await;
+            ambient::sleep(METRICS_SWEEP).await;
             swept.sweep();
         }
     });

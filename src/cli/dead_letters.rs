@@ -4,6 +4,7 @@ use std::io::{BufWriter, IsTerminal as _, Stdout, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::ambient;
 use crate::domain::url::redact_urls;
 use crate::domain::words::from_now;
 use crate::engine::dead::{DeadDetail, DeadListQuery, DeadPage, DeadQueueView, DeadSelection};
@@ -234,7 +235,7 @@ async fn looked<T, Q: Query<Answer = DeadPage<T>>>(
         }
         said = lines;
         // A look of another process is waited for as well, and there the question comes back at once.
-        tokio::time::sleep(PACE).await;
+        ambient::sleep(PACE).await;
     }
 }
 

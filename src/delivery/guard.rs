@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 
-use crate::ambient::Clock;
+use crate::ambient::{self, Clock};
 use crate::domain::egress::{AddressRefusal, AddressRules};
 
 /// How long what our own names lead to is taken for true.
@@ -70,7 +70,7 @@ impl Guard {
         }
         for ((host, port), sockets) in self.configured.own_names.iter().zip(&mut known.sockets) {
             let lookup = tokio::net::lookup_host((host.as_str(), *port));
-            if let Ok(Ok(found)) = tokio::time::timeout(PATIENCE, lookup).await {
+            if let Ok(Ok(found)) = ambient::timeout(PATIENCE, lookup).await {
                 *sockets = found.collect();
             }
         }

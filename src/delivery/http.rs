@@ -22,7 +22,7 @@ use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt;
 use secrecy::SecretString;
 
-use crate::ambient::Clock;
+use crate::ambient::{self, Clock};
 use crate::domain::egress::{AddressRefusal, AddressRules};
 use crate::domain::outcome::{FailureKind, Outcome};
 use crate::domain::signature::SigningSecret;
@@ -158,7 +158,7 @@ impl HttpSender {
         self.guard.look().await;
         let prepared = self.prepare(request)?;
         let exchange = DIALLED_PORT.scope(prepared.target.port, self.exchange(&prepared, answer));
-        match tokio::time::timeout(self.timeout, exchange).await {
+        match ambient::timeout(self.timeout, exchange).await {
             Ok(ended) => ended,
             Err(_) => Err(answer.at_deadline(self.timeout)),
         }
@@ -246,7 +246,7 @@ impl Sender for HttpSender {
             return self.check_address(url).is_ok();
         }
         let lookup = self.resolver.addresses(url.host(), url.port());
-        matches!(tokio::time::timeout(self.timeout, lookup).await, Ok(Ok(_)))
+        matches!(ambient::timeout(self.timeout, lookup).await, Ok(Ok(_)))
     }
 
     async fn send(&self, request: Request) -> Sent {

@@ -276,7 +276,7 @@ fn settings(plan: &DemoPlan) -> EngineSettings {
         export_time: crate::engine::dead::EXPORT_TIME,
         discard_keep: Duration::from_hours(7 * 24),
         retention: Retention::default(),
-        rates: HashMap::new(),
+        rates: HashMap::default(),
         events: crate::engine::events::EventSettings::default(),
         masks: std::sync::Arc::new(crate::domain::mask::MaskRules::usual()),
         alerts: Vec::new(),

@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use tokio::sync::broadcast::{self, error::RecvError};
-use tokio::time::{Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use super::report::minutes;
 use super::{Behaviour, Demo, DemoReport};
+use crate::ambient;
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
 use crate::domain::text;
@@ -54,7 +54,10 @@ impl<'a> Play<'a> {
 
     async fn tell(mut self, out: &mut (dyn Write + Send), stop: &CancellationToken) -> io::Result<()> {
         self.introduce(out)?;
-        let (mut progress, mut look) = (every(self.demo.plan.progress), every(SETTLED_LOOK));
+        let (mut progress, mut look) = (
+            ambient::interval(self.demo.plan.progress),
+            ambient::interval(SETTLED_LOOK),
+        );
         progress.tick().await;
         while !self.is_over() {
             let line = tokio::select! {
@@ -205,10 +208,4 @@ impl<'a> Play<'a> {
             .endpoint_of(queue)
             .map_or_else(shown, |behaviour| behaviour.name().to_owned())
     }
-}
-
-fn every(span: Duration) -> Interval {
-    let mut interval = tokio::time::interval(span);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    interval
 }

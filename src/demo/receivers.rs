@@ -126,7 +126,7 @@ impl Receiver {
             return self.behaviour.status(0);
         };
         let n = self.requests.fetch_add(1, Ordering::Relaxed);
-        tokio::time::sleep(self.behaviour.delay(n)).await;
+        ambient::sleep(self.behaviour.delay(n)).await;
         let status = self.behaviour.status(n);
         self.ledger.arrived(queue, id, status == 200);
         status

@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::receivers::Receiver;
+use crate::ambient;
 
 const CONNECTIONS_MAX: usize = 256;
 const HEAD_BYTES_MAX: u64 = 64 * 1024;
@@ -45,7 +46,7 @@ pub(super) async fn serve(listener: TcpListener, receiver: Arc<Receiver>, stop: 
                 Ok((stream, _)) => {
                     connections.spawn(connection(stream, Arc::clone(&receiver), stop.clone()));
                 }
-                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+                Err(_) => ambient::sleep(ACCEPT_PAUSE).await,
             },
         }
     }
@@ -65,7 +66,7 @@ async fn connection(stream: TcpStream, receiver: Arc<Receiver>, stop: Cancellati
         if !begun {
             return Ok(());
         }
-        let request = tokio::time::timeout(READ_TIMEOUT, read_request(&mut stream)).await??;
+        let request = ambient::timeout(READ_TIMEOUT, read_request(&mut stream)).await??;
         let status = receiver.answer(&request).await;
         stream.write_all(&response(status, request.head_only)).await?;
     }

@@ -3,7 +3,7 @@
 //! Only what is listed anyway is looked at: arguments, policies, and the exchanges that dead letters go to. Each
 //! finding says what it would do and how to mend it.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::broker_rules::{DELIVERY_LIMIT_MIN, Declared, Policies, first_default_limit};
@@ -46,7 +46,7 @@ pub struct Examined<'a> {
     /// The policies of the vhost.
     pub policies: &'a Policies,
     /// Exchanges that dead letters go to, as far as they are known.
-    pub exchanges: &'a HashMap<String, DeadExchange>,
+    pub exchanges: &'a BTreeMap<String, DeadExchange>,
     /// How long we hold a message at most.
     pub hold: Duration,
 }
@@ -337,7 +337,7 @@ mod tests {
         of_type: QueueType,
         arguments: Vec<(String, String)>,
         policies: Policies,
-        exchanges: HashMap<String, DeadExchange>,
+        exchanges: BTreeMap<String, DeadExchange>,
     }
 
     impl Queue {
@@ -350,7 +350,7 @@ mod tests {
                     .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
                     .collect(),
                 policies: Policies::default(),
-                exchanges: HashMap::new(),
+                exchanges: BTreeMap::new(),
             }
         }
 

@@ -63,6 +63,12 @@ impl NotificationId {
             .any(|prefix| self.as_str().starts_with(prefix))
     }
 
+    /// That of a message whose name does not matter.
+    #[must_use]
+    pub fn unnamed() -> Self {
+        Self("unnamed".into())
+    }
+
     /// Checks `text`.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         if text.is_empty() || text.len() > 255 || !text.bytes().all(|b| b.is_ascii_graphic()) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::id::NotificationId;
 use super::outcome::{Fault, OutcomeClass};
-use super::policy::{OnExhausted, OnRefused, Phase, RetryPolicy, Schedule, wait_after};
+use super::policy::{Failures, OnExhausted, OnRefused, Phase, RetryPolicy, Schedule, next_retry};
 
 /// From this many refusals in a row on, a refusal is retried on the queue's schedule: a proxy's 404
 /// must not empty a backlog into dead letters at the speed of HTTP.
@@ -189,29 +189,34 @@ pub fn decide(situation: &Situation<'_>) -> Verdict {
     }
     match scope(situation) {
         Scope::Url { failures: of_url } => with_url(situation, failures, of_url),
-        Scope::Queue => match wait_after(situation.policy, situation.schedule, situation.message, failures) {
+        Scope::Queue => match next(situation, failures, None) {
             Some(next) => again(situation, failures, next, Scope::Queue),
             None => exhausted(situation, failures, Scope::Queue, None),
         },
     }
 }
 
+fn next(situation: &Situation<'_>, own: u32, of_url: Option<u32>) -> Option<(Phase, Duration)> {
+    let failures = Failures {
+        message: situation.message,
+        own,
+        of_url,
+    };
+    next_retry(situation.policy, situation.schedule, failures)
+}
+
 /// A failure that the URL waits for (docs/protocols.md 41).
 ///
-/// 1. The message has attempts of its own left: it is tried again when the URL is. The policy's schedule may be used
-///    up by others before: then the URL parks, or, where messages are dead-lettered instead, goes on with the last
-///    delay.
+/// 1. The message has attempts of its own left: it is tried again when the URL is, or the URL parks (`next_retry`).
 /// 2. It has none left, and neither has the URL: both park, or it is dead-lettered and the next message has the whole
 ///    schedule.
 /// 3. It has none left, and the URL has: it alone parks or is dead-lettered, and the URL waits for another one.
 fn with_url(situation: &Situation<'_>, failures: u32, of_url: u32) -> Verdict {
-    let (policy, schedule) = (situation.policy, situation.policy.schedule());
     let scope = Scope::Url { failures: of_url };
     let is_used_up = failures > situation.schedule.retries();
-    let next = wait_after(policy, &schedule, situation.message, of_url);
-    match (next, is_used_up) {
-        (Some(next), false) => again(situation, failures, next, scope),
-        (Some((_, delay)), true) => {
+    match next(situation, failures, Some(of_url)) {
+        Some(next) if !is_used_up => again(situation, failures, next, scope),
+        Some((_, delay)) => {
             let delay = delay.max(situation.retry_after.unwrap_or_default());
             let url = UrlSchedule {
                 failures: of_url,
@@ -219,12 +224,7 @@ fn with_url(situation: &Situation<'_>, failures: u32, of_url: u32) -> Verdict {
             };
             exhausted(situation, failures, Scope::Queue, Some(url))
         }
-        (None, false) if policy.on_exhausted == OnExhausted::DeadLetter => {
-            let last = wait_after(policy, &schedule, situation.message, schedule.retries());
-            let next = last.unwrap_or((Phase::Immediate, Duration::ZERO));
-            again(situation, failures, next, scope)
-        }
-        (None, _) => exhausted(situation, failures, scope, None),
+        None => exhausted(situation, failures, scope, None),
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use super::query::bounded;
+use super::paging::bounded;
 use super::view::Page;
 use super::{Engine, EngineError, core::Core};
 use crate::domain::time::Timestamp;

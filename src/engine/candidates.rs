@@ -4,8 +4,9 @@
 //! is in twice. A URL that can take nothing at present stands aside until something changes for it, so that finding
 //! the next queue costs the same however many URLs are dead.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
+use crate::ambient::HashMap;
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
 

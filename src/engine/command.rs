@@ -1,19 +1,24 @@
 //! Commands, plans and what came of them: every mutation by a person is `plan` → confirm → `execute`.
 
+use std::fmt::Write as _;
 use std::time::Duration;
+
+use sha2::{Digest, Sha256};
 
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
 use crate::domain::mask::{MASK, MaskRules};
+use crate::domain::naming::hex;
 use crate::domain::run::RunWish;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
 use super::EngineError;
-use super::events::EventCommand;
-use super::expiring::{ExpiringOrder, ExpiringOutcome};
-use super::policies::{PolicyEdit, PolicyView};
-use super::runs::{Edit, EditedLetter, Order, RunView};
+use super::events::command::{EventCommand, EventsDone};
+use super::expiring::order::{ExpiringOrder, ExpiringOutcome};
+use super::policies::view::{PolicyEdit, PolicyView};
+use super::runs::order::Order;
+use super::runs::view::{Edit, EditedLetter, RunView};
 use super::view::{EndpointView, QueueView};
 
 /// Messages or events that one command can name, one by one.
@@ -111,6 +116,32 @@ pub struct Plan {
     pub hash: String,
     /// The run that waits for its execution, where the command is one.
     pub run: Option<RunPlan>,
+}
+
+pub(super) fn simple(title: String, target: String, effect: String) -> Plan {
+    Plan {
+        command: Command::Redeliver(RedeliverTarget::All),
+        title,
+        lines: vec![PlanLine {
+            target,
+            now: String::new(),
+            effect,
+        }],
+        warnings: Vec::new(),
+        messages: None,
+        danger: Danger::Reversible,
+        hash: String::new(),
+        run: None,
+    }
+}
+
+/// Over everything that the plan shows. Depths move all the time and are left out, but for what is lost.
+pub(super) fn hash(plan: &Plan) -> String {
+    let mut text = format!("{:?}\n{}\n", plan.command, plan.title);
+    for line in &plan.lines {
+        let _ = writeln!(text, "{:?}", (&line.target, &line.now, &line.effect));
+    }
+    hex(&Sha256::digest(text.as_bytes()))
 }
 
 #[cfg(test)]
@@ -326,7 +357,7 @@ pub enum Done {
     /// The endpoint as it is now.
     Endpoint(Box<EndpointView>),
     /// What came of a command about events.
-    Events(super::events::EventsDone),
+    Events(EventsDone),
     /// The run as it is now.
     Run(Box<RunView>),
     /// The dead letter as it will be sent.

@@ -7,19 +7,22 @@ use std::sync::Arc;
 
 use tokio::sync::{broadcast, watch};
 
+use super::EngineSettings;
 use super::endpoints::EndpointTable;
 use super::event::Event;
+use super::failing::Failing;
 use super::fence::Fence;
-use super::sieve::Sieves;
-use super::sources::Sources;
+use super::permits::Permits;
 use super::store_time::StoreTime;
-use super::{EngineSettings, alerts};
 use crate::ambient::Clock;
 use crate::broker::BrokerHandle;
+use crate::domain::turn::Turn;
 use crate::store::StoreHandle;
 
 /// Events that a slow receiver may be behind by.
 const EVENTS: usize = 1024;
+/// Turns that wait for whoever tells them; the oldest go where there are more.
+const TURNS: usize = 1024;
 
 #[derive(Debug)]
 pub(super) struct Core {
@@ -31,9 +34,9 @@ pub(super) struct Core {
     /// Whether this process may still work under its leases.
     pub(super) fence: Arc<Fence>,
     /// What cannot be read at present.
-    pub(super) sources: Sources,
+    pub(super) sources: Failing,
     /// Filters that compute at present.
-    pub(super) sieves: Sieves,
+    pub(super) sieves: Permits,
     /// What is known of endpoints, and whom to tell of a change.
     pub(super) endpoints: EndpointTable,
     pub(super) news: News,
@@ -46,7 +49,7 @@ pub(super) struct News {
     /// Something happened that a look would show.
     pub(super) moved: watch::Sender<()>,
     /// What turned, for whoever tells it.
-    pub(super) turned: alerts::Turned,
+    pub(super) turned: broadcast::Sender<Turn>,
     /// Whether this process delivers at present.
     pub(super) delivering: watch::Sender<bool>,
 }
@@ -57,13 +60,13 @@ impl Core {
         Self {
             fence: Arc::new(fence),
             store_time: StoreTime::new(clock.clone()),
-            sources: Sources::default(),
-            sieves: Sieves::default(),
+            sources: Failing::default(),
+            sieves: Permits::default(),
             endpoints: EndpointTable::new(settings.rates.clone()),
             news: News {
                 events: broadcast::channel(EVENTS).0,
                 moved: watch::Sender::new(()),
-                turned: alerts::Turned::default(),
+                turned: broadcast::Sender::new(TURNS),
                 delivering: watch::Sender::new(false),
             },
             store,

@@ -12,14 +12,15 @@ use super::EngineError;
 use super::alerts::Alerts;
 use super::core::{Core, over_core};
 use super::delivery::Delivery;
-use super::dispatch::{CHANNEL, Dispatcher, Tell};
+use super::dispatch::Dispatcher;
 use super::events::EventTable;
 use super::expiring::Janitor;
 use super::health::{Healing, Ownership};
-use super::incarnation::Part;
+use super::process::Part;
 use super::retention::keep_bounds;
 use super::rules::PolicyGuard;
 use super::runs::Runs;
+use super::tell::{CHANNEL, Tell};
 use super::worker::Stops;
 use crate::ambient;
 use crate::broker::BrokerError;
@@ -79,12 +80,12 @@ impl Daemon {
         self.prepare(&stop).await?;
         let abandon = CancellationToken::new();
         let deadline = self.watch_stop(stop.clone(), abandon.clone());
-        let mut first = true;
+        let mut part = Part::Delivers;
         while !stop.is_cancelled() {
-            match self.live_once(&stop, &abandon, first).await {
-                Ok(()) => first = false,
+            match self.live_once(&stop, &abandon, part).await {
+                Ok(()) => part = Part::DeliversAgain,
                 // What the store refuses to this program or its settings, no waiting mends.
-                Err(error) if error.is_unreachable() || (!first && !is_final(&error)) => {
+                Err(error) if error.is_unreachable() || (part == Part::DeliversAgain && !is_final(&error)) => {
                     tracing::warn!(error = ?error, "cannot begin to deliver yet");
                     ambient::wait(&stop, Duration::from_secs(1)).await;
                 }
@@ -103,7 +104,7 @@ impl Daemon {
         let drain = self.settings.drain;
         ambient::spawn("drain deadline", async move {
             stop.cancelled().await;
-            tokio::time::sleep(drain).await;
+            ambient::sleep(drain).await;
             abandon.cancel();
         })
     }
@@ -148,14 +149,13 @@ impl Daemon {
         self: &Arc<Self>,
         stop: &CancellationToken,
         abandon: &CancellationToken,
-        first: bool,
+        part: Part,
     ) -> Result<(), EngineError> {
-        if !first {
+        if part == Part::DeliversAgain {
             self.prepare(stop).await?;
         }
         let name = format!("redrive-{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
         let sent = self.clock.uptime();
-        let part = if first { Part::Delivers } else { Part::DeliversAgain };
         if part == Part::Delivers {
             // Before it takes leases, which would raise what fell.
             self.healing.look_at_numbers().await?;
@@ -171,7 +171,7 @@ impl Daemon {
             generation: generation.clone(),
         };
         let mut tasks = self.start_tasks(id, &tell, &generation);
-        if first {
+        if part == Part::Delivers {
             let looking = Arc::clone(&self.delivery).probe_what_was_refused(generation.clone());
             tasks.push(ambient::spawn("refused endpoints", looking));
         }
@@ -247,9 +247,9 @@ impl Daemon {
 
     async fn keep_house(self: Arc<Self>, tell: mpsc::Sender<Tell>, generation: CancellationToken) {
         loop {
-            tokio::select! {
-                () = tokio::time::sleep(HOUSEKEEPING) => {}
-                () = generation.cancelled() => return,
+            ambient::wait(&generation, HOUSEKEEPING).await;
+            if generation.is_cancelled() {
+                return;
             }
             if let Err(error) = self.offer_idle_queues(&tell).await {
                 tracing::debug!(error = ?error, "housekeeping waits for the store");

@@ -163,7 +163,7 @@ mod tests {
         };
         let decision = Decision {
             id: "d".to_owned(),
-            message: crate::engine::worker::unnamed(),
+            message: crate::domain::id::NotificationId::unnamed(),
             fingerprint: None,
             reason: "refused".to_owned(),
             epoch: crate::domain::id::Epoch(1),

@@ -5,24 +5,14 @@
 //! database session that is gone, a lock file that is missing) counts only when its own fence must have closed and its
 //! last attempt must have ended, by the clock of whoever watches.
 
-use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
-
 use super::core::Core;
-use super::delivery::Delivery;
-use super::dispatch::Tell;
 use super::{fence, process};
+use crate::ambient::HashMap;
 use crate::domain::id::IncarnationId;
-use crate::domain::turn::{Turn, TurnKind};
-use crate::domain::words::plural;
 use crate::store::{Evidence, Incarnation};
 
-/// Between two looks.
-const LOOK: Duration = Duration::from_secs(1);
 /// More than the fence of another one needs, for a machine that is busy.
 const MARGIN: Duration = Duration::from_secs(2);
 
@@ -70,39 +60,6 @@ fn quiet_after(one: &Incarnation) -> Duration {
     (last_attempt_ended + MARGIN).min(one.take_over)
 }
 
-impl Delivery {
-    /// Watches the other incarnations, marks the dead ones, and makes their queues known.
-    pub(super) async fn watch_others(
-        self: Arc<Self>,
-        me: IncarnationId,
-        tell: mpsc::Sender<Tell>,
-        generation: CancellationToken,
-    ) {
-        let (mut seen, mut beats) = (Watched::default(), 0);
-        while !generation.is_cancelled() {
-            match self.store.incarnations_living().await {
-                Ok(living) => {
-                    let counted = living.iter().find(|one| one.id == me).map_or(beats, |one| one.counter);
-                    if counted < beats {
-                        self.healing.store_went_back("the heartbeats of this process").await;
-                    }
-                    beats = counted;
-                    self.endpoints.share(living.iter().filter(|one| one.delivers).count());
-                    for dead in self.find_dead(me, &living, &mut seen).await {
-                        self.bury_incarnation(&dead, &tell).await;
-                    }
-                }
-                // A gap in reading is no silence of others: begin to watch anew.
-                Err(_) => seen = Watched::default(),
-            }
-            tokio::select! {
-                () = tokio::time::sleep(LOOK) => {}
-                () = generation.cancelled() => {}
-            }
-        }
-    }
-}
-
 impl Core {
     /// Those of the living that are dead by the evidence, and marked so by this call.
     pub(super) async fn find_dead(
@@ -128,35 +85,6 @@ impl Core {
             }
         }
         dead
-    }
-
-    async fn bury_incarnation(&self, dead: &Incarnation, tell: &mpsc::Sender<Tell>) {
-        tracing::warn!(incarnation = dead.id.0, name = ?dead.name, leases = dead.leases, "an incarnation is dead: its queues are taken over");
-        if dead.delivers {
-            self.tell_turn(Turn {
-                kind: TurnKind::DaemonDead,
-                subject: format!("{} on {}", dead.name, dead.host),
-                text: format!(
-                    "daemon {} on {} is dead: {} taken over",
-                    dead.name,
-                    dead.host,
-                    plural(dead.leases, "queue is", "queues are")
-                ),
-                count: None,
-                at: self.clock.now(),
-            });
-        }
-        match self.store.leases_held(dead.id).await {
-            Ok(held) => {
-                for lease in held {
-                    let _ = tell.send(Tell::Candidate(lease.queue)).await;
-                }
-            }
-            Err(error) => tracing::warn!(error = ?error, "its queues are found by the sweep"),
-        }
-        if let Err(error) = self.broker.connections_close(&dead.name).await {
-            tracing::debug!(error = ?error, "its connections end by their heartbeat");
-        }
     }
 }
 

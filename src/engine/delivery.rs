@@ -10,13 +10,14 @@ use super::core::{Core, over_core};
 use super::events::EventTable;
 use super::health::Healing;
 use super::meters::Meters;
+use super::paging::bounded;
 use super::publisher::Publisher;
-use super::query::{AttemptQuery, bounded};
 use super::recorder::Recorder;
 use super::rules::PolicyGuard;
 use super::settled::Resting;
 use super::view::{AttemptView, Page};
 use crate::delivery::SenderHandle;
+use crate::store::AttemptQuery;
 
 #[derive(Debug)]
 pub(super) struct Delivery {

@@ -8,8 +8,8 @@ use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::Event;
-use super::dispatch::Tell;
 use super::endpoints::{REMEMBERED_MAX, Standing};
+use super::tell::Tell;
 use crate::ambient;
 use crate::broker::{ListedQueue, Look, Signal};
 use crate::engine::delivery::Delivery;
@@ -33,9 +33,10 @@ impl Delivery {
                 }
             }
             let signal = tokio::select! {
-                signal = signals.recv() => signal,
-                () = tokio::time::sleep(Duration::from_secs(1)), if !listening => continue,
+                biased;
                 () = generation.cancelled() => return,
+                signal = signals.recv() => signal,
+                () = ambient::sleep(Duration::from_secs(1)), if !listening => continue,
             };
             match signal {
                 Ok(Signal::Up) => self.broker_is_back(),
@@ -144,8 +145,9 @@ impl Delivery {
             let whole = spent.saturating_add(pause).as_secs_f64().max(f64::EPSILON);
             metrics::gauge!(names::LISTING_SHARE).set(listing.as_secs_f64() / whole);
             tokio::select! {
-                () = ambient::wait(&generation, pause) => {}
+                biased;
                 () = self.healing.sweep_now.notified() => {}
+                () = ambient::wait(&generation, pause) => {}
             }
         }
     }

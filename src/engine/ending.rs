@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Event;
+use super::tell::Ending;
+use crate::ambient;
 use crate::broker::{BrokerError, Deleted, Look};
 use crate::domain::id::{Epoch, IncarnationId, QueueName};
 use crate::domain::queue::Closing;
@@ -19,17 +21,6 @@ const SETTLE: Duration = Duration::from_secs(1);
 
 /// How long a delete without an answer has to happen.
 const UNKNOWN_DELETE: Duration = Duration::from_secs(5);
-
-/// What became of a queue that was to be deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
-    /// Gone.
-    Deleted,
-    /// Something came: it is bound again, and has something to do.
-    GoesOn,
-    /// The lease or the fence is lost; whoever takes it next restarts at the unbind.
-    Lost,
-}
 
 /// A lease under which a queue is deleted.
 #[derive(Clone, Debug)]
@@ -73,7 +64,7 @@ impl Delivery {
             .unbind(&held.queue)
             .await
             .map_err(|error| self.note(held, "unbind", &error))?;
-        tokio::time::sleep(SETTLE).await;
+        ambient::sleep(SETTLE).await;
         // Fence and lease again: a process that slept longer than it thought must not delete.
         if !self.fence.permits(held.incarnation) || !self.mark(held, QueueMark::Closing(Closing::Closing)).await? {
             return Ok(Ending::Lost);
@@ -100,7 +91,7 @@ impl Delivery {
 
     /// The delete was sent, and no answer came: it may still happen, so nobody binds until it had its time.
     async fn await_unknown_delete(&self, held: &Held) -> Result<Ending, ()> {
-        tokio::time::sleep(UNKNOWN_DELETE).await;
+        ambient::sleep(UNKNOWN_DELETE).await;
         match self.broker.look(&held.queue).await {
             Ok(Look::Missing) => self.forget(held).await,
             Ok(Look::Present { .. }) | Err(_) => Ok(self.rebind(held).await),

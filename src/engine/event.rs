@@ -7,8 +7,6 @@ use crate::domain::time::Timestamp;
 use crate::domain::turn::Turn;
 use crate::domain::url::EndpointUrl;
 
-use super::expiring::Gone;
-
 /// Something happened.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
@@ -59,4 +57,27 @@ pub enum Event {
         /// Whether it is there.
         up: bool,
     },
+}
+
+/// How a queue with a lifetime went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// Its time was over.
+    Expired,
+    /// Somebody deleted it: the user's name.
+    Deleted(String),
+    /// Nobody told.
+    Unknown,
+}
+
+impl Gone {
+    /// As counted.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::Deleted(_) => "deleted",
+            Self::Unknown => "unknown",
+        }
+    }
 }

@@ -4,14 +4,13 @@
 //! Purely in memory: the heartbeat moves the limit, workers ask before every attempt. The clock
 //! counts suspension, so a process that was frozen finds the fence closed when it wakes.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::ambient::Clock;
+use crate::ambient::{Clock, HashMap};
 use crate::domain::id::IncarnationId;
 
 /// The fence of this process, over all its incarnations.

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::places::Places;
+use super::row::EndpointRow;
 use super::row::QueueRow;
-use super::snapshot::EndpointRow;
 use super::view::{QueueView, Retry};
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::endpoint::EndpointState;

@@ -7,17 +7,14 @@
 //! or goes, so that nothing can be used by a queue that is not held. Every holding has a [`Claim`] of its own:
 //! an answer that was asked for under an earlier one changes nothing.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::tell::Claim;
 use super::worker::Control;
+use crate::ambient::{HashMap, HashSet};
 use crate::budget::Share;
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
-
-/// Which holding of a queue is meant: each has another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Claim(u64);
 
 /// What a holding takes up while it is asked for or worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

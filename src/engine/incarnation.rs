@@ -9,8 +9,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::core::Core;
 use super::delivery::Delivery;
-use super::dispatch::Tell;
+use super::process::Part;
+use super::tell::Tell;
 use super::{EngineError, process};
+use crate::ambient;
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::IncarnationId;
 use crate::store::{Beat, Begun, NewIncarnation, StoreError};
@@ -27,17 +29,6 @@ pub(super) fn version() -> i64 {
         .map(|part| part.parse::<i64>().unwrap_or(0));
     let mut part = || parts.next().unwrap_or(0);
     part() * 1_000_000 + part() * 1_000 + part()
-}
-
-/// What an incarnation is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
-    /// The first of a process that takes part in delivery.
-    Delivers,
-    /// A later one of it.
-    DeliversAgain,
-    /// Holds leases for a moment, for somebody's command.
-    Manages,
 }
 
 /// The endpoints are read so often even without a change: what this process knows heals by itself.
@@ -138,10 +129,7 @@ impl Delivery {
                 }
                 Err(error) => tracing::warn!(error = ?error, "heartbeat failed"),
             }
-            tokio::select! {
-                () = tokio::time::sleep(BEAT) => {}
-                () = generation.cancelled() => {}
-            }
+            ambient::wait(&generation, BEAT).await;
         }
     }
 
@@ -162,10 +150,7 @@ impl Delivery {
                 // They are read at once when it is back: until then nothing is known of them.
                 seen.generation = None;
             }
-            tokio::select! {
-                () = tokio::time::sleep(BEAT) => {}
-                () = generation.cancelled() => {}
-            }
+            ambient::wait(&generation, BEAT).await;
         }
     }
 

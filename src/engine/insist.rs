@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::core::Core;
+use crate::ambient;
 use crate::domain::id::IncarnationId;
 use crate::store::StoreError;
 
@@ -18,7 +19,7 @@ impl Default for Pause {
 
 impl Pause {
     pub(super) async fn wait(&mut self) {
-        tokio::time::sleep(self.0.mul_f64(0.5 + crate::ambient::roll())).await;
+        ambient::sleep(self.0.mul_f64(0.5 + crate::ambient::roll())).await;
         self.0 = (self.0 * 2).min(Duration::from_secs(2));
     }
 }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::ambient;
 use crate::broker::{BrokerError, ListedQueue, Look};
 use crate::domain::broker_rules::{Looks, delivery_limit};
 use crate::domain::dead_letter::Home;
@@ -166,7 +167,7 @@ impl LookCosts {
                     ),
                 });
             }
-            tokio::time::sleep(AGAIN).await;
+            ambient::sleep(AGAIN).await;
         }
     }
 

@@ -17,8 +17,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::fence::Fence;
-use super::incarnation::Part;
 use super::insist::Pause;
+use super::process::Part;
 use super::{EngineError, core::Core};
 use crate::ambient::{self, Clock};
 use crate::broker::{BrokerError, DeliveryTag, Walk, WalkOptions, Walked};
@@ -138,9 +138,9 @@ impl Core {
 /// Beats until it is over, or the incarnation is disowned.
 async fn beat(id: IncarnationId, store: StoreHandle, clock: Clock, fence: Arc<Fence>, over: CancellationToken) {
     loop {
-        tokio::select! {
-            () = tokio::time::sleep(BEAT) => {}
-            () = over.cancelled() => return,
+        ambient::wait(&over, BEAT).await;
+        if over.is_cancelled() {
+            return;
         }
         let sent = clock.uptime();
         match store.heartbeat(id).await {
@@ -205,7 +205,7 @@ impl Manager {
                 });
             }
             self.store.queue_want(queue, self.id).await?;
-            tokio::time::sleep(TRY).await;
+            ambient::sleep(TRY).await;
         }
     }
 

@@ -3,22 +3,19 @@
 //! A plan freezes what it touches and is hashed; at execute it is planned again, and refused when it
 //! came out otherwise. Each is audited before and after.
 
-use std::fmt::Write;
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
-
-use super::command::{Command, Danger, Done, Plan, PlanLine, RedeliverTarget, WriteGrant};
+use super::command::{Command, Done, Plan, WriteGrant, hash};
 use super::endpoints::Endpoints;
 use super::events::EventOperations;
 use super::expiring::Expiring;
 use super::health::Ownership;
-use super::operation::{Operation, operation};
+use super::operation::Operation;
+use super::operations::operation;
 use super::policies::Policies;
 use super::queues::Queues;
 use super::runs::{RunPlanner, Runs};
 use super::{EngineError, Inner};
-use crate::domain::naming::hex;
 use crate::domain::words::plural_of;
 use crate::store::NewAudit;
 
@@ -128,30 +125,4 @@ has! {
     Queues: queues;
     RunPlanner: runs.planner;
     Runs: runs;
-}
-
-pub(super) fn simple(title: String, target: String, effect: String) -> Plan {
-    Plan {
-        command: Command::Redeliver(RedeliverTarget::All),
-        title,
-        lines: vec![PlanLine {
-            target,
-            now: String::new(),
-            effect,
-        }],
-        warnings: Vec::new(),
-        messages: None,
-        danger: Danger::Reversible,
-        hash: String::new(),
-        run: None,
-    }
-}
-
-/// Over everything that the plan shows. Depths move all the time and are left out, but for what is lost.
-pub(super) fn hash(plan: &Plan) -> String {
-    let mut text = format!("{:?}\n{}\n", plan.command, plan.title);
-    for line in &plan.lines {
-        let _ = writeln!(text, "{:?}", (&line.target, &line.now, &line.effect));
-    }
-    hex(&Sha256::digest(text.as_bytes()))
 }

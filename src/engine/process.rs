@@ -14,6 +14,17 @@ use rustix::process::{Pid, test_kill_process};
 
 use crate::store::{Incarnation, ProcessMark};
 
+/// What an incarnation is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The first of a process that takes part in delivery.
+    Delivers,
+    /// A later one of it.
+    DeliversAgain,
+    /// Holds leases for a moment, for somebody's command.
+    Manages,
+}
+
 /// The mark of this process.
 pub(super) fn own_mark() -> ProcessMark {
     static OWN: OnceLock<ProcessMark> = OnceLock::new();

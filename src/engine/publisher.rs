@@ -5,7 +5,6 @@
 //! n (`turns.rs` says for how long, and who settles it). Only creating a queue asks the store, and goes on without it; that a queue was seen is recorded
 //! there as well as it goes.
 
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use super::rules::{PolicyGuard, Rules};
 use super::traces;
 use super::turns::{Place, Turns, Wait};
 use super::{Ended, EngineError, NewNotification, Receipt};
-use crate::ambient::{self, Clock};
+use crate::ambient::{self, Clock, HashSet};
 use crate::broker::{Broker, BrokerError, BrokerHandle, Look, Published};
 use crate::delivery::SenderHandle;
 use crate::domain::id::{ExecutionId, NotificationId, QueueName};
@@ -146,13 +145,20 @@ impl Publisher {
         Receipt { id, queue, warning }
     }
 
-    /// Publishes a notification that was stored before, under its own id.
-    pub(super) async fn publish_stored(&self, queue: &QueueName, stored: &Notification) -> Result<(), EngineError> {
-        self.publish_in_turn(queue, &stored.id, stored.to_message(), Missing::Create)
+    /// Publishes the message of a notification as it was stored before, under its own id.
+    pub(super) async fn publish_stored(
+        &self,
+        queue: &QueueName,
+        stored: Message,
+        notification: &Notification,
+    ) -> Result<(), EngineError> {
+        let id = &notification.id;
+        self.publish_in_turn(queue, id, stored, Missing::Create)
             .await
             .and_then(Settled::taken)
-            .map_err(|error| unconfirmed(&stored.id, error))?;
-        self.record_queue(queue, &stored.execution, &stored.url).await;
+            .map_err(|error| unconfirmed(id, error))?;
+        self.record_queue(queue, &notification.execution, &notification.url)
+            .await;
         Ok(())
     }
 
@@ -310,7 +316,7 @@ impl Publish {
                         return Err(refused(why));
                     }
                     self.broker.nudge(&self.queue).await;
-                    tokio::time::sleep(RETURNED_PAUSE).await;
+                    ambient::sleep(RETURNED_PAUSE).await;
                 }
             }
         }
@@ -376,10 +382,10 @@ impl Publish {
                     Ok(_) => return,
                     Err(error) => tracing::debug!(error = ?error, "cannot tell whether the queue is being deleted"),
                 }
-                tokio::time::sleep(DELETION_PAUSE).await;
+                ambient::sleep(DELETION_PAUSE).await;
             }
         };
-        if tokio::time::timeout(DELETION_FOR, waiting).await.is_err() {
+        if ambient::timeout(DELETION_FOR, waiting).await.is_err() {
             tracing::debug!(queue = ?self.queue, "the queue is created although its row says that it is being deleted");
         }
     }

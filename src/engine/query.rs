@@ -11,6 +11,7 @@ use super::expiring::{ExpiringPage, ExpiringQuery, SaveRecord};
 use super::jobs::JobListed;
 use super::policies::{PolicyPreview, PolicyView};
 use super::runs::{Edit, EditedLetter, RunDetail, RunView};
+pub use super::view::QueuesQuery;
 use super::view::{AttemptView, BrowsedMessage, Check, EndpointView, Page, QueueView, Readiness, Retry};
 use super::{Engine, EngineError, handover};
 use crate::domain::dead_letter::DeadLetter;
@@ -202,28 +203,4 @@ queries! { engine, false;
     Doctor() -> Vec<Check> { async { Ok(engine.0.observation.doctor.checks().await) } }
     /// Whether broker and store can be reached.
     IsReady() -> Readiness { async { Ok(engine.0.daemon.healing.readiness()) } }
-}
-
-/// Which queues.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct QueuesQuery {
-    /// A filter expression (docs/contract.md, *Filters*).
-    pub filter: Option<String>,
-    /// A column, with a leading `-` for descending.
-    pub sort: Option<String>,
-    /// At most this many (1 to 1,000).
-    pub limit: u32,
-    /// Where to go on.
-    pub cursor: Option<String>,
-}
-
-/// Items of one answer, at most.
-const LIMIT_MAX: u32 = 1_000;
-
-pub(super) fn bounded(limit: u32) -> u32 {
-    limit.clamp(1, LIMIT_MAX)
-}
-
-pub(super) fn offset_of(cursor: Option<&str>) -> Result<usize, EngineError> {
-    cursor.map_or(Ok(0), |text| text.parse().map_err(|_| EngineError::unknown_cursor()))
 }

@@ -4,13 +4,13 @@
 //! newest of each queue is kept and the others are counted with it; of queues beyond that nothing is, which is a number
 //! on a screen, never a message. What clears a stored head is always kept: there are no more of those than heads.
 
-use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::ambient::{self, HashMap};
 use crate::domain::id::QueueName;
 use crate::store::{StoreHandle, Success};
 
@@ -53,10 +53,7 @@ impl Recorder {
             if stopped {
                 return;
             }
-            tokio::select! {
-                () = tokio::time::sleep(FLUSH) => {}
-                () = stop.cancelled() => {}
-            }
+            ambient::wait(&stop, FLUSH).await;
         }
     }
 

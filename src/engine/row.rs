@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use crate::domain::endpoint::Endpoint;
 use crate::domain::findings::Finding;
 use crate::domain::id::{ExecutionId, QueueName};
 use crate::domain::queue::{QueueKind, QueueState};
@@ -248,6 +249,21 @@ fn time(micros: i64) -> Option<Timestamp> {
     Some(micros)
         .filter(|micros| *micros != NO_TIME)
         .map(Timestamp::from_micros)
+}
+
+/// An endpoint in a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndpointRow {
+    /// As it is stored.
+    pub endpoint: Endpoint,
+    /// Its queues.
+    pub queues: u64,
+    /// Messages that wait for it, where known.
+    pub waiting: Option<u64>,
+    /// When the oldest message that waits for it was published, where known.
+    pub oldest_at: Option<Timestamp>,
+    /// Notifications delivered to it since this observer began.
+    pub delivered: u64,
 }
 
 #[cfg(test)]

@@ -24,9 +24,10 @@
 //! its message has a timestamp; one without could as well be published again, unless the list is full and strangers
 //! are likely to be older than it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::ambient::HashMap;
 use crate::domain::fingerprint::Fingerprint;
 use crate::domain::id::QueueName;
 use crate::domain::message::Message;

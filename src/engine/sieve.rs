@@ -25,31 +25,6 @@ const LOT: usize = 1_000;
 /// Texts of which nothing is ever hidden.
 const PLAIN: [&str; 2] = ["type", "state"];
 
-/// Whole lists that are made and sorted at one time.
-const WHOLE_LISTS: usize = 2;
-/// Pages with bodies in them that are read at one time.
-const PAGES_WITH_BODIES: usize = 8;
-
-/// Whose filter computes, and who has a whole list in memory.
-#[derive(Debug)]
-pub(super) struct Sieves {
-    filters: Arc<Semaphore>,
-    whole: Semaphore,
-    bodies: Semaphore,
-}
-
-impl Default for Sieves {
-    /// Half of the processors may compute filters.
-    fn default() -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Self {
-            filters: Arc::new(Semaphore::new((processors / 2).max(1))),
-            whole: Semaphore::new(WHOLE_LISTS),
-            bodies: Semaphore::new(PAGES_WITH_BODIES),
-        }
-    }
-}
-
 /// One filter, with what it used of its budget; without a filter every row is in.
 #[derive(Debug)]
 pub(super) struct Sieve {
@@ -165,7 +140,7 @@ impl Core {
 }
 
 async fn turn<'a>(turns: &'a Semaphore, patience: Duration, why: &str) -> Result<SemaphorePermit<'a>, EngineError> {
-    match tokio::time::timeout(patience, turns.acquire()).await {
+    match ambient::timeout(patience, turns.acquire()).await {
         Ok(Ok(turn)) => Ok(turn),
         Ok(Err(_)) | Err(_) => Err(EngineError::Busy { why: why.to_owned() }),
     }

@@ -8,16 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::dead::DeadSum;
-use super::query::Incarnation;
 use super::runs::RunView;
 use super::view::Retry;
-use crate::domain::endpoint::{Endpoint, EndpointState};
+use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueState;
 use crate::domain::time::Timestamp;
+use crate::store::Incarnation;
 
 pub use super::fields::{DEAD_FIELDS, ENDPOINT_FIELDS, QUEUE_FIELDS, RETRY_FIELDS};
-pub use super::row::{QueueFacts, QueueRow};
+pub use super::row::{EndpointRow, QueueFacts, QueueRow};
 pub use super::worst::{WORST_MAX, Worst};
 
 /// Queues, endpoints, retries and daemons at one time.
@@ -91,21 +91,6 @@ pub enum Silent {
     Management,
     /// Nothing: its vhost does not exist.
     Vhost,
-}
-
-/// An endpoint in a list.
-#[derive(Clone, Debug, PartialEq)]
-pub struct EndpointRow {
-    /// As it is stored.
-    pub endpoint: Endpoint,
-    /// Its queues.
-    pub queues: u64,
-    /// Messages that wait for it, where known.
-    pub waiting: Option<u64>,
-    /// When the oldest message that waits for it was published, where known.
-    pub oldest_at: Option<Timestamp>,
-    /// Notifications delivered to it since this observer began.
-    pub delivered: u64,
 }
 
 /// Sums of a snapshot.

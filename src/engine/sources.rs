@@ -2,28 +2,15 @@
 //!
 //! A list that lacks something says what, so that nothing unread passes for nothing at all.
 
-use std::collections::HashMap;
 use std::error::Error;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::error::chain;
 use super::view::{Source, Unread};
 use super::{Engine, EngineError, core::Core};
 use crate::broker::BrokerError;
-use crate::domain::time::Timestamp;
 
 /// Sources whose first failure is remembered, at most.
 const REMEMBERED_MAX: usize = 1_000;
-
-/// Since when each of them cannot be read.
-#[derive(Debug, Default)]
-pub(super) struct Sources(Mutex<HashMap<Source, Timestamp>>);
-
-impl Sources {
-    fn failing(&self) -> MutexGuard<'_, HashMap<Source, Timestamp>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 impl Core {
     /// Where the listing of queues comes from.

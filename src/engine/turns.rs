@@ -10,11 +10,12 @@
 //! A turn is remembered while somebody has or wants it and while a publish of it is unsettled; those are bounded in
 //! number and bytes: beyond that nothing new is begun until the broker confirms again.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedMutexGuard, Semaphore, SemaphorePermit};
 
+use crate::ambient::HashMap;
 use crate::domain::fingerprint::content_digest;
 use crate::domain::id::{NotificationId, QueueName};
 use crate::domain::message::Message;

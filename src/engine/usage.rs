@@ -1,8 +1,7 @@
 //! How much of the broker a part of the executions or URLs takes: its delivery queues, and the bytes that wait in them.
 
-use std::collections::HashSet;
-
 use super::{Engine, EngineError};
+use crate::ambient::HashSet;
 use crate::broker::PageRequest;
 use crate::domain::id::{ExecutionId, QueueName};
 use crate::domain::url::EndpointUrl;

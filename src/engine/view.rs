@@ -17,6 +17,19 @@ use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::domain::words::{count, plural};
 
+/// Which queues.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueuesQuery {
+    /// A filter expression (docs/contract.md, *Filters*).
+    pub filter: Option<String>,
+    /// A column, with a leading `-` for descending.
+    pub sort: Option<String>,
+    /// At most this many (1 to 1,000).
+    pub limit: u32,
+    /// Where to go on.
+    pub cursor: Option<String>,
+}
+
 /// A queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueView {

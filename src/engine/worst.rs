@@ -1,10 +1,10 @@
 //! What an operator should look at first, found once a snapshot and not once a frame.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::snapshot::{EndpointRow, QueueRow};
+use super::row::{EndpointRow, QueueRow};
+use crate::ambient::HashSet;
 use crate::domain::endpoint::EndpointState;
 use crate::domain::queue::QueueState;
 use crate::domain::time::Timestamp;

@@ -87,13 +87,13 @@ pub(super) async fn run(
                 Ok((stream, _)) => {
                     connections.spawn(connection(stream, Arc::clone(&receiver)));
                 }
-                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+                Err(_) => ambient::sleep(ACCEPT_PAUSE).await,
             },
         }
     }
     drop(listener);
     let drained = async { while connections.join_next().await.is_some() {} };
-    let _ = tokio::time::timeout(DRAIN, drained).await;
+    let _ = ambient::timeout(DRAIN, drained).await;
     let mut desk = receiver.desk.lock().unwrap_or_else(PoisonError::into_inner);
     match desk.failed.take() {
         Some(error) => Err(error),
@@ -161,7 +161,7 @@ impl Receiver {
             }
             Ok(())
         };
-        tokio::time::timeout(BODY_TIMEOUT, read)
+        ambient::timeout(BODY_TIMEOUT, read)
             .await
             .unwrap_or(Err(Refusal::Broken))?;
         Ok(coming.end(self.clock.now()))

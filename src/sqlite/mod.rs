@@ -227,7 +227,7 @@ impl SqliteFile {
             if !place::is_open_here(path) {
                 break;
             }
-            tokio::time::sleep(LINGERING_LOOK).await;
+            ambient::sleep(LINGERING_LOOK).await;
         }
         if place::has_log(path)
             && let Ok(last) = writer::connect(&writing(path)).await

@@ -7,7 +7,7 @@ use std::time::Duration;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _};
 
-use tokio::time::sleep;
+use crate::ambient::sleep;
 
 use super::error::is_busy;
 use super::{BUSY, SqliteError};

@@ -98,8 +98,8 @@ mod tests {
     use std::fs;
     use std::time::Duration;
 
+    use crate::ambient::timeout;
     use futures_util::FutureExt;
-    use tokio::time::timeout;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::time::Duration;
 
-use tokio::time::timeout;
+use crate::ambient::timeout;
 
 use super::*;
 

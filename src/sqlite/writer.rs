@@ -10,12 +10,12 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::ambient::{sleep, timeout};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{sleep, timeout};
 
 use super::error::is_busy;
 use super::presence::{Mark, Presence};

@@ -111,7 +111,7 @@ pub fn engine_settings(naming: Naming, prefetch: u16) -> EngineSettings {
         export_time: redrive::internals::engine::dead::EXPORT_TIME,
         discard_keep: Duration::from_hours(168),
         retention: redrive::internals::domain::retention::Retention::default(),
-        rates: std::collections::HashMap::new(),
+        rates: std::collections::HashMap::default(),
         events: redrive::internals::engine::events::EventSettings::default(),
         masks: std::sync::Arc::new(redrive::internals::domain::mask::MaskRules::usual()),
         alerts: Vec::new(),

@@ -3,6 +3,8 @@
 //! Rust does not enforce layers inside one crate, so this reads the paths of every file. What
 //! stands under `#[cfg(test)]` is exempt: the table is about the program.
 
+use std::collections::BTreeMap;
+
 use crate::source::{self, SourceFile};
 
 /// A top-level module with the others that it may name.
@@ -231,6 +233,241 @@ fn a_service_of_the_engine_names_only_those_below_it() {
     }
     assert!(parts > 80, "parts of services are found: {parts}");
     assert!(found.is_empty(), "{found:#?}");
+}
+
+/// The parts of the engine (docs/architecture.md) on their floors, from the lowest on. A part is a file or a folder of
+/// `src/engine`, or a file of a folder that stands lower than the rest of it: types that others work with, too. A part
+/// names those on lower floors, so that there is no circle.
+///
+/// The root is on no floor: it is what fronts see, and each part adds to it what it has for them.
+const ENGINE: &[&[&str]] = &[
+    &[
+        "candidates",
+        "endpoints/table",
+        "event",
+        "events/command",
+        "expiring/order",
+        "fence",
+        "meters",
+        "permits",
+        "places",
+        "policies/view",
+        "process",
+        "queues/seen",
+        "recorder",
+        "row",
+        "runs/order",
+        "runs/view",
+        "settled",
+        "sight",
+        "store_time",
+        "traces",
+        "turns",
+        "view",
+    ],
+    &["error", "failing", "fields", "health/found", "tell", "why", "worst"],
+    &["command", "core", "paging", "usage"],
+    &[
+        "audit",
+        "death",
+        "insist",
+        "operation",
+        "queue_pages",
+        "retention",
+        "reveal",
+        "rules",
+        "runs/reader",
+        "sieve",
+        "sources",
+        "walking",
+    ],
+    &[
+        "confirmation",
+        "expiring",
+        "looks",
+        "manage",
+        "policies",
+        "publisher",
+        "runs/others",
+    ],
+    &["dead_letter", "events", "health", "presence"],
+    &["dead", "delivery"],
+    &[
+        "discovery",
+        "ending",
+        "handover",
+        "incarnation",
+        "others",
+        "queues",
+        "refused",
+        "runs",
+        "snapshot",
+        "worker",
+    ],
+    &["doctor", "endpoints", "holdings", "jobs", "parts"],
+    &["dispatch", "observe", "operations", "query"],
+    &["alerts", "plans"],
+    &["daemon"],
+    &["alone"],
+];
+
+#[test]
+fn a_part_of_the_engine_names_only_those_below_it() {
+    let files = engine_files();
+    let exports = Exports::of(&files);
+    let found: Vec<String> = files
+        .iter()
+        .flat_map(|file| engine_violations(file, &exports))
+        .collect();
+    assert!(found.is_empty(), "{found:#?}");
+    for part in ENGINE.iter().flat_map(|floor| floor.iter()) {
+        let is_there = files
+            .iter()
+            .any(|file| engine_part(&source::module_of(&file.path)) == Some(part));
+        assert!(is_there, "{part} is a part of the engine");
+    }
+}
+
+/// What the root and the folders of the engine hand on, with the file that it is from: `runs`, `Order` → `order`.
+struct Exports(BTreeMap<(String, String), Vec<String>>);
+
+impl Exports {
+    fn of(files: &[SourceFile]) -> Self {
+        let mut exports = BTreeMap::new();
+        for file in files.iter().filter(|file| file.path.ends_with("/mod.rs")) {
+            let module = source::module_of(&file.path);
+            let folder = module[1..].join("/");
+            let here: Vec<String> = module.iter().map(ToString::to_string).collect();
+            for path in source::named_paths(&file.text, &module).program {
+                let path = match path.strip_prefix(&["crate".to_owned()]) {
+                    Some(whole) => whole.strip_prefix(here.as_slice()).unwrap_or_default(),
+                    None => &path,
+                };
+                if let [.., name] = path
+                    && path.len() > 1
+                {
+                    exports.insert((folder.clone(), name.clone()), path.to_vec());
+                }
+            }
+        }
+        Self(exports)
+    }
+
+    /// The path below the engine under which it is, whoever hands it on.
+    fn origin(&self, path: &[String]) -> Vec<String> {
+        let mut path = path.to_vec();
+        for depth in [0, 1] {
+            let Some((folder, rest)) = path.split_at_checked(depth) else {
+                break;
+            };
+            let Some(name) = rest.first() else { break };
+            if let Some(from) = self.0.get(&(folder.join("/"), name.clone())) {
+                path = [folder, from, &rest[1..]].concat();
+            }
+        }
+        path
+    }
+}
+
+/// The part that a module of the engine belongs to.
+fn engine_part<'a>(module: &[&str]) -> Option<&'a &'static str> {
+    let parts = || ENGINE.iter().flat_map(|floor| floor.iter());
+    let [_, inner @ ..] = module else { return None };
+    let file = inner.get(..2).map(|file| file.join("/"));
+    let as_file = file.and_then(|file| parts().find(|part| **part == file));
+    as_file.or_else(|| parts().find(|part| inner.first() == Some(*part)))
+}
+
+fn engine_violations(file: &SourceFile, exports: &Exports) -> Vec<String> {
+    let module = source::module_of(&file.path);
+    if module.len() < 2 {
+        return Vec::new();
+    }
+    let floor = |part: &str| ENGINE.iter().position(|floor| floor.contains(&part));
+    let Some(own) = engine_part(&module) else {
+        return vec![format!("{}: it is on no floor of the engine", file.path)];
+    };
+    let paths = source::named_paths(&file.text, &module).program;
+    let ours = paths
+        .iter()
+        .filter_map(|path| path.strip_prefix(&["crate".to_owned(), "engine".to_owned()]));
+    let above = ours.filter_map(|path| {
+        let origin = exports.origin(path);
+        let named: Vec<&str> = std::iter::once("engine")
+            .chain(origin.iter().map(String::as_str))
+            .collect();
+        let other = engine_part(&named)?;
+        (other != own && floor(other) >= floor(own)).then(|| format!("{}: {own} may not name {other}", file.path))
+    });
+    above.collect()
+}
+
+#[test]
+fn an_upward_import_in_the_engine_is_found_also_through_what_is_handed_on() {
+    let root = SourceFile::new(
+        "src/engine/mod.rs",
+        "pub use runs::{Order, RunView}; pub use error::EngineError;",
+    );
+    let runs = SourceFile::new("src/engine/runs/mod.rs", "pub use order::Order; pub use drive::drive;");
+    let exports = Exports::of(&[root, runs]);
+    let check = |path: &str, text: &str, expected: &[&str]| {
+        let expected: Vec<String> = expected.iter().map(|why| format!("{path}: {why}")).collect();
+        assert_eq!(
+            engine_violations(&SourceFile::new(path, text), &exports),
+            expected,
+            "{text}"
+        );
+    };
+    check(
+        "src/engine/command.rs",
+        "use super::{EngineError, Order}; use super::runs::Order;",
+        &[],
+    );
+    check(
+        "src/engine/command.rs",
+        "use super::runs::drive;",
+        &["command may not name runs"],
+    );
+    check("src/engine/core.rs", "use crate::engine::Engine;", &[]);
+    check(
+        "src/engine/core.rs",
+        "use super::runs::view::RunView; use crate::engine::dead::list::sort;",
+        &["core may not name dead"],
+    );
+    check(
+        "src/engine/runs/order.rs",
+        "use super::drive::drive;",
+        &["runs/order may not name runs"],
+    );
+    check("src/engine/weather.rs", "", &["it is on no floor of the engine"]);
+}
+
+#[test]
+fn tasks_timers_maps_and_the_order_of_branches_come_from_one_place() {
+    for file in engine_files() {
+        for word in [
+            "std::collections::HashMap",
+            "std::collections::HashSet",
+            "spawn_blocking",
+            "std::thread::spawn",
+        ] {
+            assert!(!file.text.contains(word), "{}: {word}", file.path);
+        }
+        let paths = source::named_paths(&file.text, &source::module_of(&file.path)).program;
+        let hidden = paths.iter().map(|path| path.join("::"));
+        let hidden = hidden.filter(|path| path.starts_with("tokio::time") || path.ends_with("collections::HashMap"));
+        assert_eq!(hidden.collect::<Vec<_>>(), [""; 0], "{}", file.path);
+        // The first line of each that is no comment.
+        let branches = file.text.split("select! {").skip(1);
+        let first = branches.filter_map(|rest| {
+            rest.lines()
+                .map(str::trim)
+                .find(|line| !line.is_empty() && !line.starts_with("//"))
+        });
+        for line in first {
+            assert_eq!(line, "biased;", "{}: a `select!` whose order nobody states", file.path);
+        }
+    }
 }
 
 /// The floors of the console (docs/architecture.md), from the lowest on. A file names those below its own, and its own.

@@ -55,6 +55,7 @@ mod rabbitmq;
 mod retention;
 mod runs;
 mod sender;
+mod simulation;
 mod source;
 mod statements;
 mod store_contract;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::failure;
 use super::shared::Shared;
 use super::tables::{self, Expiring};
-use crate::ambient::Clock;
+use crate::ambient::{self, Clock};
 use crate::broker::{BrokerError, Signal};
 use crate::domain::id::QueueName;
 use crate::domain::job::Lifetime;
@@ -149,7 +149,7 @@ pub(super) async fn run(shared: Weak<Shared>) {
         let (closed, moved) = (held.closed.clone(), Arc::clone(&held.expiry_moved));
         drop(held);
         tokio::select! {
-            () = tokio::time::sleep(rest) => {}
+            () = ambient::sleep(rest) => {}
             () = moved.notified() => {}
             () = closed.cancelled() => return,
         }

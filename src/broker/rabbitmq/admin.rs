@@ -13,6 +13,7 @@ use lapin::{Channel, ExchangeKind};
 
 use super::failure::{CallError, Ended, call_error};
 use super::line::{Dialer, Line, Slot};
+use crate::ambient;
 use crate::broker::{BrokerError, Deleted, Look};
 use crate::domain::naming::{self, Argument, Naming, QueueType};
 
@@ -121,13 +122,13 @@ impl Admin {
                 Ok(()) => {}
                 Err(CreateError::Vanished(error)) => {
                     vanished = Some(error);
-                    tokio::time::sleep(CREATE_PAUSE).await;
+                    ambient::sleep(CREATE_PAUSE).await;
                     continue;
                 }
                 Err(error) => return Err(error),
             }
             if self.look(queue).await.map_err(CreateError::Other)? == Look::Missing {
-                tokio::time::sleep(CREATE_PAUSE).await;
+                ambient::sleep(CREATE_PAUSE).await;
                 continue;
             }
             match self.bind_on_own(queue).await {
@@ -332,7 +333,7 @@ pub(super) async fn on_channel<T>(
     let channel = line.channel().await?;
     let answer = step(&channel).await;
     if answer.is_err() {
-        tokio::time::sleep(ERROR_PAUSE).await;
+        ambient::sleep(ERROR_PAUSE).await;
     }
     answer
 }

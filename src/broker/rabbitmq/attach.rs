@@ -169,7 +169,7 @@ impl Consuming {
         if place.suspect {
             let (waiting, watched) = (Arc::downgrade(&place), Arc::downgrade(&line));
             ambient::spawn("suspect-survives", async move {
-                tokio::time::sleep(SURVIVED).await;
+                ambient::sleep(SURVIVED).await;
                 if let (Some(place), Some(line)) = (waiting.upgrade(), watched.upgrade())
                     && line.is_open()
                 {

@@ -90,7 +90,7 @@ async fn consume(
         .await?;
     let mut seen = Seen::default();
     while seen.wants(limit) {
-        match tokio::time::timeout(IDLE, consumer.next()).await {
+        match ambient::timeout(IDLE, consumer.next()).await {
             Ok(Some(Ok(delivery))) => seen.take(delivery),
             Ok(Some(Err(error))) => return Err(error.into()),
             Ok(None) if !line.is_open() => return Err(CallError::Ended(line.reason().await)),

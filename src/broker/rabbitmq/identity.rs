@@ -15,6 +15,7 @@ use super::RabbitMq;
 use super::admin::{insert, on_channel, text};
 use super::line::Line;
 use super::prepare::short;
+use crate::ambient;
 use crate::broker::{BrokerError, Owner};
 use crate::domain::id::StoreId;
 
@@ -33,7 +34,7 @@ pub(super) async fn owner(broker: &RabbitMq, store: &StoreId) -> Result<Owner, B
             return Ok(Owner::Nobody);
         }
         if waits {
-            tokio::time::sleep(CLAIM).await;
+            ambient::sleep(CLAIM).await;
         }
     }
     Ok(Owner::Other(named(broker).await))

@@ -91,7 +91,7 @@ impl Dialer {
         let tls = tls.map_err(|error| unreachable(error.to_string()))?.unwrap_or_default();
         let runtime = lapin::runtime::default_runtime().map_err(|error| failed(error.into()))?;
         let connecting = Connection::connect_uri_with_config(self.address.uri(vhost), properties, tls, runtime);
-        let connection = match tokio::time::timeout(CONNECT, connecting).await {
+        let connection = match ambient::timeout(CONNECT, connecting).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return Err(failed(error.into())),
             Err(_) => return Err(failed(CallError::Silent(CONNECT))),
@@ -177,7 +177,7 @@ impl Line {
     /// How it ended, waiting a moment for the reason of a connection that is visibly closed.
     pub(super) async fn reason(&self) -> Ended {
         let mut end = self.end.subscribe();
-        let known = tokio::time::timeout(Duration::from_secs(1), end.wait_for(Option::is_some)).await;
+        let known = ambient::timeout(Duration::from_secs(1), end.wait_for(Option::is_some)).await;
         match known {
             Ok(Ok(reason)) => reason.clone().unwrap_or_else(unexplained),
             Ok(Err(_)) | Err(_) => unexplained(),
@@ -233,7 +233,7 @@ impl Line {
             ended = end.wait_for(Option::is_some) => {
                 Err(CallError::Ended(ended.ok().and_then(|ended| ended.clone()).unwrap_or_else(unexplained)))
             }
-            () = tokio::time::sleep(bound) => {
+            () = ambient::sleep(bound) => {
                 self.note(Ended::Lost(format!("no answer within {} s", bound.as_secs_f32())));
                 Err(CallError::Silent(bound))
             }
@@ -253,7 +253,7 @@ impl Line {
     pub(super) async fn close(&self) {
         let closing = self.connection.close(200, "closing".into());
         // A connection that is lost already, or does not answer, is dropped all the same.
-        match tokio::time::timeout(CLOSE, closing).await {
+        match ambient::timeout(CLOSE, closing).await {
             // The broker took all that came before: nothing was lost with it.
             Ok(Ok(())) => drop(end_with(&self.end, Ended::Lost("closed".to_owned()))),
             Ok(Err(_)) | Err(_) => self.note(Ended::Lost("closed without an answer".to_owned())),

@@ -100,7 +100,7 @@ impl Listening {
                 Heard::Lost => pause(&mut backoff).await,
                 Heard::Absent(reason) => {
                     tracing::debug!(?reason, "no event exchange; queues are found by listing");
-                    tokio::time::sleep(NO_EVENTS.mul_f64(0.5 + ambient::roll())).await;
+                    ambient::sleep(NO_EVENTS.mul_f64(0.5 + ambient::roll())).await;
                 }
             }
             self.events.store(false, Ordering::Relaxed);
@@ -165,7 +165,7 @@ enum Heard {
 }
 
 async fn pause(backoff: &mut Duration) {
-    tokio::time::sleep(backoff.mul_f64(0.5 + ambient::roll())).await;
+    ambient::sleep(backoff.mul_f64(0.5 + ambient::roll())).await;
     *backoff = (*backoff * 2).min(BACKOFF_MAX);
 }
 

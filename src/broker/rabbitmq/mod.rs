@@ -441,7 +441,7 @@ impl Broker for RabbitMq {
             let (publisher, queue, closing) = (Arc::clone(&self.publisher), queue.clone(), self.closing.clone());
             let nudge = async move {
                 tokio::select! {
-                    () = tokio::time::sleep(wait) => {}
+                    () = ambient::sleep(wait) => {}
                     () = closing.cancelled() => {}
                 }
                 publisher.fling(prepare::WAKE, queue.as_str().as_bytes()).await;
@@ -549,14 +549,14 @@ impl Broker for RabbitMq {
         self.closing.cancel();
         self.nudging.close();
         // One that does not get through is found by the sweep.
-        let _ = tokio::time::timeout(NUDGED, self.nudging.wait()).await;
+        let _ = ambient::timeout(NUDGED, self.nudging.wait()).await;
         let lines = self.pool.lines();
         let closing = async {
             join_all(lines.iter().map(|line| line.close())).await;
             tokio::join!(self.publisher.close(), self.admin.close());
         };
         // What does not close in order ends with the process.
-        if tokio::time::timeout(CLOSED, closing).await.is_err() {
+        if ambient::timeout(CLOSED, closing).await.is_err() {
             tracing::warn!(lines = lines.len(), "connections to the broker did not close in order");
         }
     }

@@ -21,6 +21,7 @@ use tokio::sync::{Semaphore, broadcast};
 use super::failure::{CallError, Ended, rights};
 use super::line::{Dialer, Line, Notice, Slot};
 use super::message;
+use crate::ambient;
 use crate::broker::{BrokerError, Published, Signal};
 use crate::domain::message::Message;
 
@@ -140,7 +141,7 @@ impl Publisher {
 
     /// A place in the window.
     async fn place(&self) -> Result<tokio::sync::SemaphorePermit<'_>, BrokerError> {
-        match tokio::time::timeout(self.timeout, self.window.acquire()).await {
+        match ambient::timeout(self.timeout, self.window.acquire()).await {
             Ok(Ok(place)) => Ok(place),
             Ok(Err(_)) => Err(failed("closed".to_owned())),
             Err(_) => Err(match self.alarm.reason() {
@@ -213,7 +214,7 @@ impl Publisher {
             sent.await?.await
         };
         // Silence is no fault of the connection while an alarm holds it.
-        let bound = tokio::time::timeout(self.timeout, line.call_within(self.timeout * 2, published));
+        let bound = ambient::timeout(self.timeout, line.call_within(self.timeout * 2, published));
         match bound.await {
             Ok(Ok(confirmation)) => Ok(confirmation),
             Ok(Err(error)) => Err(Failure::Sent(error)),

@@ -19,6 +19,7 @@ use super::failure::{CallError, Ended};
 use super::line::Line;
 use super::message;
 use super::publish::{PUBLISH, Publisher, failed, nacked, returned_as};
+use crate::ambient;
 use crate::broker::{BrokerError, Outgoing, Published};
 
 type Settled = Result<Published, BrokerError>;
@@ -116,7 +117,7 @@ impl Publisher {
     ) -> Result<Confirmation, CallError> {
         let mut confirm = std::pin::pin!(confirm);
         loop {
-            let waiting = tokio::time::timeout(self.timeout(), &mut confirm);
+            let waiting = ambient::timeout(self.timeout(), &mut confirm);
             match waiting.await {
                 Ok(Ok(confirmation)) => return Ok(confirmation),
                 Ok(Err(error)) => return Err(error.into()),

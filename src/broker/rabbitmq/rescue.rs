@@ -19,6 +19,7 @@ use super::client_tls::config;
 use super::failure::{rights, with_mend};
 use super::frames::{self, Arguments, BODY, Frame, HEADER, Method, MethodId};
 use super::line::Dialer;
+use crate::ambient;
 use crate::broker::{BrokerError, Rescued};
 
 const RESCUE: &str = "rescue";
@@ -85,7 +86,7 @@ pub(super) async fn version(dialer: &Dialer) -> Option<String> {
         stream.flush().await?;
         Ok::<_, Fault>(frames::read(&mut stream, FRAME_BYTES_MAX as usize).await?)
     };
-    let start = tokio::time::timeout(STEP, asking).await.ok()?.ok()?;
+    let start = ambient::timeout(STEP, asking).await.ok()?.ok()?;
     let (id, mut arguments) = start.method()?;
     // The protocol's own version comes first.
     let properties = (id == START && arguments.u16().is_some()).then(|| arguments.long_string())??;
@@ -152,7 +153,7 @@ struct Taken {
 impl Wire {
     async fn connect(dialer: &Dialer) -> Result<Self, Fault> {
         let address = &dialer.address;
-        let stream = tokio::time::timeout(STEP, stream(dialer))
+        let stream = ambient::timeout(STEP, stream(dialer))
             .await
             .map_err(|_| Fault::Silent)??;
         let mut wire = Self {
@@ -213,7 +214,7 @@ impl Wire {
         )
         .await?;
         self.expect(CONSUME_OK).await?;
-        match tokio::time::timeout(DELIVERY, self.delivered()).await {
+        match ambient::timeout(DELIVERY, self.delivered()).await {
             Ok(taken) => taken.map(Some),
             // Somebody else has it, or took it.
             Err(_) => Ok(None),
@@ -241,12 +242,12 @@ impl Wire {
 
     async fn send(&mut self, channel: u16, method: &Method) -> Result<(), Fault> {
         let writing = frames::write(&mut self.stream, channel, method);
-        Ok(tokio::time::timeout(STEP, writing).await.map_err(|_| Fault::Silent)??)
+        Ok(ambient::timeout(STEP, writing).await.map_err(|_| Fault::Silent)??)
     }
 
     async fn read(&mut self) -> Result<Frame, Fault> {
         let reading = frames::read(&mut self.stream, self.frame_max);
-        Ok(tokio::time::timeout(STEP, reading).await.map_err(|_| Fault::Silent)??)
+        Ok(ambient::timeout(STEP, reading).await.map_err(|_| Fault::Silent)??)
     }
 
     /// The next frame of a content, which nothing may interrupt but heartbeats.

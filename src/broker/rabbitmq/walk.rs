@@ -259,7 +259,7 @@ impl Walking {
         let Some(consumer) = self.consumer.as_mut() else {
             return Ok(());
         };
-        let delivery = match tokio::time::timeout(SILENT, consumer.next()).await {
+        let delivery = match ambient::timeout(SILENT, consumer.next()).await {
             Err(_) => return Ok(()),
             Ok(Some(delivery)) => delivery?,
             Ok(None) => return Err(self.ended().await),

@@ -251,7 +251,7 @@ impl Executions {
     /// Waits for their end, up to `bound`; says whether they ended.
     pub async fn end(&self, bound: Duration) -> bool {
         self.0.close();
-        tokio::time::timeout(bound, self.0.wait()).await.is_ok()
+        ambient::timeout(bound, self.0.wait()).await.is_ok()
     }
 }
 

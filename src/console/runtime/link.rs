@@ -79,7 +79,7 @@ impl Linker {
             self.tell_connecting(problem.clone(), attempt.saturating_add(1), next_at)
                 .await;
             tokio::select! {
-                () = tokio::time::sleep(RETRY) => {}
+                () = ambient::sleep(RETRY) => {}
                 () = self.stop.cancelled() => return Ok(None),
             }
         }
@@ -120,7 +120,7 @@ async fn attend(engine: Engine, mut grants: watch::Receiver<Option<WriteGrant>>,
         over.cancel();
         if let Some(attends) = attends {
             // It goes on by itself; a process that ends before is found gone.
-            let _ = tokio::time::timeout(LEAVE_MAX, attends).await;
+            let _ = ambient::timeout(LEAVE_MAX, attends).await;
         }
         if !matches!(changed, Some(Ok(()))) {
             return;

@@ -218,7 +218,7 @@ impl Session {
         }
         self.end.cancel();
         if screen_ended.is_none() {
-            screen_ended = tokio::time::timeout(STALL_MAX, shown.ended()).await.ok();
+            screen_ended = ambient::timeout(STALL_MAX, shown.ended()).await.ok();
         }
         terminal::give_back();
         input::let_go();
@@ -256,7 +256,7 @@ impl Finishing {
         tokio::pin!(ending);
         tokio::select! {
             ended = &mut ending => return ended,
-            () = tokio::time::sleep(QUIET) => {}
+            () = ambient::sleep(QUIET) => {}
         }
         tell("finishing what is in flight; Ctrl-C stops at once");
         ending.await

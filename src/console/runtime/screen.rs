@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::look::Look;
-use crate::ambient::Clock;
+use crate::ambient::{self, Clock};
 use crate::console::runtime::painter::Painter;
 use crate::console::runtime::{clipboard, picture};
 use crate::console::state::State;
@@ -375,7 +375,7 @@ impl<W: Write> Screen<W> {
 /// `None`: never.
 async fn sleep(span: Option<Duration>) {
     match span {
-        Some(span) => tokio::time::sleep(span).await,
+        Some(span) => ambient::sleep(span).await,
         None => std::future::pending().await,
     }
 }

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::screen::{Next, Pause, Screen};
 use super::{ConsoleError, input, say, signals};
+use crate::ambient;
 use crate::console::effects::Executor;
 use crate::console::runtime::editor;
 use crate::console::runtime::terminal::{self, Terminal};
@@ -137,7 +138,7 @@ async fn come_back(
 async fn regain(screen: &mut Screen<std::fs::File>, terminal: &Terminal, end: &CancellationToken) -> io::Result<()> {
     while !terminal::in_foreground() {
         tokio::select! {
-            () = tokio::time::sleep(FOREGROUND_LOOK) => {}
+            () = ambient::sleep(FOREGROUND_LOOK) => {}
             () = end.cancelled() => return Ok(()),
         }
     }

@@ -447,7 +447,7 @@ pub struct Backoff {
 }
 
 /// What follows from a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AfterFailure {
     /// It is tried again after the delay.
     Retry {
@@ -455,11 +455,15 @@ pub enum AfterFailure {
         attempts: u32,
         /// How long to wait.
         delay: Duration,
+        /// Why, as the event's history says it.
+        reason: String,
     },
     /// It is a dead letter.
     Dead {
         /// Failures so far, this one included.
         attempts: u32,
+        /// Why.
+        reason: String,
     },
 }
 
@@ -474,16 +478,18 @@ impl Backoff {
 }
 
 impl HandlingRules {
-    /// The one decision about a failed attempt of an event that had `attempts` failures before.
+    /// The one decision about a failed attempt of an event that had `attempts` failures before: of a handler that
+    /// failed, in the store's transaction too, and of a lease that was lost.
     #[must_use]
-    pub fn after_failure(&self, attempts: u32) -> AfterFailure {
-        let attempts = attempts.saturating_add(1);
+    pub fn after_failure(&self, attempts: u32, error: &str, now: Timestamp) -> AfterFailure {
+        let (attempts, reason) = (attempts.saturating_add(1), retry_reason(now, error));
         if attempts >= self.cutoff {
-            return AfterFailure::Dead { attempts };
+            return AfterFailure::Dead { attempts, reason };
         }
         AfterFailure::Retry {
             attempts,
             delay: self.backoff.delay(attempts),
+            reason,
         }
     }
 
@@ -551,12 +557,19 @@ mod tests {
     #[test]
     fn the_cutoff_makes_a_dead_letter_and_no_delay_overflows() {
         let rules = HandlingRules::default();
-        assert_eq!(rules.after_failure(19), AfterFailure::Dead { attempts: 20 });
+        let now = Timestamp::from_seconds(1_000_000);
+        let reason = retry_reason(now, "no luck");
+        let dead = AfterFailure::Dead {
+            attempts: 20,
+            reason: reason.clone(),
+        };
+        assert_eq!(rules.after_failure(19, "no luck", now), dead);
         let first = AfterFailure::Retry {
             attempts: 1,
             delay: Duration::from_secs(225),
+            reason,
         };
-        assert_eq!(rules.after_failure(0), first);
+        assert_eq!(rules.after_failure(0, "no luck", now), first);
         assert_eq!(rules.backoff.delay(u32::MAX), rules.backoff.cap);
     }
 

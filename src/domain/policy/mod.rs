@@ -10,7 +10,7 @@ mod reschedule;
 mod schedule;
 mod validate;
 
-pub use reschedule::{Failing, Rescheduled, reschedule, wait_after};
+pub use reschedule::{Failing, Failures, Rescheduled, next_retry, reschedule};
 pub use schedule::{Phase, Schedule, ScheduledRetry, with_jitter};
 pub use validate::{PolicyError, PolicyOwner};
 

@@ -46,16 +46,16 @@ pub enum Rescheduled {
 
 /// What `policy` says of a message that failed.
 ///
-/// 1. A message that waits with its URL has the URL's schedule, which is the policy's; any other has its own.
-/// 2. With a retry left, that retry's delay after the last failure, and not before the receiver's own wish.
-/// 3. Without one, what the policy says of an exhausted schedule.
+/// 1. With a retry left, that retry's delay after the last failure, and not before the receiver's own wish.
+/// 2. Without one, what the policy says of an exhausted schedule.
 #[must_use]
 pub fn reschedule(failing: &Failing<'_>, policy: &RetryPolicy) -> Rescheduled {
-    let (schedule, failures) = match failing.url_failures {
-        Some(of_url) => (policy.schedule(), of_url),
-        None => (policy.schedule_with(failing.own), failing.failures),
+    let failures = Failures {
+        message: failing.message,
+        own: failing.failures,
+        of_url: failing.url_failures,
     };
-    match wait_after(policy, &schedule, failing.message, failures) {
+    match next_retry(policy, &policy.schedule_with(failing.own), failures) {
         Some((phase, delay)) => {
             let scheduled = failing.last_failed_at.plus(delay);
             let at = failing.asked_until.map_or(scheduled, |asked| asked.max(scheduled));
@@ -68,10 +68,39 @@ pub fn reschedule(failing: &Failing<'_>, policy: &RetryPolicy) -> Rescheduled {
     }
 }
 
-/// The phase of the retry after that many failures, and its delay with jitter; none when the schedule is
-/// used up.
+/// Failures that count.
+#[derive(Clone, Copy, Debug)]
+pub struct Failures<'a> {
+    /// Of which message: its share of the jitter follows from it.
+    pub message: &'a NotificationId,
+    /// Its own.
+    pub own: u32,
+    /// Those of its URL's schedule, when it waits with its URL.
+    pub of_url: Option<u32>,
+}
+
+/// Whether a retry is left: its phase, and its delay with jitter. None: the schedule is used up, and the policy says
+/// what then. After an attempt, and of what waits when the policy has changed, this decides.
+///
+/// 1. A message that waits alone has its own schedule: the policy's, or its override's.
+/// 2. One that waits with its URL has the URL's, which is the policy's.
+/// 3. That one may be used up by others while the message has attempts of its own left: then the URL parks, or, where
+///    messages are dead-lettered instead, goes on with the last delay.
 #[must_use]
-pub fn wait_after(
+pub fn next_retry(policy: &RetryPolicy, own: &Schedule, failures: Failures<'_>) -> Option<(Phase, Duration)> {
+    let Some(of_url) = failures.of_url else {
+        return wait_after(policy, own, failures.message, failures.own);
+    };
+    let schedule = policy.schedule();
+    let next = wait_after(policy, &schedule, failures.message, of_url);
+    if next.is_none() && failures.own <= own.retries() && policy.on_exhausted == OnExhausted::DeadLetter {
+        let last = wait_after(policy, &schedule, failures.message, schedule.retries());
+        return Some(last.unwrap_or((Phase::Immediate, Duration::ZERO)));
+    }
+    next
+}
+
+fn wait_after(
     policy: &RetryPolicy,
     schedule: &Schedule,
     message: &NotificationId,
@@ -191,6 +220,19 @@ mod tests {
             failing.url_failures = Some(4);
         };
         check(2, with_url, &seed, at(5, Phase::PreBackoff));
+    }
+
+    #[test]
+    fn a_message_with_attempts_left_is_not_dead_lettered_because_its_url_failed_by_others() {
+        let parks = RetryPolicy::default();
+        let dead = RetryPolicy {
+            on_exhausted: OnExhausted::DeadLetter,
+            ..RetryPolicy::default()
+        };
+        let with_url = |failing: &mut Failing<'_>| failing.url_failures = Some(16);
+        check(3, with_url, &dead, at(30, Phase::PostBackoff));
+        check(16, with_url, &dead, Rescheduled::DeadLettered);
+        check(3, with_url, &parks, Rescheduled::Parked);
     }
 
     #[test]

@@ -14,7 +14,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -35,8 +34,6 @@ use crate::telemetry::names;
 
 use self::teller::Teller;
 
-/// Turns that wait for whoever tells them; the oldest go where there are more.
-const WAITING_MAX: usize = 1_024;
 /// A sentence is at most this wide.
 const TEXT_WIDTH_MAX: usize = 500;
 
@@ -113,16 +110,6 @@ impl fmt::Debug for AlertWay {
     }
 }
 
-/// Hands turns on to whoever tells them.
-#[derive(Debug)]
-pub(super) struct Turned(broadcast::Sender<Turn>);
-
-impl Default for Turned {
-    fn default() -> Self {
-        Self(broadcast::Sender::new(WAITING_MAX))
-    }
-}
-
 impl Engine {
     /// Tells whoever `name` is that this is a test, once; what came of it is in the audit.
     ///
@@ -146,7 +133,7 @@ impl Engine {
             items: vec![Item { turn, times: 1 }],
             more: 0,
         };
-        let message = teller::message(&self.0.daemon.alerts, alert, &told, true);
+        let message = teller::message(&self.0.daemon.alerts, alert, &told, teller::Occasion::Test);
         let sent = teller::send(&self.0.daemon.alerts, alert, &message).await;
         let (result, detail) = match &sent {
             Ok(()) => ("done", "it was taken".to_owned()),
@@ -190,7 +177,7 @@ impl Core {
         metrics::counter!(names::TURNS, "kind" => kind).increment(1);
         self.tell(Event::Turned(Box::new(turn.clone())));
         // Without anybody who is told there is no receiver.
-        let _ = self.news.turned.0.send(turn);
+        let _ = self.news.turned.send(turn);
     }
 }
 
@@ -228,7 +215,7 @@ impl Alerts {
     ) -> Vec<JoinHandle<()>> {
         let teller = |alert: &AlertSettings| {
             let teller = Teller::new(Arc::clone(self), alert.clone());
-            ambient::spawn("alert", teller.run(self.news.turned.0.subscribe(), generation.clone()))
+            ambient::spawn("alert", teller.run(self.news.turned.subscribe(), generation.clone()))
         };
         let mut tasks: Vec<_> = self.settings.alerts.iter().map(teller).collect();
         let watch = Arc::clone(self).watch_turns(me, generation.clone());

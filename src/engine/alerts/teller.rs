@@ -79,14 +79,14 @@ impl Teller {
                     }
                     Err(RecvError::Closed) => break,
                 },
-                () = tokio::time::sleep(wake.unwrap_or_default()), if wake.is_some() => self.go_on().await,
+                () = ambient::sleep(wake.unwrap_or_default()), if wake.is_some() => self.go_on().await,
             }
         }
         while let Ok(turn) = turns.try_recv() {
             self.note(turn);
         }
         if self.wake().is_some_and(|wake| wake.is_zero()) {
-            let _ = tokio::time::timeout(LAST, self.go_on()).await;
+            let _ = ambient::timeout(LAST, self.go_on()).await;
         }
     }
 
@@ -112,7 +112,7 @@ impl Teller {
             Some(outgoing) => outgoing,
             None => match self.pacer.take(now) {
                 Some(told) => Outgoing {
-                    message: message(&self.alerts, &self.alert, &told, false),
+                    message: message(&self.alerts, &self.alert, &told, Occasion::Turn),
                     failures: 0,
                     next_at: now,
                 },
@@ -140,15 +140,24 @@ impl Teller {
     }
 }
 
+/// Why somebody is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Occasion {
+    /// Something turned.
+    Turn,
+    /// A person tries whether it arrives.
+    Test,
+}
+
 /// What `alert` gets.
 #[expect(clippy::expect_used, reason = "letters, digits and dashes")]
-pub(super) fn message(alerts: &Alerts, alert: &AlertSettings, told: &Told, test: bool) -> Message {
+pub(super) fn message(alerts: &Alerts, alert: &AlertSettings, told: &Told, occasion: Occasion) -> Message {
     let host = host();
     let origin = Origin {
         alert: &alert.name,
         host: &host,
         vhost: &alerts.settings.naming.vhost,
-        test,
+        test: occasion == Occasion::Test,
         at: alerts.clock.now(),
     };
     let body = match &alert.way {

@@ -42,7 +42,7 @@ impl DeadIndex {
                     why: busy(queue, by.as_deref(), run.as_ref()),
                 });
             }
-            tokio::time::sleep(PAUSE).await;
+            ambient::sleep(PAUSE).await;
         }
     }
 }

@@ -3,11 +3,12 @@
 //! Looking never costs here: a queue with a delivery limit, with a consumer, or with more than a short look takes is
 //! left to whoever asks for it, and told of by its number alone.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{DeadIndex, DeadTarget};
+use crate::ambient::HashMap;
 use crate::domain::broker_rules::Looks;
 use crate::domain::id::QueueName;
 use crate::domain::turn::Group;

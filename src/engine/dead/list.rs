@@ -1,7 +1,6 @@
 //! Lists, groups and single dead letters, from the index; looks are begun where it may be old.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use super::{
     DeadDetail, DeadGroup, DeadLetters, DeadListQuery, DeadPage, DeadPages, DeadQueueView, DeadSelection, DeadSort,
     DeadTarget,
 };
-use crate::ambient;
+use crate::ambient::{self, HashMap};
 use crate::broker::BrokerError;
 use crate::budget::{Share, Use};
 use crate::domain::broker_rules::Looks;
@@ -155,7 +154,7 @@ impl DeadLetters {
         let another = self.is_of_another_queue(&query.selection, &looked.views).await?;
         let items = if another {
             let found = self.sought(&query.selection, sieve, &looked.views).await?;
-            let mut groups = HashMap::new();
+            let mut groups = HashMap::default();
             found.iter().for_each(|letter| join(&mut groups, letter, &asked));
             largest(groups, asked.limit)
         } else if sieve.filter().is_none() && query.selection.group.is_none() {
@@ -185,7 +184,7 @@ impl DeadLetters {
         views: &[DeadQueueView],
     ) -> Result<Vec<DeadGroup>, EngineError> {
         let turn = self.whole_list().await?;
-        let mut groups: HashMap<String, DeadGroup> = HashMap::new();
+        let mut groups: HashMap<String, DeadGroup> = HashMap::default();
         if sieve.asks_for_places() {
             let found = self.sought(&query.selection, sieve, views).await?;
             ambient::beside(|| found.iter().for_each(|letter| join(&mut groups, letter, asked)));
@@ -297,7 +296,7 @@ impl DeadLetters {
             }
         };
         // What takes longer goes on by itself.
-        let _ = tokio::time::timeout(patience, waiting).await;
+        let _ = ambient::timeout(patience, waiting).await;
         let known = self.store.dead_queues().await?;
         let mut views = Vec::with_capacity(targets.len());
         for target in targets.iter() {

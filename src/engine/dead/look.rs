@@ -1,11 +1,10 @@
 //! One look at a dead-letter queue: claim it, walk it, write what was seen, give everything back.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{DeadIndex, DeadTarget};
-use crate::ambient;
+use crate::ambient::{self, HashMap};
 use crate::broker::{Walk, WalkOptions, Walked};
 use crate::domain::broker_rules::Looks;
 use crate::domain::dead_letter::{self, DeadLetter, Found, Home, Likeness};

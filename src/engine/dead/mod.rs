@@ -22,10 +22,10 @@ mod targets;
 mod watch;
 mod ways;
 
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::ambient::HashSet;
 use crate::domain::dead_letter::{DeadLetter, Target};
 use crate::domain::death::DeathHistory;
 use crate::domain::id::QueueName;
@@ -38,7 +38,7 @@ pub use sum::DeadSum;
 use super::core::{Core, over_core};
 use super::health::Ownership;
 use super::looks::LookCosts;
-use super::queues::listing::Seen;
+use super::queues::seen::Seen;
 use super::runs::RunReader;
 use super::view::{Page, Unread};
 use crate::broker::ListedQueue;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::Exported;
-use crate::ambient::Clock;
+use crate::ambient::{self, Clock};
 use crate::domain::id::QueueName;
 use crate::domain::words;
 use crate::engine::EngineError;
@@ -40,7 +40,7 @@ impl Outlet {
     /// False when nobody listens any more, or did not in time.
     pub(super) async fn put(&self, exported: Exported) -> bool {
         let left = self.until.saturating_sub(self.clock.uptime());
-        matches!(tokio::time::timeout(left, self.sender.send(exported)).await, Ok(Ok(())))
+        matches!(ambient::timeout(left, self.sender.send(exported)).await, Ok(Ok(())))
     }
 
     /// Says the last of it, however long that takes: nothing is held any more.

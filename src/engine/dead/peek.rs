@@ -6,11 +6,12 @@
 //! used; one message, given back in its place; a few queues at a time, each again only after a while. Whoever begins to
 //! take in that moment gets the first message behind others, which is why no daemon does it by itself.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::DeadTargets;
+use crate::ambient::{self, HashMap};
 use crate::broker::ListedQueue;
 use crate::domain::broker_rules::Policies;
 use crate::domain::error_queue::recognise;
@@ -85,7 +86,7 @@ impl DeadTargets {
             new
         };
         for name in unknown {
-            let looked = tokio::time::timeout(LOOK, self.is_given_up(&name)).await;
+            let looked = ambient::timeout(LOOK, self.is_given_up(&name)).await;
             if matches!(looked, Ok(Ok(true))) {
                 let mut peeked = self.peeked.lock().unwrap_or_else(PoisonError::into_inner);
                 peeked.said.insert(name, (now, true));

@@ -1,11 +1,12 @@
 //! Which queues of a listing have dead letters in them, found now and then, so that each look can sum them up: one
 //! place for whoever looks again and again, whether for a screen or for alerts.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::sum::Place;
 use super::{DeadSum, DeadTargets};
+use crate::ambient::HashSet;
 use crate::broker::ListedQueue;
 use crate::domain::dead_letter::STORE;
 use crate::domain::event::EventState;
@@ -13,7 +14,7 @@ use crate::domain::id::QueueName;
 use crate::engine::EngineError;
 use crate::engine::core::Core;
 use crate::engine::error::chain;
-use crate::engine::queues::listing::Seen;
+use crate::engine::queues::seen::Seen;
 use crate::engine::rules::compiled;
 
 /// How long what was found is good for.
@@ -76,7 +77,7 @@ impl DeadPlaces {
             .collect();
         let is_target = |queue: &&ListedQueue| names.contains(queue.name.as_str());
         let targets: Vec<&ListedQueue> = listed.iter().filter(is_target).collect();
-        let mut consumed = HashSet::new();
+        let mut consumed = HashSet::default();
         let has_some = |queue: &&&ListedQueue| queue.ready.zip(queue.unacked) != Some((0, 0));
         let others = |queue: &&&ListedQueue| {
             has_some(queue) && engine.is_worked_on(&queue.name, looked_at.contains(&queue.name), 1)

@@ -12,8 +12,9 @@ use crate::domain::numbers::Numbers;
 use crate::domain::queue::QueueRecord;
 use crate::domain::url::EndpointUrl;
 use crate::engine::endpoints::LiveEndpoint;
-use crate::engine::holdings::{Claim, Holding, Place};
-use crate::engine::worker::{Control, End, Worker, WorkerEnd};
+use crate::engine::holdings::{Holding, Place};
+use crate::engine::tell::{Claim, End, WorkerEnd};
+use crate::engine::worker::{Control, Worker};
 use crate::store::{Lease, LeaseOutcome, ProbeNext, Purpose};
 use crate::telemetry::names;
 
@@ -31,7 +32,7 @@ impl Dispatcher {
                 }
                 Err(error) => {
                     tracing::warn!(error = ?error, "leases wait for the store");
-                    tokio::time::sleep(Duration::from_millis(500)).await;
+                    ambient::sleep(Duration::from_millis(500)).await;
                     Tell::Leases(unanswered(asked))
                 }
             }

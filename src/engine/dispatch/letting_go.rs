@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::{ANSWER_MAX, ASK_AGAIN, Asked, Dispatcher, REST_STOPPED, REST_WANTED, Tell};
 use crate::broker::Look;
 use crate::domain::id::Epoch;
-use crate::engine::ending::{Ending, Held};
-use crate::engine::holdings::{Claim, Holding};
-use crate::engine::worker::{End, WorkerEnd};
+use crate::engine::ending::Held;
+use crate::engine::holdings::Holding;
+use crate::engine::tell::{Claim, End, Ending, WorkerEnd};
 use crate::store::HeldLease;
 use crate::telemetry::names;
 

@@ -18,26 +18,23 @@ mod probing;
 mod rooms;
 mod timers;
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use self::bounds::Bounds;
 use self::rooms::Rooms;
 use self::timers::Timers;
 use super::candidates::Candidates;
-use super::ending::Ending;
-use super::holdings::{Claim, Holding, Holdings};
-use super::worker::{Stops, WorkerEnd};
-use crate::ambient;
-use crate::budget::Share;
+use super::holdings::{Holding, Holdings};
+use super::tell::{Asked, Ending, Tell};
+use super::worker::Stops;
+use crate::ambient::{self, HashMap, HashSet};
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::queue::QueueRecord;
 use crate::domain::url::EndpointUrl;
 use crate::engine::delivery::Delivery;
-use crate::store::{HeldLease, LeaseOutcome, QueueUrl};
 use crate::telemetry::names;
 
 /// Leases asked for at once.
@@ -62,61 +59,6 @@ const WAKE_ALL: Duration = Duration::from_secs(10);
 const WAKE_ALL_AT_ONCE: u64 = 5;
 /// Queues that rest, at most.
 const RESTING_MAX: usize = 200_000;
-/// Messages to the dispatcher that wait, at most.
-pub(super) const CHANNEL: usize = 65_536;
-
-/// What the dispatcher is told.
-#[derive(Debug)]
-pub(super) enum Tell {
-    /// This queue may have something to do.
-    Candidate(QueueName),
-    /// The broker lists this queue with something in it: nothing new, unless nobody knew of it.
-    Listed(QueueName),
-    /// A person changed something: whatever rests is looked at again.
-    WakeAll,
-    /// A row whose own schedule is due, or whose deletion or decision a crash left open.
-    Due(Box<QueueRecord>),
-    /// Somebody paused it, or wants its lease.
-    LetGo(QueueName),
-    /// The queue was deleted.
-    Gone(QueueName),
-    /// The leases that the store says are held here.
-    Compare(Vec<HeldLease>),
-    /// Names and URLs read from the store.
-    Learned(Vec<(QueueName, EndpointUrl)>),
-    /// The answer to whose queues some are.
-    Whose(Vec<QueueUrl>),
-    /// A worker on a queue whose URL was not known learned it, and asks for a slot of it.
-    Slot {
-        queue: QueueName,
-        url: EndpointUrl,
-        granted: oneshot::Sender<bool>,
-    },
-    /// The answer to a request for leases.
-    Leases(Vec<(Asked, LeaseOutcome)>),
-    /// The answer to a claim of a probe.
-    Probe {
-        url: EndpointUrl,
-        asked: Asked,
-        claimed: Option<(i64, Share)>,
-    },
-    /// There are bytes for a queue that waited for them.
-    Room { queue: QueueName, share: Share },
-    /// A worker ended.
-    Ended { claim: Claim, end: Box<WorkerEnd> },
-    /// A queue was released after its worker ended; `more`: it is not empty.
-    Released { asked: Asked, more: bool },
-    /// A queue that was to be deleted.
-    Closed { asked: Asked, ending: Ending },
-}
-
-/// A queue that something is asked for, and the holding that the answer is for.
-#[derive(Clone, Debug)]
-pub(super) struct Asked {
-    queue: QueueName,
-    claim: Claim,
-}
-
 /// The dispatcher of one incarnation.
 pub(super) struct Dispatcher {
     engine: Arc<Delivery>,
@@ -175,8 +117,8 @@ impl Dispatcher {
             tell,
             candidates: Candidates::default(),
             holdings: Holdings::default(),
-            again: HashSet::new(),
-            resting: HashMap::new(),
+            again: HashSet::default(),
+            resting: HashMap::default(),
             wake_all: false,
             wake_all_used: 0,
             bounds,
@@ -203,7 +145,11 @@ impl Dispatcher {
             }
             let wait = self.next_wait();
             let engine = Arc::clone(&self.engine);
+            // Each branch is a wake-up only: timers and stops are looked at after all of them, so that no order starves one.
             tokio::select! {
+                biased;
+                () = self.stops.drain.cancelled(), if !self.stops.drain.is_cancelled() => {}
+                () = self.stops.generation.cancelled(), if !self.stops.generation.is_cancelled() => {}
                 tell = told.recv() => {
                     let Some(tell) = tell else { return };
                     self.told(tell);
@@ -215,10 +161,8 @@ impl Dispatcher {
                         }
                     }
                 }
-                () = tokio::time::sleep(wait) => {}
                 () = engine.endpoints.changed.notified() => {}
-                () = self.stops.drain.cancelled(), if !self.stops.drain.is_cancelled() => {}
-                () = self.stops.generation.cancelled(), if !self.stops.generation.is_cancelled() => {}
+                () = ambient::sleep(wait) => {}
             }
             if !self.is_stopping() {
                 self.fire_timers();
@@ -435,7 +379,7 @@ impl Dispatcher {
     ) {
         let (tell, task) = (self.tell.clone(), ambient::spawn(name, task));
         drop(ambient::spawn("answer", async move {
-            let answer = if let Ok(Ok(answer)) = tokio::time::timeout(within, task).await {
+            let answer = if let Ok(Ok(answer)) = ambient::timeout(within, task).await {
                 answer
             } else {
                 tracing::error!(question = name, "no answer: going on without");

@@ -67,7 +67,7 @@ impl Dispatcher {
         let claiming = async move {
             // Memory first: a probe that is claimed is due.
             let share = engine.settings.memory.take(Use::InHand, bytes);
-            let claimed = match tokio::time::timeout(MEMORY_WAIT, share).await {
+            let claimed = match ambient::timeout(MEMORY_WAIT, share).await {
                 Ok(share) => claim_probe(&engine, &url, &asked.queue)
                     .await
                     .map(|token| (token, share)),
@@ -118,7 +118,7 @@ async fn claim_probe(engine: &Delivery, url: &EndpointUrl, queue: &QueueName) ->
         }
         Ok(ProbeOutcome::NotYours(endpoint)) => {
             engine.endpoints.believe(url, Some(&endpoint), question);
-            tokio::time::sleep(Duration::from_millis(250)).await;
+            ambient::sleep(Duration::from_millis(250)).await;
         }
         Ok(ProbeOutcome::NotNeeded) => {
             if let Err(error) = engine.look_at_endpoint(url).await {
@@ -127,7 +127,7 @@ async fn claim_probe(engine: &Delivery, url: &EndpointUrl, queue: &QueueName) ->
         }
         Err(error) => {
             tracing::warn!(error = ?error, "a probe waits for the store");
-            tokio::time::sleep(Duration::from_millis(500)).await;
+            ambient::sleep(Duration::from_millis(500)).await;
         }
     }
     None

@@ -4,10 +4,10 @@
 //! which there is no memory waits in a line of its own, without a lease and a worker, and comes back with its share.
 //! Large ones wait in the order in which they came, and small ones do not wait for large ones.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 
 use super::{Dispatcher, Tell};
-use crate::ambient;
+use crate::ambient::{self, HashMap, HashSet};
 use crate::budget::{SMALL_BYTES, Share, Use};
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;

@@ -2,7 +2,8 @@
 //!
 //! Pure bookkeeping, bounded: what does not fit is found again by the sweep.
 
-use std::collections::{BTreeSet, HashMap};
+use crate::ambient::HashMap;
+use std::collections::BTreeSet;
 use std::hash::Hash;
 
 /// Keys that wait for their time, at most.
@@ -18,7 +19,7 @@ pub(super) struct Timers<K> {
 impl<K: Clone + Eq + Hash + Ord> Timers<K> {
     pub(super) fn new() -> Self {
         Self {
-            at: HashMap::new(),
+            at: HashMap::default(),
             order: BTreeSet::new(),
         }
     }

@@ -11,9 +11,8 @@ use crate::domain::text;
 use crate::domain::url::EndpointUrl;
 use crate::domain::words::plural_of;
 use crate::engine::EngineError;
-use crate::engine::command::{Command, Done, Plan, PlanLine, RedeliverTarget, Redelivered, Tested, WriteGrant};
+use crate::engine::command::{Command, Done, Plan, PlanLine, RedeliverTarget, Redelivered, Tested, WriteGrant, simple};
 use crate::engine::operation::{About, Friction, Operation, Subject};
-use crate::engine::plans::simple;
 use crate::store::{Changed, HeadScope};
 use crate::telemetry::names;
 

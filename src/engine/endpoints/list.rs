@@ -1,14 +1,15 @@
 //! Endpoints with the number of messages that wait for them.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::Endpoints;
+use crate::ambient::{HashMap, HashSet};
 use crate::domain::url::EndpointUrl;
 use crate::engine::EngineError;
-use crate::engine::query::{bounded, offset_of};
-use crate::engine::queues::listing::{Oldest, Seen};
+use crate::engine::paging::{bounded, offset_of};
+use crate::engine::queues::listing::Oldest;
+use crate::engine::queues::seen::Seen;
 use crate::engine::view::{EndpointView, Page, Unread};
 use crate::store::EndpointQuery;
 
@@ -64,7 +65,7 @@ impl Endpoints {
             what: format!("endpoint {}", url.redacted()),
         };
         let endpoint = self.store.endpoint_get(url).await?.ok_or_else(not_found)?;
-        let mut queues = HashSet::new();
+        let mut queues = HashSet::default();
         let mut pages = self.queue_pages(Some(url.clone()));
         while let Some(rows) = pages.next().await? {
             queues.extend(rows.into_iter().map(|row| row.name));
@@ -97,12 +98,12 @@ impl Endpoints {
         if listing.unread.is_some() {
             return Ok((None, listing.unread));
         }
-        let mut urls = HashMap::new();
+        let mut urls = HashMap::default();
         let mut pages = self.queue_pages(None);
         while let Some(rows) = pages.next().await? {
             urls.extend(rows.into_iter().filter_map(|row| Some((row.name, row.url?))));
         }
-        let mut waiting = Waiting::new();
+        let mut waiting = Waiting::default();
         for queue in &listing.seen {
             if let Some(url) = urls.get(&queue.name) {
                 let sum = waiting.entry(url.clone()).or_insert(Some(0));

@@ -3,7 +3,7 @@
 mod act;
 mod list;
 pub(super) mod retries;
-mod table;
+pub(super) mod table;
 
 use std::sync::Arc;
 

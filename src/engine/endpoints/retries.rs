@@ -1,14 +1,14 @@
 //! What is tried when: the probes of URLs that are not available, and heads that wait on their own.
 
-use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use super::Endpoints;
+use crate::ambient::{HashMap, HashSet};
 use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::id::QueueName;
 use crate::domain::queue::{Head, QueueRecord};
 use crate::engine::EngineError;
-use crate::engine::query::bounded;
+use crate::engine::paging::bounded;
 use crate::engine::view::{Page, Retry};
 
 impl Endpoints {
@@ -25,7 +25,7 @@ impl Endpoints {
             items.retain(|retry| retry.at.is_some_and(|at| at <= now.plus(within)));
         }
         items.truncate(bounded(limit) as usize);
-        let mut heads = HashMap::new();
+        let mut heads = HashMap::default();
         for queue in unfilled(&items) {
             if let Some(head) = self.store.queue_get(&queue).await?.and_then(|record| record.head) {
                 heads.insert(queue, head);

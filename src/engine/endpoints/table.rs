@@ -3,13 +3,14 @@
 //! The store has the truth; here is a copy that a worker can ask without waiting. Unknown endpoints
 //! are taken as available until a lease or the poll of the generation says otherwise.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::ambient::{HashMap, HashSet};
 use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::id::{EndpointEpoch, QueueName};
 use crate::domain::outcome::{FailureKind, Outcome};
@@ -497,7 +498,7 @@ mod tests {
 
     fn paced(per_second: u32) -> (EndpointTable, Arc<LiveEndpoint>) {
         let url = EndpointUrl::parse("http://example.com/").unwrap();
-        let table = EndpointTable::new(HashMap::from([(url.clone(), per_second)]));
+        let table = EndpointTable::new(HashMap::from_iter([(url.clone(), per_second)]));
         let live = table.get(&url);
         (table, live)
     }

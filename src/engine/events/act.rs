@@ -13,8 +13,8 @@ use crate::domain::event::{Event, EventError, EventType, Metadata, check_due, rf
 use crate::domain::url::EndpointUrl;
 use crate::domain::value::Value;
 use crate::domain::words::plural_of;
+use crate::engine::command::{hash, simple};
 use crate::engine::operation::{About, Friction, Operation, Subject};
-use crate::engine::plans::{hash, simple};
 use crate::engine::{Command, Danger, Done, EngineError, Plan, PlanLine, WriteGrant};
 use crate::store::{Acted, EventAct, NewEventType, NewSubscription, TypePut};
 

@@ -1,7 +1,6 @@
 //! How many events there are, by type and state, for the numbers: counted now and then, the more rarely the
 //! longer it takes.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use metrics::gauge;
 use tokio_util::sync::CancellationToken;
 
 use super::EventTable;
+use crate::ambient::{self, HashMap};
 use crate::domain::event::EventState;
 use crate::store::EventCount;
 use crate::telemetry::names;
@@ -27,7 +27,7 @@ type Due = HashMap<String, (u64, f64)>;
 impl EventTable {
     /// Counts until `stop`.
     pub(super) async fn take_census(self: Arc<Self>, stop: CancellationToken) {
-        let (mut counted, mut due) = (Counted::new(), Due::new());
+        let (mut counted, mut due) = (Counted::default(), Due::default());
         while !stop.is_cancelled() {
             let begun = self.clock.uptime();
             match self.store.events_counts().await {
@@ -38,10 +38,7 @@ impl EventTable {
                 }
             }
             let took = self.clock.uptime().saturating_sub(begun);
-            tokio::select! {
-                () = tokio::time::sleep(PAUSE.max(took * SHARE)) => {}
-                () = stop.cancelled() => {}
-            }
+            ambient::wait(&stop, PAUSE.max(took * SHARE)).await;
         }
     }
 

@@ -4,12 +4,12 @@
 //! group. Only so many of the newest events are looked at, and the answer says how many: a group's events
 //! themselves are found by the field `group` of a filter, which compares every event.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use super::EventOperations;
 use super::EventsQuery;
 use super::fields::error_of;
+use crate::ambient::HashMap;
 use crate::domain::dead_letter::{fingerprint, kind_of};
 use crate::domain::event::{Event, EventState};
 use crate::domain::time::Timestamp;

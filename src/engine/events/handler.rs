@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use crate::command::{End, Program, Ran};
-use crate::domain::event::{AfterFailure, Event, HandlingRules, due_time, next_change_reason, retry_reason, rfc3339};
+use crate::domain::event::{Event, HandlingRules, due_time, next_change_reason, rfc3339};
 use crate::domain::time::Timestamp;
 use crate::store::Verdict;
 
@@ -204,15 +204,7 @@ pub(super) fn panicked(said: &(dyn std::any::Any + Send)) -> String {
 
 /// The end of a failed attempt.
 pub(super) fn failed(error: &str, event: &Event, rules: &HandlingRules, now: Timestamp) -> Verdict {
-    let reason = retry_reason(now, error.trim());
-    match rules.after_failure(event.attempts) {
-        AfterFailure::Retry { attempts, delay } => Verdict::Retry {
-            attempts,
-            delay,
-            reason,
-        },
-        AfterFailure::Dead { attempts } => Verdict::Dead { attempts, reason },
-    }
+    rules.after_failure(event.attempts, error.trim(), now).into()
 }
 
 /// The end of its standard error, or of its output when that is empty.

@@ -1,6 +1,5 @@
 //! What a processor has in hand: the leases that are to be prolonged, the handlers at work, and how they ended.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::meters::TypeMeters;
 use super::processor::Processed;
+use crate::ambient::{self, HashMap};
 use crate::domain::event::{Event, LeaseKey};
 use crate::store::{Finish, Finished};
 
@@ -142,7 +142,7 @@ impl Workers {
         let is_clear = self.places.available_permits() >= self.count as usize && self.finished.capacity() == FINISHES;
         if !is_clear {
             self.all_free().await;
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            ambient::sleep(Duration::from_millis(5)).await;
         }
         is_clear
     }

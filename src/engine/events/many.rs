@@ -352,8 +352,5 @@ async fn wait(stop: &CancellationToken, span: Duration) -> bool {
     if span.is_zero() {
         return !stop.is_cancelled();
     }
-    tokio::select! {
-        () = tokio::time::sleep(span) => true,
-        () = stop.cancelled() => false,
-    }
+    stop.run_until_cancelled(ambient::sleep(span)).await.is_some()
 }

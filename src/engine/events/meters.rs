@@ -3,11 +3,11 @@
 //! Types are made by those who push, so the number of labels is bounded here: what comes after the first
 //! [`TYPES_MAX`] types is counted together.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use metrics::{Counter, Histogram, counter, histogram};
 
+use crate::ambient::HashMap;
 use crate::domain::event::{EventType, NewEvent};
 use crate::store::{Finished, Pushed, PushedHow};
 use crate::telemetry::names;

@@ -5,7 +5,6 @@
 //! queue; one that never can becomes a dead letter of its type. A crash between confirm and removal publishes
 //! again, under the same id.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::EventTable;
 use super::json::from_json;
+use crate::ambient::{self, HashMap};
 use crate::domain::event::{Event, SubscriptionOptions};
 use crate::domain::id::{ExecutionId, IncarnationId, NotificationId, QueueName};
 use crate::domain::message;
@@ -136,9 +136,10 @@ impl EventTable {
     async fn wait_for_rows(&self, stop: &CancellationToken) {
         let idle = if self.notifies() { IDLE } else { IDLE_ELSEWHERE };
         tokio::select! {
-            () = self.outbox_filled.notified() => {}
-            () = tokio::time::sleep(idle) => {}
+            biased;
             () = stop.cancelled() => {}
+            () = self.outbox_filled.notified() => {}
+            () = ambient::sleep(idle) => {}
         }
     }
 
@@ -150,7 +151,7 @@ impl EventTable {
         permitted: impl Fn() -> bool + Copy + Send,
     ) -> Result<Option<usize>, EngineError> {
         let rows = self.store.outbox_page(ROWS).await?;
-        let mut queues: HashMap<String, Vec<OutboxRow>> = HashMap::new();
+        let mut queues: HashMap<String, Vec<OutboxRow>> = HashMap::default();
         for row in rows {
             queues.entry(row.row.queue.clone()).or_default().push(row);
         }
@@ -221,11 +222,12 @@ impl EventTable {
         };
         let stored = message::decode(&row.row.message).ok_or_else(unreadable)?;
         let id = NotificationId::parse(&row.row.notification).map_err(|_| unreadable())?;
+        // Only read for whom it is: what is published is what was stored.
         let Decoded::Notification(notification) = decode(&stored, &|| id.clone()) else {
             return Err(unreadable());
         };
         let queue = QueueName::parse(&row.row.queue).map_err(|_| unreadable())?;
-        self.publisher.publish_stored(&queue, &notification).await
+        self.publisher.publish_stored(&queue, stored, &notification).await
     }
 }
 

@@ -136,9 +136,10 @@ impl Processor {
             }
             let sleep = self.until_due().await;
             tokio::select! {
-                () = woken => {}
-                () = tokio::time::sleep(sleep) => {}
+                biased;
                 () = self.stop.cancelled() => {}
+                () = woken => {}
+                () = ambient::sleep(sleep) => {}
             }
         }
         // Handlers in hand end, or are ended with the stop.
@@ -267,7 +268,8 @@ impl Processor {
                 // Its lease would be prolonged for ever if nobody heard of the end.
                 let handling = AssertUnwindSafe(embedded.handle(event)).catch_unwind();
                 let outcome = tokio::select! {
-                    outcome = tokio::time::timeout(time, handling) => outcome,
+                    biased;
+                    outcome = ambient::timeout(time, handling) => outcome,
                     () = lost.cancelled() => return Verdict::Release,
                 };
                 let now = self.engine.clock.now();
@@ -305,9 +307,9 @@ impl Processor {
     /// Prolongs what is in hand.
     async fn renew(self: Arc<Self>, hands: Arc<Hands>, ended: CancellationToken) {
         loop {
-            tokio::select! {
-                () = tokio::time::sleep(RENEW) => {}
-                () = ended.cancelled() => return,
+            ambient::wait(&ended, RENEW).await;
+            if ended.is_cancelled() {
+                return;
             }
             let asked = hands.held();
             if asked.is_empty() {
@@ -363,7 +365,7 @@ impl Processor {
                 }
                 Err(error) => {
                     tracing::warn!(error = ?error, "finishes wait for the store");
-                    tokio::time::sleep(Duration::from_millis(500)).await;
+                    ambient::sleep(Duration::from_millis(500)).await;
                 }
             }
         }

@@ -146,10 +146,7 @@ impl EventTable {
             };
             if let Err(error) = processor.run().await {
                 tracing::warn!(error = ?error, event_type = ?event_type, "events are not handled");
-                tokio::select! {
-                    () = tokio::time::sleep(RETRY) => {}
-                    () = stop.cancelled() => {}
-                }
+                ambient::wait(&stop, RETRY).await;
             }
         }
     }
@@ -160,10 +157,7 @@ impl EventTable {
             if let Err(error) = self.keep_events_once().await {
                 tracing::debug!(error = ?error, "the keeper of events waits for the store");
             }
-            tokio::select! {
-                () = tokio::time::sleep(KEEP) => {}
-                () = stop.cancelled() => {}
-            }
+            ambient::wait(&stop, KEEP).await;
         }
     }
 

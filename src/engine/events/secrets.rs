@@ -8,13 +8,13 @@
 //! too, and only subscriptions that exist are remembered: a message that names none of them neither gets a
 //! signature nor takes that of another away.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::EventTable;
 use super::json::from_json;
+use crate::ambient::HashMap;
 use crate::domain::event::{EventType, SubscriptionOptions};
 use crate::domain::notification::Notification;
 use crate::domain::signature::SigningSecret;

@@ -3,13 +3,13 @@
 //! A push of a type that nobody here handles wakes nobody. What other processes do is heard of by
 //! [`EventTable::hear_of_events`], in processes that handle anything.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::EventTable;
+use crate::ambient::HashMap;
 use crate::domain::event::EventType;
 use crate::store::EventSignal;
 
@@ -63,9 +63,8 @@ impl EventTable {
     pub(super) async fn hear_of_events(self: Arc<Self>, stop: CancellationToken) {
         let mut signals = self.store.event_signals();
         loop {
-            let signal = tokio::select! {
-                signal = signals.next() => signal,
-                () = stop.cancelled() => return,
+            let Some(signal) = stop.run_until_cancelled(signals.next()).await else {
+                return;
             };
             match signal {
                 EventSignal::Type(event_type) => self.wakes.wake(std::iter::once(&event_type)),

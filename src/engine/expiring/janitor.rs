@@ -13,7 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::act::Who;
 use super::order::ExpiringResult;
+use super::purge::Left;
 use super::{Gone, LifetimeRecord, PAGES_MAX, facts};
+use crate::ambient;
 use crate::broker::{BrokerPolicy, ListedQueue, Signal};
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::time::Timestamp;
@@ -74,12 +76,14 @@ impl Janitor {
 
     /// Until the next sweep: what the broker tells of deletions is told at once.
     async fn hear(&self, signals: &mut Receiver<Signal>, rest: Duration, generation: &CancellationToken) {
-        let deadline = tokio::time::sleep(rest);
+        let deadline = ambient::sleep(rest);
         let mut deadline = std::pin::pin!(deadline);
         loop {
             tokio::select! {
-                () = &mut deadline => return,
+                // However much is told, the sweep is not late.
+                biased;
                 () = generation.cancelled() => return,
+                () = &mut deadline => return,
                 signal = signals.recv() => match signal {
                     Ok(Signal::QueueDeleted { queue, by }) => self.deleted(&queue, by).await,
                     Ok(_) | Err(RecvError::Lagged(_)) => {}
@@ -303,7 +307,7 @@ impl Janitor {
     async fn tidy_up(&self, me: IncarnationId, policies: &[BrokerPolicy]) -> Result<(), EngineError> {
         for queue in self.store.unbinding_take(me, UNBOUND_MAX).await? {
             tracing::info!(queue = ?queue, "a queue that a purge left unbound is bound again");
-            self.saves.end_unbinding(&queue, false).await;
+            self.saves.end_unbinding(&queue, Left::Queue).await;
         }
         let left = self.store.saves_left(LEFT_MAX).await?;
         if !left.is_empty() {

@@ -10,13 +10,12 @@ mod checks;
 mod extend;
 mod facts;
 mod janitor;
-mod order;
+pub(super) mod order;
 mod plan;
 mod purge;
 mod restore;
 mod save;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,9 +24,11 @@ pub use order::{ExpiringOrder, ExpiringOutcome, ExpiringResult, Keep, PlannedQue
 
 use super::EngineError;
 use super::core::{Core, over_core};
-use super::queues::listing::PAGES_MAX;
+pub use super::event::Gone;
+use super::paging::PAGES_MAX;
 use super::rules::compiled;
 use super::view::Page;
+use crate::ambient::HashMap;
 use crate::domain::expiry::{self, Extends};
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueKind;
@@ -166,29 +167,6 @@ pub struct Soon {
     pub messages: u64,
 }
 
-/// How a queue with a lifetime went.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Gone {
-    /// Its time was over.
-    Expired,
-    /// Somebody deleted it: the user's name.
-    Deleted(String),
-    /// Nobody told.
-    Unknown,
-}
-
-impl Gone {
-    /// As counted.
-    #[must_use]
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::Expired => "expired",
-            Self::Deleted(_) => "deleted",
-            Self::Unknown => "unknown",
-        }
-    }
-}
-
 /// What is lost first comes first: those with messages by the time that is left, then the others.
 fn urgency(record: &LifetimeRecord) -> (bool, bool, Option<Timestamp>, &QueueName) {
     (
@@ -202,7 +180,7 @@ fn urgency(record: &LifetimeRecord) -> (bool, bool, Option<Timestamp>, &QueueNam
 impl Lifetimes {
     /// Queues with a lifetime and leftovers. Where they are many, as the janitor saw them last.
     pub(super) async fn list(&self, query: &ExpiringQuery) -> Result<ExpiringPage, EngineError> {
-        let offset = super::query::offset_of(query.cursor.as_deref())?;
+        let offset = super::paging::offset_of(query.cursor.as_deref())?;
         let limit = if query.limit == 0 {
             QUEUES_MAX
         } else {

@@ -12,9 +12,8 @@ use crate::domain::expiry::{Extends, extends};
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueKind;
 use crate::domain::words::{about, lasts, plural, plural_if_known, plural_of};
-use crate::engine::command::at_most;
+use crate::engine::command::{at_most, hash};
 use crate::engine::expiring::Expiring;
-use crate::engine::plans::hash;
 use crate::engine::{Command, Danger, EngineError, Plan, PlanLine};
 use crate::store::SaveState;
 
@@ -252,7 +251,7 @@ fn frozen(record: &LifetimeRecord) -> PlannedQueue {
 
 fn draft(order: ExpiringOrder, lines: Vec<PlanLine>, records: &[LifetimeRecord]) -> Plan {
     let planned: Vec<&QueueName> = order.queues();
-    let chosen: std::collections::HashSet<&QueueName> = planned.into_iter().collect();
+    let chosen: crate::ambient::HashSet<&QueueName> = planned.into_iter().collect();
     let of_plan = records.iter().filter(|record| chosen.contains(&record.name));
     let messages = of_plan.map(|record| record.messages).sum::<Option<u64>>();
     drop(chosen);

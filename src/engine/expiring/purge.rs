@@ -11,6 +11,7 @@ use futures_util::future::{BoxFuture, join_all};
 
 use super::act::{Who, failed};
 use super::order::{ExpiringOutcome, ExpiringResult, Keep, PlannedQueue};
+use crate::ambient;
 use crate::broker::{Deleted, DeliveryTag, Look, WalkOptions};
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::naming::QueueType;
@@ -28,6 +29,15 @@ const CHUNK: usize = 500;
 const WINDOW: usize = 1_000;
 /// Queues that are worked on side by side.
 const SIDE_BY_SIDE: usize = 8;
+
+/// What a purge left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// The queue, which may have messages.
+    Queue,
+    /// Nothing: it is gone.
+    Nothing,
+}
 
 impl Saves {
     pub(super) async fn purge_planned(
@@ -58,7 +68,7 @@ impl Saves {
             let looks: Vec<BoxFuture<'_, _>> = some.iter().map(|queue| self.unbind_unused(me, queue).boxed()).collect();
             unbound.extend(join_all(looks).await);
         }
-        tokio::time::sleep(SETTLE).await;
+        ambient::sleep(SETTLE).await;
         let mut purges: Vec<BoxFuture<'_, Result<ExpiringOutcome, EngineError>>> = Vec::with_capacity(chunk.len());
         for (queue, unbound) in chunk.iter().zip(unbound) {
             purges.push(self.purge_unbound(me, queue, unbound, keep, who).boxed());
@@ -86,8 +96,11 @@ impl Saves {
             Err(error) => Err(error),
         };
         if self.kind_of(&queue.name) == QueueKind::Job {
-            let is_purged = matches!(&purged, Ok(outcome) if outcome.result == ExpiringResult::Purged);
-            self.end_unbinding(&queue.name, is_purged).await;
+            let left = match &purged {
+                Ok(outcome) if outcome.result == ExpiringResult::Purged => Left::Nothing,
+                Ok(_) | Err(_) => Left::Queue,
+            };
+            self.end_unbinding(&queue.name, left).await;
         }
         purged.or_else(|error| failed(&queue.name, error))
     }
@@ -226,9 +239,9 @@ impl Saves {
     }
 
     /// A queue that is still there takes messages again.
-    pub(super) async fn end_unbinding(&self, queue: &QueueName, is_gone: bool) {
+    pub(super) async fn end_unbinding(&self, queue: &QueueName, left: Left) {
         let bound = async {
-            if !is_gone {
+            if left == Left::Queue {
                 self.broker.bind(queue).await?;
             }
             self.store.unbinding_forget(queue).await?;

@@ -151,7 +151,7 @@ impl Saves {
         }
         let all = self.store.incarnations_living().await?;
         if self.find_dead(me, &all, &mut patience.watched).await.is_empty() {
-            tokio::time::sleep(PAUSE).await;
+            ambient::sleep(PAUSE).await;
         }
         Ok(true)
     }

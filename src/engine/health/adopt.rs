@@ -5,9 +5,8 @@ use std::sync::Arc;
 use super::place::Ownership;
 use crate::broker::Owner;
 use crate::engine::EngineError;
-use crate::engine::command::{Done, Plan, WriteGrant};
+use crate::engine::command::{Done, Plan, WriteGrant, simple};
 use crate::engine::operation::{About, Friction, Operation, Subject};
-use crate::engine::plans::simple;
 
 /// The broker becomes this store's, whosever it was.
 pub(in crate::engine) struct Adopt;

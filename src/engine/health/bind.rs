@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use tokio::task::JoinHandle;
 
+use super::found::Loss;
 use crate::ambient;
 use crate::broker::{BrokerError, Look};
 use crate::domain::id::{Epoch, QueueName, StoreId};
@@ -41,16 +42,6 @@ const LOSSES_MAX: usize = 10_000;
 /// Losses that one line of the audit names.
 const NAMED_MAX: usize = 50;
 
-/// A queue of ours that the broker does not have any more.
-#[derive(Clone, Debug, PartialEq)]
-pub(in crate::engine) struct Loss {
-    queue: QueueName,
-    /// The message at its head, where one failed.
-    head: Option<String>,
-    /// Messages when it was listed last, and when that was.
-    last_known: Option<(u64, Timestamp)>,
-}
-
 /// What came of it.
 #[derive(Debug, Default)]
 struct Tally {
@@ -78,7 +69,7 @@ impl Healing {
         let is_new = matches!(self.broker.check(store).await, Ok(standing) if !standing.is_bound);
         if is_new && let Some(binding) = self.begin_binding() {
             // What is left is bound beside delivery.
-            let _ = tokio::time::timeout(BEFORE_DELIVERY, binding).await;
+            let _ = ambient::timeout(BEFORE_DELIVERY, binding).await;
         }
     }
 

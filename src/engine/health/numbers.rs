@@ -119,7 +119,7 @@ pub(super) async fn asked<T: Send + 'static>(
     what: &'static str,
     question: impl Future<Output = Result<T, BrokerError>> + Send + 'static,
 ) -> Result<T, BrokerError> {
-    match tokio::time::timeout(ANSWER, ambient::spawn(what, question)).await {
+    match ambient::timeout(ANSWER, ambient::spawn(what, question)).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(_)) | Err(_) => Err(BrokerError::Unreachable {
             operation: what,

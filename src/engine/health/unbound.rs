@@ -3,48 +3,20 @@
 //! not available, it is paused) is bound again here, under a lease of its own (docs/protocols.md 9: never by a
 //! publisher).
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::sync::Notify;
-
 use super::bind::{BOUND, to_bind};
-use crate::ambient;
+use crate::ambient::{self, HashMap};
 use crate::domain::id::QueueName;
 use crate::engine::Event;
 use crate::engine::health::Healing;
 
-/// Queues that wait to be bound, at most; a publisher that still meets one tells it again.
-const WAITING_MAX: usize = 1_000;
 /// One queue is bound again so often at most: nobody who removes its binding on purpose is worked against.
 const EVERY: Duration = Duration::from_secs(10);
 /// How long the task waits for the next one before it looks whether its engine is still there.
 const LOOK: Duration = Duration::from_mins(1);
-
-/// Queues that publishers met without a binding.
-#[derive(Debug, Default)]
-pub(in crate::engine) struct Unbound {
-    begun: AtomicBool,
-    told: Notify,
-    queues: Mutex<BTreeSet<QueueName>>,
-}
-
-impl Unbound {
-    /// Somebody's publish was returned though the queue is there.
-    pub(in crate::engine) fn tell(&self, queue: &QueueName) {
-        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        if queues.len() < WAITING_MAX {
-            queues.insert(queue.clone());
-            self.told.notify_one();
-        }
-    }
-
-    fn next(&self) -> Option<QueueName> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner).pop_first()
-    }
-}
 
 impl Healing {
     /// Begins the task, once in the life of an engine.
@@ -81,13 +53,13 @@ impl Healing {
 }
 
 async fn bind_again(weak: Weak<Healing>) {
-    let mut bound: HashMap<QueueName, Duration> = HashMap::new();
+    let mut bound: HashMap<QueueName, Duration> = HashMap::default();
     loop {
         let Some(engine) = weak.upgrade() else { return };
         let (unbound, over) = (Arc::clone(&engine.health.unbound), engine.health.over.clone());
         let Some(queue) = unbound.next() else {
             drop(engine);
-            let told = tokio::time::timeout(LOOK, unbound.told.notified());
+            let told = ambient::timeout(LOOK, unbound.told.notified());
             if over.run_until_cancelled(told).await.is_none() {
                 return;
             }

@@ -36,9 +36,10 @@ pub(super) fn begin(engine: &Arc<Healing>) {
 async fn next_round(engine: &Weak<Healing>, pause: Duration) -> bool {
     let Some(health) = engine.upgrade() else { return false };
     tokio::select! {
-        () = tokio::time::sleep(pause) => true,
-        () = health.health.look_now.notified() => true,
+        biased;
         () = health.health.over.cancelled() => false,
+        () = health.health.look_now.notified() => true,
+        () = ambient::sleep(pause) => true,
     }
 }
 
@@ -61,10 +62,10 @@ async fn watch_store(weak: Weak<Healing>) {
         let Some(engine) = weak.upgrade() else { return };
         engine.look_at_store().await;
         // What takes longer is told by the next look.
-        let _ = tokio::time::timeout(ANSWER, engine.compare_store()).await;
+        let _ = ambient::timeout(ANSWER, engine.compare_store()).await;
         let over = engine.health.over.clone();
         drop(engine);
-        if over.run_until_cancelled(tokio::time::sleep(EVERY)).await.is_none() {
+        if over.run_until_cancelled(ambient::sleep(EVERY)).await.is_none() {
             return;
         }
     }
@@ -79,7 +80,7 @@ async fn watch_management(weak: Weak<Healing>) {
         let over = engine.health.over.clone();
         drop(engine);
         if over
-            .run_until_cancelled(tokio::time::sleep(MANAGEMENT_EVERY))
+            .run_until_cancelled(ambient::sleep(MANAGEMENT_EVERY))
             .await
             .is_none()
         {
@@ -140,10 +141,10 @@ impl Healing {
                 if !matches!(answer, Err(BrokerError::Unknown { .. })) || clock.uptime() >= until {
                     return answer;
                 }
-                tokio::time::sleep(AGAIN).await;
+                ambient::sleep(AGAIN).await;
             }
         });
-        let answered = if let Ok(answered) = tokio::time::timeout(ANSWER, &mut asking).await {
+        let answered = if let Ok(answered) = ambient::timeout(ANSWER, &mut asking).await {
             answered
         } else {
             self.broker_found(Some(format!("no answer within {} s", ANSWER.as_secs_f32())));
@@ -169,7 +170,7 @@ impl Healing {
 
     /// A process that beats knows from its beats what is the matter.
     async fn look_at_store(&self) {
-        let problem = match tokio::time::timeout(ANSWER, self.store.now()).await {
+        let problem = match ambient::timeout(ANSWER, self.store.now()).await {
             Ok(Ok(_)) => None,
             Ok(Err(error)) => Some(chain(&error)),
             Err(_) => Some(format!("no answer within {} s", ANSWER.as_secs_f32())),

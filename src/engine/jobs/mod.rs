@@ -10,9 +10,10 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::expiring::EXPIRES;
+use super::paging::PAGES_MAX;
 use super::queues::Queues;
-use super::queues::listing::PAGES_MAX;
 use super::{Engine, EngineError};
+use crate::ambient;
 use crate::broker::{
     Acked, AttachOptions, AttachOutcome, Attached, BrokerError, DeliveryTag, ListedQueue, Next, Published, QueuePart,
 };
@@ -182,7 +183,7 @@ impl Queues {
                     why: format!("queue {:?} is being purged: publish again in a moment", queue.as_str()),
                 });
             }
-            tokio::time::sleep(PAUSE).await;
+            ambient::sleep(PAUSE).await;
         }
     }
 
@@ -277,7 +278,7 @@ impl JobFollowed {
                 next = self.progress.next() => in_hand(JobPart::Progress, next),
             }
         };
-        match (tokio::time::timeout(BEFORE_RESULT, before).await, self.came.take()) {
+        match (ambient::timeout(BEFORE_RESULT, before).await, self.came.take()) {
             (Err(_), Some(result)) => JobNext::Message(result),
             (Ok(next), result) => {
                 self.came = result;

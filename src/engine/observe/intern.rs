@@ -1,8 +1,8 @@
 //! Texts that many rows have in common, held once.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::ambient::{HashMap, HashSet};
 use crate::domain::url::EndpointUrl;
 
 /// The texts and URLs in use.

@@ -1,6 +1,5 @@
 //! One look: store and broker are read at the same time, and what cannot be read keeps what it had.
 
-use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use super::intern::Interner;
 use super::kept;
 use super::rows::{Rows, recounted, seen_before};
 use super::totals::{Listed, endpoint_rows, totals};
+use crate::ambient::{self, HashMap};
 use crate::broker::{BrokerError, VhostFound};
 use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::id::QueueName;
@@ -17,7 +17,8 @@ use crate::domain::time::Timestamp;
 use crate::engine::endpoints::retries;
 use crate::engine::error::chain;
 use crate::engine::process::host;
-use crate::engine::queues::listing::{Oldest, Seen};
+use crate::engine::queues::listing::Oldest;
+use crate::engine::queues::seen::Seen;
 use crate::engine::queues::world::World;
 use crate::engine::row::{QueueFacts, QueueRow};
 use crate::engine::runs::RunView;
@@ -195,7 +196,13 @@ impl Looker {
         };
         let endpoints = last.endpoints.iter().map(|row| (row.endpoint.clone(), row.queues));
         Content {
-            endpoints: endpoint_rows(endpoints.collect(), &queues, listed, &last.endpoints, &HashMap::new()),
+            endpoints: endpoint_rows(
+                endpoints.collect(),
+                &queues,
+                listed,
+                &last.endpoints,
+                &HashMap::default(),
+            ),
             retries: Arc::clone(&last.retries),
             incarnations: Arc::clone(&last.incarnations),
             queues,
@@ -217,7 +224,7 @@ async fn silent(engine: &Observation, error: &BrokerError) -> Option<Silent> {
     if matches!(error, BrokerError::Vhost { .. }) {
         return Some(Silent::Vhost);
     }
-    match tokio::time::timeout(ANSWERS, engine.broker.vhost()).await {
+    match ambient::timeout(ANSWERS, engine.broker.vhost()).await {
         Ok(Ok(VhostFound::There)) => Some(Silent::Management),
         Ok(Ok(VhostFound::Missing { .. })) => Some(Silent::Vhost),
         Ok(Err(BrokerError::Unreachable { .. })) | Err(_) => Some(Silent::Broker),

@@ -201,7 +201,7 @@ impl Pace {
                 biased;
                 () = self.stop.cancelled() => return Rested::Over,
                 () = sender.closed() => return Rested::Over,
-                () = tokio::time::sleep(left) => return Rested::Enough,
+                () = ambient::sleep(left) => return Rested::Enough,
                 () = self.look_now.notified() => pause = pause.min(BETWEEN_MIN),
                 moved = self.moved.changed(), if follows => {
                     follows = moved.is_ok();

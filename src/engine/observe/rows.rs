@@ -1,16 +1,16 @@
 //! Rows of queues from views, with the last snapshot's row wherever nothing changed.
 
 use std::cmp::Ordering;
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::intern::Interner;
 use super::kept;
+use crate::ambient::{HashMap, HashSet};
 use crate::domain::id::QueueName;
 use crate::domain::queue::Head;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
-use crate::engine::queues::listing::Seen;
+use crate::engine::queues::seen::Seen;
 use crate::engine::row::{QueueFacts, QueueRow};
 use crate::engine::view::QueueView;
 
@@ -46,9 +46,9 @@ impl<'a> Rows<'a> {
             last,
             texts,
             probing,
-            heads: HashMap::new(),
+            heads: HashMap::default(),
             delivered: 0,
-            delivered_to: HashMap::new(),
+            delivered_to: HashMap::default(),
         }
     }
 

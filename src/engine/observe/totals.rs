@@ -1,15 +1,15 @@
 //! Sums over the rows: of the whole, and of each endpoint.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::kept;
+use crate::ambient::{HashMap, HashSet};
 use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::id::QueueName;
 use crate::domain::queue::{QueueKind, QueueState};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
-use crate::engine::queues::listing::Seen;
+use crate::engine::queues::seen::Seen;
 use crate::engine::row::QueueRow;
 use crate::engine::snapshot::{EndpointRow, Totals};
 
@@ -122,7 +122,7 @@ pub(super) fn endpoint_rows(
     last: &Arc<Vec<Arc<EndpointRow>>>,
     delivered: &HashMap<Arc<EndpointUrl>, u64>,
 ) -> Arc<Vec<Arc<EndpointRow>>> {
-    let mut sums: HashMap<&EndpointUrl, Sum> = HashMap::new();
+    let mut sums: HashMap<&EndpointUrl, Sum> = HashMap::default();
     for row in queues.iter().filter(|row| !listed.is_gone(row)) {
         if let Some(url) = &row.url {
             sums.entry(url).or_insert(Sum::NOTHING).add(row);

@@ -8,16 +8,16 @@ mod act;
 mod answers;
 mod backlog;
 mod document;
-mod view;
+pub(super) mod view;
 
 pub use document::{canonical, read, value};
 pub use view::{Forecast, ForecastLine, PolicyAct, PolicyEdit, PolicyPreview, PolicyView};
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::EngineError;
 use super::core::{Core, over_core};
+use crate::ambient::HashMap;
 use crate::domain::notification::Notification;
 use crate::domain::policy::{PolicyOwner, PolicySource, RetryPolicy, applicable};
 use crate::domain::url::EndpointUrl;
@@ -139,7 +139,7 @@ impl Core {
     /// What is saved for these scopes.
     pub(super) async fn book(&self, scopes: &[PolicyScope]) -> Result<Book, StoreError> {
         let mut book = Book {
-            saved: HashMap::new(),
+            saved: HashMap::default(),
             default: self.settings.default_policy.clone(),
         };
         book.learn(self.store.policies_newest(scopes).await?);

@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Queues;
+use crate::ambient;
 use crate::broker::Look;
 use crate::domain::id::QueueName;
 use crate::domain::queue::{QueueKind, QueueRecord};
 use crate::domain::words::plural_if_known;
 use crate::engine::EngineError;
-use crate::engine::command::{Command, Danger, Done, Plan, WriteGrant};
-use crate::engine::ending::Ending;
+use crate::engine::command::{Command, Danger, Done, Plan, WriteGrant, simple};
 use crate::engine::manage::ManagedLease;
 use crate::engine::operation::{About, Friction, Operation, Subject};
-use crate::engine::plans::simple;
+use crate::engine::tell::Ending;
 use crate::store::{NewPause, QueueMark, RescuedMessage};
 
 /// How long a pause waits for the owner of its queue.
@@ -162,7 +162,7 @@ impl Queues {
             if self.clock.uptime().saturating_sub(began) >= RELEASE_WAIT {
                 return;
             }
-            tokio::time::sleep(RELEASE_LOOK).await;
+            ambient::sleep(RELEASE_LOOK).await;
         }
     }
 

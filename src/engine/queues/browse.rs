@@ -3,7 +3,7 @@
 
 use super::Queues;
 use crate::broker::{Browsed, Look};
-use crate::domain::id::QueueName;
+use crate::domain::id::{NotificationId, QueueName};
 use crate::domain::message::Message;
 use crate::domain::notification::{Decoded, decode};
 use crate::domain::queue::{QueueKind, QueueRecord};
@@ -85,7 +85,7 @@ impl Queues {
 }
 
 fn foreign(message: &Message) -> Option<String> {
-    match decode(message, &crate::engine::worker::unnamed) {
+    match decode(message, &NotificationId::unnamed) {
         Decoded::Foreign(why) => Some(why),
         Decoded::Notification(_) | Decoded::End => None,
     }

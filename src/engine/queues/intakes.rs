@@ -2,7 +2,7 @@
 //! them. One pure answer serves `doctor` and `queue why`.
 
 use super::Queues;
-use super::listing::Seen;
+use super::seen::Seen;
 use crate::broker::{ExchangeDetail, IntakeQueue, ListedQueue};
 use crate::domain::id::QueueName;
 use crate::domain::queue::{QueueState, Why};

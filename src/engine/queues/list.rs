@@ -3,7 +3,8 @@
 use std::cmp::Ordering;
 
 use super::Queues;
-use super::listing::{Oldest, Seen};
+use super::listing::Oldest;
+use super::seen::Seen;
 use super::world::World;
 use crate::ambient;
 use crate::broker::{BrokerError, ListedQueue, Look};
@@ -13,8 +14,9 @@ use crate::domain::queue::{QueueKind, QueueState};
 use crate::domain::url::EndpointUrl;
 use crate::engine::EngineError;
 use crate::engine::fields::QUEUE_FIELDS;
-use crate::engine::query::{QueuesQuery, bounded, offset_of};
+use crate::engine::paging::{bounded, offset_of};
 use crate::engine::sight::Sight;
+use crate::engine::view::QueuesQuery;
 use crate::engine::view::{Page, QueueView, Source};
 
 impl Queues {

@@ -5,23 +5,20 @@
 //! from the one answer, whatever the number of queues. Only the time of the oldest message is in the
 //! statistics alone: it is asked for where one page has it, or where somebody waits for a whole answer.
 
-use std::collections::HashMap;
-
 use super::Queues;
 use super::preflight::Preflight;
+use super::seen::Seen;
+use crate::ambient::HashMap;
 use crate::broker::{BrokerError, ListedQueue, PageRequest};
-use crate::domain::findings::Finding;
 use crate::domain::id::QueueName;
-use crate::domain::queue::QueueKind;
 use crate::domain::time::Timestamp;
 use crate::engine::core::Core;
+use crate::engine::paging::PAGES_MAX;
 
 use crate::engine::view::Unread;
 
 /// Queues of a page, the most that the management API gives.
 const PAGE: u32 = 500;
-/// Broker pages read for one list, at most.
-pub(in crate::engine) const PAGES_MAX: u32 = 400;
 
 /// Of which queues the time of the oldest message is asked for, beyond those whose broker says it anyway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,62 +31,12 @@ pub(in crate::engine) enum Oldest {
     Nowhere,
 }
 
-/// A queue as the broker lists it.
-#[derive(Clone, Debug, PartialEq)]
-pub(in crate::engine) struct Seen {
-    pub(in crate::engine) name: QueueName,
-    /// What it is for, where more than its name tells.
-    pub(in crate::engine) kind: Option<QueueKind>,
-    pub(in crate::engine) ready: Option<u64>,
-    pub(in crate::engine) unacked: Option<u64>,
-    pub(in crate::engine) oldest_at: Option<Timestamp>,
-    /// Its node is away: nothing in it can be reached.
-    pub(in crate::engine) node_down: bool,
-    /// What will surprise about it.
-    pub(in crate::engine) findings: Vec<Finding>,
-    pub(in crate::engine) taken_at: Timestamp,
-}
-
 /// What the broker lists, as far as it could be read.
 #[derive(Debug)]
 pub(in crate::engine) struct Listing {
     pub(in crate::engine) seen: Vec<Seen>,
     /// Why nothing is known of any queue.
     pub(in crate::engine) unread: Option<Unread>,
-}
-
-impl Seen {
-    /// A queue of which nothing is known but its name.
-    pub(in crate::engine) const fn unknown(name: QueueName, now: Timestamp) -> Self {
-        Self {
-            name,
-            kind: None,
-            ready: None,
-            unacked: None,
-            oldest_at: None,
-            node_down: false,
-            findings: Vec::new(),
-            taken_at: now,
-        }
-    }
-}
-
-impl From<ListedQueue> for Seen {
-    fn from(listed: ListedQueue) -> Self {
-        Self {
-            node_down: matches!(
-                listed.state.as_deref(),
-                Some("down" | "minority" | "stopped" | "crashed")
-            ),
-            name: listed.name,
-            kind: None,
-            ready: listed.ready,
-            unacked: listed.unacked,
-            oldest_at: listed.oldest_at,
-            findings: Vec::new(),
-            taken_at: listed.taken_at,
-        }
-    }
 }
 
 impl Queues {
@@ -162,7 +109,7 @@ impl Queues {
 
     /// When the oldest messages were published. One that cannot be asked for is not known.
     async fn oldest(&self, pages: u32) -> HashMap<QueueName, Timestamp> {
-        let mut oldest = HashMap::new();
+        let mut oldest = HashMap::default();
         let read = self.each_listed(None, pages, |queue| {
             oldest.extend(queue.oldest_at.map(|at| (queue.name, at)));
         });

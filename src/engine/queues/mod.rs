@@ -8,6 +8,7 @@ mod intakes;
 mod list;
 pub(super) mod listing;
 mod preflight;
+pub(in crate::engine) mod seen;
 pub(super) mod world;
 
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //! From one listing, the policies, and the exchanges that dead letters go to: each of those is asked for once, and
 //! all of it is good for a while. What cannot be read is not judged.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ const HOLD_MIN: Duration = Duration::from_mins(1);
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Preflight {
     policies: Policies,
-    exchanges: HashMap<String, DeadExchange>,
+    exchanges: BTreeMap<String, DeadExchange>,
     /// Queues that dead letters end in.
     targets: BTreeSet<String>,
     hold: Duration,

@@ -1,10 +1,8 @@
 //! What every queue's answer needs besides its own row, and the one place that joins the two.
 
-use std::collections::HashMap;
-
 use super::Queues;
-use super::listing::Seen;
-use crate::ambient;
+use super::seen::Seen;
+use crate::ambient::{self, HashMap};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{Epoch, IncarnationId, QueueName};
 use crate::domain::job;
@@ -61,7 +59,7 @@ impl World {
 
     /// Of which nothing is known.
     pub(super) fn unknown(now: Timestamp) -> Self {
-        Self::new(&[], [], None, &HashMap::new(), now)
+        Self::new(&[], [], None, &HashMap::default(), now)
     }
 
     /// A queue from its row and from what the broker lists; either may be missing.

@@ -4,12 +4,11 @@
 //! It is read from the store as publishes come, at most once a second and by one of them; the others go on with what
 //! was read before. What it comes to is worked out once for each queue and set.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::{Rules, matched};
-use crate::ambient::{self, Clock};
+use crate::ambient::{self, Clock, HashMap};
 use crate::broker::BrokerPolicy;
 use crate::domain::broker_rules::{Policies, Policy, could_harm, judge, judge_exchange};
 use crate::domain::id::QueueName;
@@ -198,7 +197,7 @@ impl Rules {
     async fn read_kept(&self, store: &StoreHandle, clock: &Clock) {
         let (store, asked) = (Arc::clone(store), clock.uptime());
         let reading = ambient::spawn("kept policies", async move { store.broker_policies_kept().await });
-        let found = match tokio::time::timeout(PATIENCE, reading).await {
+        let found = match ambient::timeout(PATIENCE, reading).await {
             Ok(Ok(Ok(kept))) => kept.ok_or_else(|| "no daemon has read them yet".to_owned()),
             Ok(Ok(Err(error))) => Err(of_store(&error)),
             Ok(Err(_)) | Err(_) => Err("the store does not answer in time".to_owned()),

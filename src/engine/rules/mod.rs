@@ -6,7 +6,6 @@ mod kept;
 mod letters;
 mod settle;
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -17,8 +16,9 @@ use tokio_util::sync::CancellationToken;
 use self::kept::LastKept;
 use super::Event;
 use super::core::{Core, over_core};
-use super::dispatch::Tell;
+use super::tell::Tell;
 use super::turns::Turns;
+use crate::ambient::{self, HashMap};
 use crate::broker::{BrokerError, BrokerPolicy};
 use crate::domain::broker_rules::{
     ALTERNATE, Declared, Judgement, Pattern, Policies, Policy, Told, could_harm, could_harm_by, judge, judge_exchange,
@@ -231,12 +231,13 @@ impl PolicyGuard {
                 Unsettled::Unknown | Unsettled::Queues(_) => SETTLE,
             };
             tokio::select! {
-                () = tokio::time::sleep(pause) => {}
+                biased;
+                () = generation.cancelled() => {}
                 () = self.moved.notified() => {
-                    tokio::time::sleep(READ_MIN).await;
+                    ambient::sleep(READ_MIN).await;
                     read_at = None;
                 }
-                () = generation.cancelled() => {}
+                () = ambient::sleep(pause) => {}
             }
         }
     }

@@ -14,12 +14,13 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::ambient;
 use crate::broker::{BrokerError, Look};
 use crate::domain::broker_rules::Judgement;
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::queue::{Closing, QueueRecord};
-use crate::engine::dispatch::Tell;
 use crate::engine::rules::PolicyGuard;
+use crate::engine::tell::Tell;
 use crate::engine::{EngineError, Event};
 use crate::store::{Lease, LeaseOutcome, Purpose, QueueMark};
 
@@ -159,7 +160,7 @@ impl PolicyGuard {
         work: impl AsyncFnOnce(&QueueRecord) -> Result<T, EngineError>,
     ) -> Result<Option<T>, EngineError> {
         let place = self.bindings.line_up(queue);
-        let Ok(_turn) = tokio::time::timeout(TURN, place.turn()).await else {
+        let Ok(_turn) = ambient::timeout(TURN, place.turn()).await else {
             return Ok(None);
         };
         let row = self.store.queue_get(queue).await?;

@@ -5,10 +5,10 @@
 //! A part passes only on a look that began after its last message was sent and its watch was over, and that saw every
 //! queue in which its messages would be dead. Until there is one the run says what it could not see, and waits.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use super::drive::{Driver, Halt};
+use crate::ambient::HashSet;
 use crate::domain::id::QueueName;
 use crate::domain::run::{RunState, Target, phase};
 use crate::domain::time::Timestamp;
@@ -37,7 +37,8 @@ impl Driver<'_> {
     }
 
     /// Nothing when the run goes on by itself; else what a person is told.
-    pub(super) async fn looked(&mut self, after_canary: bool) -> Result<Option<String>, Halt> {
+    pub(super) async fn looked(&mut self, after: &Halt) -> Result<Option<String>, Halt> {
+        let after_canary = *after == Halt::Canary;
         let done = self.counts.done;
         let Some(watch) = self.watch_time() else {
             return Ok(Some(format!(
@@ -53,7 +54,12 @@ impl Driver<'_> {
             if looks {
                 look_at = now + LOOK_AT_LETTERS;
             }
-            let saying = match self.trouble(looks).await {
+            let trouble = if looks {
+                self.trouble().await
+            } else {
+                self.trouble_with_targets().await
+            };
+            let saying = match trouble {
                 Ok(Trouble::None) if is_over => break,
                 Ok(Trouble::None) => phase::watching(done, until.saturating_sub(now)),
                 Ok(Trouble::NotSeen(why)) => phase::not_seen(done, &why),
@@ -117,12 +123,9 @@ impl Driver<'_> {
     }
 
     /// What became of those that were sent, where it is not well.
-    async fn trouble(&self, looks: bool) -> Result<Trouble, EngineError> {
-        if let Some(failing) = self.failing().await? {
+    async fn trouble(&self) -> Result<Trouble, EngineError> {
+        if let Trouble::Told(failing) = self.trouble_with_targets().await? {
             return Ok(Trouble::Told(failing));
-        }
-        if !looks {
-            return Ok(Trouble::None);
         }
         let targets: Vec<Target> = self.targets().collect();
         let died = self
@@ -137,6 +140,11 @@ impl Driver<'_> {
             )),
             Died::NotSeen(why) => Trouble::NotSeen(why),
         })
+    }
+
+    /// The same without a look at dead letters, which costs more.
+    async fn trouble_with_targets(&self) -> Result<Trouble, EngineError> {
+        Ok(self.failing().await?.map_or(Trouble::None, Trouble::Told))
     }
 
     fn targets(&self) -> impl Iterator<Item = Target> + '_ {

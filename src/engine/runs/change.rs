@@ -1,23 +1,16 @@
 //! Executing a planned run, and what a person does to one.
 
+use super::Runs;
 use super::plan::Document;
-use super::{RunDetail, RunReader, RunView, Runs};
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
-use crate::domain::run::{Phase, RunState, RunWish, Speed, Target, eta};
-use crate::domain::time::Timestamp;
+use crate::domain::run::{RunState, RunWish, Target};
 use crate::engine::EngineError;
-use crate::engine::command::{Command, Done, Plan, RunPlan, WriteGrant};
+use crate::engine::command::{Command, Done, Plan, RunPlan, WriteGrant, simple};
 use crate::engine::dead::Exchanges;
 use crate::engine::operation::{About, Friction, Operation, Subject};
-use crate::engine::plans::simple;
-use crate::engine::view::Page;
-use crate::store::{ItemQuery, NewAudit, RunQuery, RunRecord};
+use crate::store::{NewAudit, RunRecord};
 
-/// Runs whose speed is known, at most.
-const SPEEDS_MAX: usize = 200;
 /// A plan that is older than this is stale.
 const PLAN_MAX: std::time::Duration = std::time::Duration::from_mins(15);
 
@@ -163,126 +156,6 @@ impl Runs {
         };
         self.store.audit_append(&entry).await?;
         Ok(())
-    }
-}
-
-impl RunReader {
-    async fn run_record(&self, id: &str) -> Result<RunRecord, EngineError> {
-        self.store.run_get(id).await?.ok_or_else(|| EngineError::NotFound {
-            what: format!("run {id:?}"),
-        })
-    }
-
-    /// A run as people see it.
-    pub(in crate::engine) async fn run_view(&self, id: &str) -> Result<RunView, EngineError> {
-        let record = self.run_record(id).await?;
-        let owners = self.store.incarnations_living().await?;
-        let now = self.store.now().await?;
-        Ok(self.view_of_run(record, &owners, now))
-    }
-
-    /// A page of runs, newest first, before one of them.
-    pub(in crate::engine) async fn run_page(
-        &self,
-        before: Option<String>,
-        limit: u32,
-    ) -> Result<Page<RunView>, EngineError> {
-        let query = RunQuery {
-            before,
-            limit,
-            ..RunQuery::default()
-        };
-        let items = self.run_views(&query).await?;
-        let full = items.len() == usize::try_from(limit).unwrap_or(usize::MAX);
-        Ok(Page {
-            problems: Vec::new(),
-            next_cursor: items.last().filter(|_| full).map(|last| last.record.id.clone()),
-            taken_at: self.clock.now(),
-            items,
-        })
-    }
-
-    /// Runs, newest first.
-    pub(in crate::engine) async fn run_views(&self, query: &RunQuery) -> Result<Vec<RunView>, EngineError> {
-        let records = self.store.runs(query).await?;
-        let owners = self.store.incarnations_living().await?;
-        let now = self.store.now().await?;
-        let views = records.into_iter().map(|record| self.view_of_run(record, &owners, now));
-        Ok(views.collect())
-    }
-
-    fn view_of_run(&self, record: RunRecord, owners: &[crate::store::Incarnation], now: Timestamp) -> RunView {
-        let recent = self.speeds.note(&record, now);
-        view(record, recent, owners, now)
-    }
-
-    /// A run with a page of its items.
-    pub(in crate::engine) async fn run_detail(
-        &self,
-        id: &str,
-        after: Option<u64>,
-        limit: u32,
-    ) -> Result<RunDetail, EngineError> {
-        let run = self.run_view(id).await?;
-        let query = ItemQuery {
-            run: id.to_owned(),
-            after,
-            limit,
-            ..ItemQuery::default()
-        };
-        let items = self.store.run_items(&query).await?;
-        let full = items.len() == usize::try_from(limit).unwrap_or(usize::MAX);
-        Ok(RunDetail {
-            next_after: items.last().filter(|_| full).map(|last| last.item.ordinal),
-            run,
-            items,
-        })
-    }
-}
-
-/// How fast the runs go that this process was asked about.
-#[derive(Debug, Default)]
-pub(in crate::engine) struct Speeds(Mutex<BTreeMap<String, Speed>>);
-
-impl Speeds {
-    /// How many this run settled in the last seconds, where that is known.
-    fn note(&self, record: &RunRecord, now: Timestamp) -> Option<(u64, Duration)> {
-        let mut speeds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if record.state != RunState::Running {
-            speeds.remove(&record.id);
-            return None;
-        }
-        while speeds.len() >= SPEEDS_MAX && !speeds.contains_key(&record.id) {
-            // The oldest: ids are in the order of time.
-            speeds.pop_first();
-        }
-        let speed = speeds.entry(record.id.clone()).or_default();
-        speed.note(now, record.counts.settled());
-        speed.recent()
-    }
-}
-
-fn view(
-    record: RunRecord,
-    recent: Option<(u64, Duration)>,
-    owners: &[crate::store::Incarnation],
-    now: Timestamp,
-) -> RunView {
-    let left = record.total.saturating_sub(record.counts.settled());
-    let since_start = || record.started_at.map(|started| now.since(started)).unwrap_or_default();
-    let (done, spent) = recent.unwrap_or_else(|| (record.counts.settled(), since_start()));
-    let ago = now.since(record.updated_at);
-    // While it watches or waits nobody knows how long that takes.
-    let running = Phase::of(record.state, record.note.as_deref(), ago) == Phase::Running;
-    let owner = record
-        .owner
-        .and_then(|owner| owners.iter().find(|one| one.id == owner))
-        .map(|one| one.name.clone());
-    RunView {
-        eta: running.then(|| eta(left, record.rate, done, spent)).flatten(),
-        owner,
-        taken_at: now,
-        record,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Working on a run: its lease, its sources one after the other, and what becomes of it in the end.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::order::OrderKind;
 use super::plan::Document;
 use super::uncertain::Uncertain;
 use super::window::Outcomes;
-use crate::ambient;
+use crate::ambient::{self, HashMap, HashSet};
 use crate::broker::{BrokerError, DeliveryTag};
 use crate::domain::dead_letter::DeadLetterId;
 use crate::domain::id::QueueName;
@@ -229,7 +229,7 @@ impl Runs {
             held_at: Duration::ZERO,
             generation: None,
             edits: false,
-            met: HashSet::new(),
+            met: HashSet::default(),
             copies: Vec::new(),
             looked_at: (now, now),
             flight: None,
@@ -263,7 +263,7 @@ impl Driver<'_> {
                         return self.give_back().await;
                     }
                 }
-                Halt::Canary | Halt::Look => match self.looked(halt == Halt::Canary).await {
+                Halt::Canary | Halt::Look => match self.looked(&halt).await {
                     Ok(None) => {}
                     Ok(Some(note)) => return self.end(RunState::Canary, Some(note)).await,
                     Err(halt) => {
@@ -345,10 +345,8 @@ impl Driver<'_> {
         {
             return Err(Halt::Asked(state));
         }
-        tokio::select! {
-            () = tokio::time::sleep(PAUSE) => Ok(()),
-            () = self.stop.cancelled() => Err(Halt::Stopped),
-        }
+        let waited = self.stop.run_until_cancelled(ambient::sleep(PAUSE)).await;
+        waited.ok_or(Halt::Stopped)
     }
 
     async fn end(&mut self, state: RunState, note: Option<String>) {
@@ -358,7 +356,7 @@ impl Driver<'_> {
         let stopped = loop {
             match store.run_stop(&self.run.id, self.run.epoch, &stop).await {
                 Err(StoreError::Unreachable { .. } | StoreError::NotWritable { .. }) if !self.stop.is_cancelled() => {
-                    tokio::time::sleep(PAUSE).await;
+                    ambient::sleep(PAUSE).await;
                 }
                 other => break other,
             }

@@ -1,11 +1,8 @@
 //! Editing a dead letter: what is sent instead of it is kept in the store, the original stays where it is until it
 //! is redriven, and for a while after that.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-
-use bytes::Bytes;
 
 use super::Runs;
 use super::difference;
@@ -13,8 +10,9 @@ use super::drive::{Driver, Halt, InHand};
 use super::kept;
 use super::order::OrderKind;
 use super::outgoing::shown;
+use super::view::{Edit, EditedLetter};
+use crate::ambient::HashMap;
 use crate::domain::dead_letter::Home;
-use crate::domain::id::QueueName;
 use crate::domain::mask::{MASK, MaskRules};
 use crate::domain::message::{HeaderValue, Message, decode, encode};
 use crate::engine::EngineError;
@@ -26,30 +24,6 @@ use crate::store::{KeptKind, KeptMessage, KeptQuery};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Characters of a value that a plan's difference shows.
 const SHOWN_MAX: usize = 400;
-
-/// What becomes of a dead letter's message.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Edit {
-    /// The new body.
-    pub body: Option<Bytes>,
-    /// The new content type.
-    pub content_type: Option<String>,
-    /// Headers that are set, or removed.
-    pub headers: Vec<(String, Option<String>)>,
-}
-
-/// A dead letter as it will be sent.
-#[derive(Clone, Debug, PartialEq)]
-pub struct EditedLetter {
-    /// Its id.
-    pub id: String,
-    /// Where it is.
-    pub queue: QueueName,
-    /// As it is.
-    pub original: Message,
-    /// As it will be sent.
-    pub edited: Message,
-}
 
 impl Edit {
     /// What stands for a hidden value keeps it.
@@ -258,10 +232,10 @@ impl Driver<'_> {
     /// The edited messages of a window; their originals are kept from now on.
     pub(super) async fn edited(&mut self, window: &[InHand]) -> Result<HashMap<String, Message>, Halt> {
         if !self.edits {
-            return Ok(HashMap::new());
+            return Ok(HashMap::default());
         }
         let query = edits_of(window);
-        let mut edited = HashMap::new();
+        let mut edited = HashMap::default();
         for kept in self.engine.store.kept_list(&query).await? {
             let Some(message) = decode(&kept.message) else {
                 return Err(Halt::Broken(format!(

@@ -102,8 +102,9 @@ impl Driver<'_> {
         };
         let sent = loop {
             tokio::select! {
+                biased;
                 sent = &mut flight.publishing => break sent,
-                () = tokio::time::sleep(LOOK) => {}
+                () = ambient::sleep(LOOK) => {}
             }
             self.say_blocked().await;
             if self.gives_up() {

@@ -1,7 +1,7 @@
 //! The messages that an order selects, batch by batch: dead letters from their queues, discarded ones from the
 //! store, everything of a queue that is moved.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
@@ -10,6 +10,7 @@ use super::RunPlanner;
 use super::limited::Room;
 use super::order::{Order, OrderKind, Selection};
 use super::outgoing::{WRAPPER, dropped_names, redriven};
+use crate::ambient::{HashMap, HashSet};
 use crate::broker::{BrokerError, Walk, WalkOptions, Walked};
 use crate::domain::dead_letter::{self, DeadLetter, Found, likeness};
 use crate::domain::error_queue::unwrapped;
@@ -91,8 +92,15 @@ pub(super) struct Letters {
     from: From,
     selection: Selection,
     sieve: Sieve,
-    /// Whether nobody else may look at the queues meanwhile.
-    claims: bool,
+    others: Others,
+}
+
+/// What others may do with the queues meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Others {
+    /// Nobody else looks at them.
+    Wait,
+    MayLook,
 }
 
 enum From {
@@ -174,7 +182,10 @@ impl RunPlanner {
             from,
             selection: order.selection.clone(),
             sieve: self.sieve(filter),
-            claims: matches!(order.kind, OrderKind::Redrive | OrderKind::Discard),
+            others: match order.kind {
+                OrderKind::Redrive | OrderKind::Discard => Others::Wait,
+                OrderKind::Restore | OrderKind::Move | OrderKind::Skip => Others::MayLook,
+            },
         })
     }
 }
@@ -223,7 +234,7 @@ impl Letters {
                         let batch = planner.indexed_batch(&limited, &self.selection, &mut self.sieve).await;
                         return or_left_out(batch, &queue, &self.selection).map(Some);
                     }
-                    match begin(planner, queue.clone(), self.claims).await {
+                    match begin(planner, queue.clone(), self.others).await {
                         Ok(Begun::Walking(begun)) => *walking = Some(begun),
                         Ok(Begun::Missing) => continue,
                         Ok(Begun::Consumed(why)) if is_of_several(&self.selection) => return Ok(Some(left_out(&why))),
@@ -353,12 +364,11 @@ async fn choose(
 }
 
 /// Begins to walk a queue, as far as that costs nothing that it may not cost.
-async fn begin(planner: &RunPlanner, queue: QueueName, claims: bool) -> Result<Begun, EngineError> {
+async fn begin(planner: &RunPlanner, queue: QueueName, others: Others) -> Result<Begun, EngineError> {
     let cost = planner.looks.cost_of(&queue).await?;
-    let claim = if claims {
-        Some(planner.dead_index.claim_dead(&queue, "plan", CLAIM_PATIENCE).await?)
-    } else {
-        None
+    let claim = match others {
+        Others::Wait => Some(planner.dead_index.claim_dead(&queue, "plan", CLAIM_PATIENCE).await?),
+        Others::MayLook => None,
     };
     let begun = begin_claimed(planner, &queue, &cost, claim).await;
     if let (Ok(Begun::Missing | Begun::Consumed(_)) | Err(_), Some(generation)) = (&begun, claim) {
@@ -395,7 +405,7 @@ async fn begin_claimed(
     Ok(Begun::Walking(Box::new(Walking {
         queue: queue.clone(),
         walk,
-        alike: HashMap::new(),
+        alike: HashMap::default(),
         claim,
         counts,
     })))
@@ -484,7 +494,7 @@ pub(super) async fn chosen<T: Sync>(
         let marks = sieve.ask(rows, is_in).await?;
         return Ok(marks.into_iter().map(Chosen::of).collect());
     }
-    let mut named: HashSet<&str> = HashSet::new();
+    let mut named: HashSet<&str> = HashSet::default();
     if let Selection::Ids(ids) = selection {
         named.extend(ids.iter().map(String::as_str));
     }
@@ -574,12 +584,12 @@ impl RunPlanner {
         self.under_lease(queue, "plan", |lease| async move {
             let is_ours = |name: &str| self.settings.naming.is_delivery_queue(name);
             let mut batch = Batch::default();
-            let (mut alike, mut exists) = (HashMap::new(), false);
+            let (mut alike, mut exists) = (HashMap::default(), false);
             for part in self.parts(&lease.record) {
                 if batch.letters.len() >= limit {
                     break;
                 }
-                let mut walking = match begin(self, part, false).await? {
+                let mut walking = match begin(self, part, Others::MayLook).await? {
                     Begun::Walking(walking) => walking,
                     Begun::Missing => continue,
                     Begun::Consumed(why) => return Err(EngineError::Refused { why }),

@@ -17,28 +17,29 @@ mod head;
 mod kept;
 mod letters;
 mod limited;
-mod order;
+pub(in crate::engine) mod order;
 mod others;
 mod outgoing;
 mod plan;
+mod reader;
 mod receivers;
 mod restore;
 mod source;
 mod tend;
 mod uncertain;
+pub(in crate::engine) mod view;
 mod window;
 
-pub use edit::{Edit, EditedLetter};
 pub use order::{Order, OrderKind, Selection, Via};
 pub(super) use others::busy;
 pub use outgoing::{REDRIVEN, RUN};
+pub use view::{Edit, EditedLetter, RunDetail, RunView};
 
 use std::sync::Arc;
-use std::time::Duration;
 
 pub(super) use self::change::ChangeRun;
-use self::change::Speeds;
 pub(super) use self::edit::EditDead;
+pub(super) use self::reader::RunReader;
 use self::tend::Tending;
 use super::core::{Core, over_core};
 use super::dead::{DeadIndex, DeadLetters, DeadTargets};
@@ -46,17 +47,7 @@ use super::events::EventOperations;
 use super::looks::LookCosts;
 use super::publisher::Publisher;
 use super::rules::PolicyGuard;
-use crate::domain::run::{Phase, RunCounts, RunState};
-use crate::domain::time::Timestamp;
 pub use crate::store::ItemRecord;
-use crate::store::RunRecord;
-
-/// Reads runs for people, with how fast they go.
-#[derive(Debug)]
-pub(super) struct RunReader {
-    core: Arc<Core>,
-    speeds: Speeds,
-}
 
 /// Freezes what an order selects.
 #[derive(Debug)]
@@ -84,16 +75,7 @@ pub(super) struct Runs {
     tending: Tending,
 }
 
-over_core!(RunReader, RunPlanner, Runs);
-
-impl RunReader {
-    pub(super) fn new(core: &Arc<Core>) -> Self {
-        Self {
-            core: Arc::clone(core),
-            speeds: Speeds::default(),
-        }
-    }
-}
+over_core!(RunPlanner, Runs);
 
 impl RunPlanner {
     pub(super) fn new(
@@ -134,49 +116,4 @@ impl Runs {
             tending: Tending::default(),
         }
     }
-}
-
-/// A run, for people.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RunView {
-    /// As it is in the store.
-    pub record: RunRecord,
-    /// How long it still takes, as far as one can tell.
-    pub eta: Option<Duration>,
-    /// Name of the incarnation that works on it.
-    pub owner: Option<String>,
-    /// When this was read (store clock).
-    pub taken_at: Timestamp,
-}
-
-impl RunView {
-    /// Where it stands.
-    #[must_use]
-    pub const fn state(&self) -> RunState {
-        self.record.state
-    }
-
-    /// What it does.
-    #[must_use]
-    pub fn phase(&self) -> Phase {
-        let ago = self.taken_at.since(self.record.updated_at);
-        Phase::of(self.record.state, self.record.note.as_deref(), ago)
-    }
-
-    /// Outcomes so far.
-    #[must_use]
-    pub const fn counts(&self) -> RunCounts {
-        self.record.counts
-    }
-}
-
-/// A run with a page of its items.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RunDetail {
-    /// The run.
-    pub run: RunView,
-    /// Its items, in their order.
-    pub items: Vec<ItemRecord>,
-    /// Where the next page begins.
-    pub next_after: Option<u64>,
 }

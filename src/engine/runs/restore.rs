@@ -1,9 +1,8 @@
 //! Discarded messages are put back where they were.
 
-use std::collections::HashMap;
-
 use super::drive::{Driver, Halt, InHand, Open, OpenItems, PAGE};
 use super::window::mark;
+use crate::ambient::HashMap;
 use crate::broker::DeliveryTag;
 use crate::domain::id::QueueName;
 use crate::domain::message::decode;

@@ -8,6 +8,7 @@ use super::letters::CLAIM;
 use super::order::OrderKind;
 use super::others::RUN_CLAIM;
 use super::window::mark;
+use crate::ambient;
 use crate::broker::{DeliveryTag, Walk, WalkOptions, Walked};
 use crate::domain::dead_letter::DeadLetterId;
 use crate::domain::id::QueueName;
@@ -39,7 +40,7 @@ impl Driver<'_> {
         }
         let walked = self.walk(source, &mut open).await;
         if let Some(generation) = self.generation {
-            self.hold_dead(source, true).await?;
+            self.hold_dead_now(source).await?;
             self.generation = None;
             self.engine.store.dead_free(source, generation).await?;
         }
@@ -82,15 +83,19 @@ impl Driver<'_> {
     }
 
     /// Keeps the claim, and lets the index forget what was taken out; now and then, not for each message.
-    async fn hold_dead(&mut self, source: &QueueName, at_once: bool) -> Result<(), Halt> {
+    async fn hold_dead(&mut self, source: &QueueName) -> Result<(), Halt> {
+        let held_for = self.engine.clock.uptime().saturating_sub(self.held_at);
+        if held_for < HOLD && self.taken_out.len() < TAKEN_OUT {
+            return Ok(());
+        }
+        self.hold_dead_now(source).await
+    }
+
+    async fn hold_dead_now(&mut self, source: &QueueName) -> Result<(), Halt> {
         let Some(generation) = self.generation else {
             return Ok(());
         };
-        let now = self.engine.clock.uptime();
-        if !at_once && now.saturating_sub(self.held_at) < HOLD && self.taken_out.len() < TAKEN_OUT {
-            return Ok(());
-        }
-        self.held_at = now;
+        self.held_at = self.engine.clock.uptime();
         self.engine.store.dead_write(source, generation, &[], CLAIM).await?;
         let ids = std::mem::take(&mut self.taken_out);
         if !ids.is_empty() {
@@ -131,7 +136,7 @@ impl Driver<'_> {
                 return Ok(());
             }
             if whole {
-                tokio::time::sleep(PAUSE).await;
+                ambient::sleep(PAUSE).await;
             }
         }
     }
@@ -317,7 +322,7 @@ impl Driver<'_> {
         let taken_out = hands.iter().filter_map(|hand| DeadLetterId::parse(&hand.letter));
         self.taken_out.extend(taken_out);
         if let Some(source) = hands.first().map(|hand| hand.source.clone()) {
-            self.hold_dead(&source, false).await?;
+            self.hold_dead(&source).await?;
         }
         for hand in hands {
             self.counts.count(ItemState::Settled);
@@ -331,10 +336,8 @@ impl Driver<'_> {
         let Some(mut pace) = self.pace else { return Ok(()) };
         let mut left = pace.wait(self.engine.clock.uptime());
         while !left.is_zero() {
-            tokio::select! {
-                () = tokio::time::sleep(left.min(PAUSE)) => {}
-                () = self.stop.cancelled() => return Err(Halt::Stopped),
-            }
+            let waited = self.stop.run_until_cancelled(ambient::sleep(left.min(PAUSE))).await;
+            waited.ok_or(Halt::Stopped)?;
             left = pace.wait(self.engine.clock.uptime());
         }
         for _ in 0..items {

@@ -1,6 +1,5 @@
 //! Who works on runs: the daemon on all that nobody works on, and a command on its own while no daemon is alive.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::{RunView, Runs};
-use crate::ambient;
+use crate::ambient::{self, HashMap};
 use crate::domain::run::RunState;
 use crate::engine::EngineError;
 use crate::engine::death::Watched;
@@ -78,13 +77,14 @@ impl Runs {
                 Err(error) => tracing::debug!(error = ?error, "runs wait for the store"),
             }
             tokio::select! {
-                () = tokio::time::sleep(LOOK) => {}
-                () = self.tending.begun.notified() => {}
+                biased;
                 () = generation.cancelled() => {}
+                () = self.tending.begun.notified() => {}
+                () = ambient::sleep(LOOK) => {}
             }
         }
         while !self.tending.is_idle() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            ambient::sleep(Duration::from_millis(20)).await;
         }
     }
 
@@ -132,7 +132,7 @@ impl Runs {
                 self.begin_run(id, view.record.total, &CancellationToken::new());
             }
             round += 1;
-            tokio::time::sleep(FOLLOW).await;
+            ambient::sleep(FOLLOW).await;
         }
     }
 

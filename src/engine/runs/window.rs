@@ -14,6 +14,7 @@ use super::drive::{Driver, Halt, InHand, WINDOW};
 use super::order::OrderKind;
 use super::outgoing::{moved_message, redriven_message};
 use super::plan::is_store;
+use crate::ambient;
 use crate::broker::{BrokerError, Outgoing, Published, Walk};
 use crate::domain::fingerprint::Fingerprint;
 use crate::domain::id::{NotificationId, QueueName};
@@ -148,7 +149,7 @@ impl Driver<'_> {
                 .message_id
                 .as_deref()
                 .and_then(|id| NotificationId::parse(id).ok())
-                .unwrap_or_else(crate::engine::worker::unnamed),
+                .unwrap_or_else(NotificationId::unnamed),
             fingerprint: Some(Fingerprint::of(&hand.message)),
             reason: "skipped".to_owned(),
             epoch: self.run.epoch,
@@ -196,8 +197,9 @@ impl Driver<'_> {
         let mut publishing = std::pin::pin!(publishing);
         loop {
             tokio::select! {
+                biased;
                 sent = &mut publishing => return Ok(sent),
-                () = tokio::time::sleep(LOOK) => {}
+                () = ambient::sleep(LOOK) => {}
             }
             self.say_blocked().await;
             if self.gives_up() {
@@ -315,7 +317,7 @@ impl Driver<'_> {
                 }
                 Err(error @ (StoreError::Unreachable { .. } | StoreError::NotWritable { .. })) => {
                     tracing::warn!(run = ?self.run.id, error = ?error, "a run waits for the store");
-                    tokio::time::sleep(STORE_PAUSE).await;
+                    ambient::sleep(STORE_PAUSE).await;
                 }
                 Err(error) => return Err(Halt::Broken(chain(&error))),
             }

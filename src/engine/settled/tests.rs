@@ -255,7 +255,7 @@ struct Queue {
 fn play(steps: &[Step], forgets: bool) -> (Vec<usize>, HashMap<usize, u32>) {
     let (mut queue, mut list) = (Queue::default(), LastSettled::default());
     let (mut losses, mut at_attach) = (0, 0);
-    let (mut sent, mut swallowed) = (HashMap::<usize, u32>::new(), Vec::new());
+    let (mut sent, mut swallowed) = (HashMap::<usize, u32>::default(), Vec::new());
     list.expect_again(losses);
     for step in steps {
         match step {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{End, Flow, OpenRequest, Worker};
+use crate::ambient;
 use crate::broker::{Attached, DeliveryTag};
 use crate::delivery::{Method, Origin, Request, Sent};
 use crate::domain::attempt::Attempt;
@@ -109,9 +110,13 @@ impl Worker {
             if wait > NEAR && self.probe.is_none() && self.control.others_wait.load(Ordering::SeqCst) {
                 return Err(End::Paced(wait));
             }
-            tokio::select! {
-                () = tokio::time::sleep(wait.min(NEAR)) => {}
-                () = self.stops.drain.cancelled() => return Err(End::Stopping),
+            let drain = &self.stops.drain;
+            if drain
+                .run_until_cancelled(ambient::sleep(wait.min(NEAR)))
+                .await
+                .is_none()
+            {
+                return Err(End::Stopping);
             }
             self.may_go_on()?;
             // The message in hand does not wait for a turn that it could not take.

@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{End, Worker, guarded};
+use crate::ambient;
 use crate::broker::{Attached, BrokerError, Deleted, Look, Next, QueuePart};
 use crate::domain::id::QueueName;
 use crate::domain::queue::{Closing, Head};
@@ -57,7 +58,7 @@ impl Worker {
                     if self.control.let_go.load(Ordering::SeqCst) {
                         break Err(End::LetGo);
                     }
-                    self.quiet = Box::pin(tokio::time::sleep(self.patience()));
+                    self.quiet = Box::pin(ambient::sleep(self.patience()));
                 }
                 () = self.quiet.as_mut() => {
                     // It was set for an earlier message: messages do not pay for a timer each.
@@ -66,7 +67,7 @@ impl Worker {
                     if left.is_zero() {
                         break Err(self.nothing_came());
                     }
-                    self.quiet = Box::pin(tokio::time::sleep(left));
+                    self.quiet = Box::pin(ambient::sleep(left));
                 }
             }
         }
@@ -156,7 +157,7 @@ impl Worker {
     async fn look_when_left(&self) -> Result<Look, BrokerError> {
         for _ in 0..NOTICES {
             match self.look().await? {
-                Look::Present { ready: 0, consumers } if consumers > 0 => tokio::time::sleep(NOTICE).await,
+                Look::Present { ready: 0, consumers } if consumers > 0 => ambient::sleep(NOTICE).await,
                 told @ (Look::Present { .. } | Look::Missing) => return Ok(told),
             }
         }

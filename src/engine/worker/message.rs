@@ -16,9 +16,9 @@ use crate::domain::queue::{Closing, Decision, Head};
 use crate::domain::url::EndpointUrl;
 use crate::domain::verdict::DeadReason;
 use crate::engine::dead_letter::{LastAttempt, dead_letter};
-use crate::engine::dispatch::Tell;
 use crate::engine::endpoints::LiveEndpoint;
 use crate::engine::error::chain;
+use crate::engine::tell::Tell;
 use crate::store::{LearnedQueue, QueueMark};
 use crate::telemetry::names;
 

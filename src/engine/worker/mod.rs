@@ -20,14 +20,15 @@ use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use self::room::Room;
-use super::dispatch::Tell;
 use super::endpoints::LiveEndpoint;
 use super::insist::Pause;
 use super::settled::LastSettled;
+use super::tell::{End, Tell, WorkerEnd};
+use crate::ambient;
 use crate::broker::{Acked, AttachOptions, AttachOutcome, Attached, BrokerError, DeliveryTag, Look, Lost, Next};
 use crate::budget::Share;
 use crate::domain::fingerprint::Fingerprint;
-use crate::domain::id::{Epoch, IncarnationId, NotificationId, QueueName};
+use crate::domain::id::{Epoch, IncarnationId, QueueName};
 use crate::domain::queue::QueueRecord;
 use crate::engine::delivery::Delivery;
 use crate::store::{Lease, QueueMark};
@@ -136,50 +137,6 @@ impl Stops {
     }
 }
 
-/// Why a worker let go.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum End {
-    /// Nothing came for the linger time.
-    Idle,
-    /// Others wait.
-    Yielded,
-    /// Its head waits on its own schedule.
-    Waits(Duration),
-    /// The turn of its URL comes after this time, and others wait for a worker.
-    Paced(Duration),
-    /// Its URL takes nothing at present.
-    EndpointClosed,
-    /// Its head waits for a person.
-    Parked,
-    /// A person paused it, or somebody wants it.
-    LetGo,
-    /// The queue does not exist any more.
-    Gone,
-    /// It is not delivered (refused or quarantined).
-    Refused,
-    /// The fence is closed or the lease lost.
-    Fenced,
-    /// The process stops.
-    Stopping,
-    /// It ended: to be deleted, under the lease.
-    Ended,
-    /// Broker or store trouble: try again after this time.
-    Trouble(Duration),
-}
-
-/// What a worker says at its end.
-#[derive(Debug)]
-pub(super) struct WorkerEnd {
-    pub(super) queue: QueueName,
-    pub(super) epoch: Epoch,
-    pub(super) endpoint: Option<Arc<LiveEndpoint>>,
-    pub(super) end: End,
-    /// The claimed probe was not settled.
-    pub(super) unused_probe: Option<i64>,
-    /// What its last message took of the memory, if one was seen.
-    pub(super) bytes: Option<usize>,
-}
-
 /// What to do with the queue after one message.
 pub(super) enum Flow {
     Continue,
@@ -204,7 +161,7 @@ pub(super) struct Worker {
     prefetch: u16,
     room: Room,
     /// Fires when the queue may have been empty for long enough.
-    quiet: Pin<Box<tokio::time::Sleep>>,
+    quiet: Pin<Box<ambient::Sleep>>,
     attaching: Attaching,
 }
 
@@ -252,7 +209,7 @@ impl Worker {
             settled,
             prefetch,
             room,
-            quiet: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            quiet: Box::pin(ambient::sleep(Duration::ZERO)),
             attaching: Attaching::default(),
         }
     }
@@ -303,9 +260,10 @@ impl Worker {
             return Ok(());
         }
         tokio::select! {
-            () = self.attaching.pause.wait() => {}
+            biased;
             () = self.stops.drain.cancelled() => {}
             () = self.stops.generation.cancelled() => {}
+            () = self.attaching.pause.wait() => {}
         }
         Ok(())
     }
@@ -357,9 +315,10 @@ impl Worker {
             }
             self.room.look_over();
             tokio::select! {
-                () = pause.wait() => {}
+                biased;
                 () = self.stops.drain.cancelled() => {}
                 () = self.stops.generation.cancelled() => {}
+                () = pause.wait() => {}
             }
         }
     }
@@ -540,10 +499,4 @@ fn guarded(result: Result<bool, ()>) -> Result<(), End> {
         Ok(true) => Ok(()),
         Ok(false) | Err(()) => Err(End::Fenced),
     }
-}
-
-/// The id of a message whose name does not matter.
-#[expect(clippy::expect_used, reason = "a constant that is visible ASCII")]
-pub(super) fn unnamed() -> NotificationId {
-    NotificationId::parse("unnamed").expect("visible ASCII")
 }

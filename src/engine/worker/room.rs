@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use super::{End, Worker};
+use crate::ambient;
 use crate::broker::{Attached, Next};
 use crate::budget::{Budget, SMALL_BYTES, Share, Use};
 
@@ -84,9 +85,10 @@ impl Worker {
         }
         let memory = self.engine.settings.memory.clone();
         tokio::select! {
-            look = memory.look() => self.room.look = Some(look),
+            biased;
             () = self.stops.drain.cancelled() => return Err(End::Stopping),
             () = self.stops.generation.cancelled() => return Err(End::Fenced),
+            look = memory.look() => self.room.look = Some(look),
         }
         self.may_go_on()
     }
@@ -94,7 +96,7 @@ impl Worker {
     /// The first message of a queue that was looked out for, if it comes soon.
     pub(super) async fn looked_for(&mut self, attached: &mut dyn Attached) -> Option<Next> {
         self.room.look.as_ref()?;
-        let first = tokio::time::timeout(LOOK, attached.next_within(self.room.bytes())).await;
+        let first = ambient::timeout(LOOK, attached.next_within(self.room.bytes())).await;
         self.room.look = self.room.look.take().filter(|_| first.is_ok());
         first.ok()
     }

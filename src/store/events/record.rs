@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::domain::event::{Event, EventState, EventType, LeaseKey, Metadata, NewEvent, Reference};
+use crate::domain::event::{AfterFailure, Event, EventState, EventType, LeaseKey, Metadata, NewEvent, Reference};
 use crate::domain::id::{Epoch, IncarnationId};
 use crate::domain::run::{RunCounts, RunState};
 use crate::domain::time::Timestamp;
@@ -164,6 +164,23 @@ pub enum Verdict {
     },
     /// Not tried, or not on account of the event: ready again as it was.
     Release,
+}
+
+impl From<AfterFailure> for Verdict {
+    fn from(after: AfterFailure) -> Self {
+        match after {
+            AfterFailure::Retry {
+                attempts,
+                delay,
+                reason,
+            } => Self::Retry {
+                attempts,
+                delay,
+                reason,
+            },
+            AfterFailure::Dead { attempts, reason } => Self::Dead { attempts, reason },
+        }
+    }
 }
 
 /// What a finish found.

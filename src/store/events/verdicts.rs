@@ -4,9 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::columns::Lost;
 use super::{EventsChange, Finish, Finished, Inside, NewOutboxRow, Reaped, Verdict};
-use crate::domain::event::{
-    AfterFailure, Event, EventState, HandlingRules, LeaseKey, next_change_reason, retry_reason,
-};
+use crate::domain::event::{AfterFailure, Event, EventState, HandlingRules, LeaseKey, next_change_reason};
 use crate::domain::run::{ItemState, RunCounts};
 use crate::domain::time::Timestamp;
 use crate::store::columns::micros;
@@ -133,15 +131,7 @@ fn after_loss(lost: &Lost, rules: HandlingRules, now: Timestamp) -> Staying {
         None => Verdict::Release,
         Some(owner) => {
             let error = format!("lost: the lease of incarnation {owner} ended");
-            let reason = retry_reason(now, &error);
-            match rules.after_failure(lost.attempts) {
-                AfterFailure::Retry { attempts, delay } => Verdict::Retry {
-                    attempts,
-                    delay,
-                    reason,
-                },
-                AfterFailure::Dead { attempts } => Verdict::Dead { attempts, reason },
-            }
+            rules.after_failure(lost.attempts, &error, now).into()
         }
     };
     staying(lost.key, &verdict).unwrap_or_else(|| let_go_of(lost.key))
@@ -242,22 +232,23 @@ pub(in crate::store) fn after_inside(
             let reason = next_change_reason(&why);
             stay(Finished::Requeued, at, EventState::Ready, event.attempts, reason, false)
         }
-        Inside::Failed(error) => {
-            let reason = retry_reason(now, &error);
-            match rules.after_failure(event.attempts) {
-                AfterFailure::Retry { attempts, delay } => stay(
-                    Finished::Retried,
-                    now.plus(delay),
-                    EventState::Ready,
-                    attempts,
-                    reason,
-                    true,
-                ),
-                AfterFailure::Dead { attempts } => {
-                    stay(Finished::Dead, event.nbf, EventState::Dead, attempts, reason, true)
-                }
+        Inside::Failed(error) => match rules.after_failure(event.attempts, &error, now) {
+            AfterFailure::Retry {
+                attempts,
+                delay,
+                reason,
+            } => stay(
+                Finished::Retried,
+                now.plus(delay),
+                EventState::Ready,
+                attempts,
+                reason,
+                true,
+            ),
+            AfterFailure::Dead { attempts, reason } => {
+                stay(Finished::Dead, event.nbf, EventState::Dead, attempts, reason, true)
             }
-        }
+        },
     }
 }
 

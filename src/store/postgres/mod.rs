@@ -24,10 +24,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::ambient::timeout;
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
 use sqlx::{Connection as _, PgConnection, PgPool, Row};
-use tokio::time::timeout;
 
 use self::connect::Server;
 use self::error::refused_address;

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use crate::ambient::timeout;
 use sqlx::{ConnectOptions as _, Connection as _, Row};
-use tokio::time::timeout;
 
 use super::connect::options;
 use super::error::{connecting, failed};

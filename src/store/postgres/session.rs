@@ -15,12 +15,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::ambient::timeout;
 use sqlx::error::DatabaseError;
 use sqlx::pool::PoolConnection;
 use sqlx::{Connection, PgConnection, PgPool, Postgres};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::error::Elapsed;
-use tokio::time::timeout;
 
 use super::connect::{Refused, takes_writes};
 use super::error::{TAKES_NO_WRITES, failed};

@@ -27,7 +27,7 @@ use super::columns::Columns;
 use super::events::known::KnownTypes;
 use super::sql::{Driver, Session, Work, identity};
 use super::{Store, StoreError, StoreVersion, rules};
-use crate::ambient::Clock;
+use crate::ambient::{self, Clock};
 use crate::domain::id::StoreId;
 use crate::domain::schema::{Change, SchemaMode};
 use crate::domain::time::Timestamp;
@@ -201,7 +201,7 @@ impl Store for SqliteStore {
     /// The file itself stays open: it belongs to whoever opened it.
     async fn close(&self) {
         self.living.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        if self.owns_file && tokio::time::timeout(CLOSING, self.file.close()).await.is_err() {
+        if self.owns_file && ambient::timeout(CLOSING, self.file.close()).await.is_err() {
             tracing::debug!("something still reads the SQLite file: it is not closed in order");
         }
     }

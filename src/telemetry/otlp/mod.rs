@@ -129,7 +129,7 @@ impl Teller {
         let mut round = 0;
         while !stop.is_cancelled() {
             tokio::select! {
-                () = tokio::time::sleep(SPANS_EVERY) => {}
+                () = ambient::sleep(SPANS_EVERY) => {}
                 () = stop.cancelled() => {}
             }
             self.tell_spans().await;
@@ -142,7 +142,7 @@ impl Teller {
             self.tell_spans().await;
             self.tell_numbers().await;
         };
-        if tokio::time::timeout(LAST, last).await.is_err() {
+        if ambient::timeout(LAST, last).await.is_err() {
             tracing::warn!("the collector (telemetry.otlp) did not take the last spans and numbers in time");
         }
     }

@@ -63,7 +63,7 @@ pub(crate) struct Stage {
     pub(crate) ground: Ground,
 }
 
-fn settings(vhost: &str) -> EngineSettings {
+pub(crate) fn settings(vhost: &str) -> EngineSettings {
     EngineSettings {
         naming: Naming {
             prefix: "redrive.".to_owned(),
@@ -98,7 +98,7 @@ fn settings(vhost: &str) -> EngineSettings {
         export_time: redrive::internals::engine::dead::EXPORT_TIME,
         discard_keep: Duration::from_hours(7 * 24),
         retention: Retention::default(),
-        rates: HashMap::new(),
+        rates: HashMap::default(),
         events: redrive::internals::engine::events::EventSettings::default(),
         masks: std::sync::Arc::new(redrive::internals::domain::mask::MaskRules::usual()),
         alerts: Vec::new(),

@@ -380,7 +380,7 @@ fn publishes_only(naming: &Naming) -> EngineSettings {
         export_time: redrive::internals::engine::dead::EXPORT_TIME,
         discard_keep: Duration::from_hours(7 * 24),
         retention: Retention::default(),
-        rates: HashMap::new(),
+        rates: HashMap::default(),
         events: redrive::internals::engine::events::EventSettings::default(),
         masks: std::sync::Arc::new(redrive::internals::domain::mask::MaskRules::usual()),
         alerts: Vec::new(),

@@ -1,11 +1,15 @@
 //! A store whose answers are lost or late, over a real one: what a network does between a call and its answer,
-//! and no server can be made to do at a chosen call.
+//! and no server can be made to do at a chosen call. In simulated time it makes one step of each call.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use redrive::internals::ambient::Clock;
 use redrive::internals::domain::attempt::Attempt;
 use redrive::internals::domain::dead_letter::{DeadLetter, DeadLetterId};
 use redrive::internals::domain::endpoint::{Endpoint, EndpointChange};
@@ -20,17 +24,18 @@ use redrive::internals::store::{
     Acted, Advance, AttemptQuery, AuditChain, AuditEntry, Beat, Begun, BrokerFacts, Changed, Claim, ClaimOutcome,
     ClaimSpan, DeadClaim, DeadGroup, DeadGroupQuery, DeadLetters, DeadLooked, DeadQuery, DeadQueue, DeadRow,
     Deliveries, EndpointQuery, Endpoints, EventAct, EventBatch, EventClaim, EventClaims, EventCount, EventOutbox,
-    EventQuery, EventSearch, EventSignals, EventTypeRecord, EventTypes, Events, EventsChange, EventsChanged,
-    EventsFound, Evidence, Expired, Failure, FailureRecorded, Finish, Finished, Frozen, Guarded, HandledEvent,
-    HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, ItemQuery, ItemRecord, KeptKind, KeptMessage,
-    KeptPolicies, KeptQuery, LearnedQueue, LeaseOutcome, LifetimeQuery, LifetimeRecord, Lifetimes, LifetimesSweep,
-    NamedLease, NewAudit, NewClaim, NewEventType, NewIncarnation, NewItem, NewPause, NewPolicy, NewRun, NewSave,
-    NewStoredLetter, NewSubscription, OutboxRow, Policies, PolicyChange, PolicyChanged, PolicyScope, PolicyVersion,
-    ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery, QueueUrl, Queues, Reaped, Records,
-    RescuedMessage, RunQuery, RunRecord, RunStop, RunTaken, Runs, SaveBegun, SaveQuery, SaveRecord, SaveTaken,
+    EventQuery, EventSearch, EventSignal, EventSignals, EventTypeRecord, EventTypes, Events, EventsChange,
+    EventsChanged, EventsFound, Evidence, Expired, Failure, FailureRecorded, Finish, Finished, Frozen, Guarded,
+    HandledEvent, HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, ItemQuery, ItemRecord, KeptKind,
+    KeptMessage, KeptPolicies, KeptQuery, LearnedQueue, LeaseOutcome, LifetimeQuery, LifetimeRecord, Lifetimes,
+    LifetimesSweep, NamedLease, NewAudit, NewClaim, NewEventType, NewIncarnation, NewItem, NewPause, NewPolicy, NewRun,
+    NewSave, NewStoredLetter, NewSubscription, OutboxRow, Policies, PolicyChange, PolicyChanged, PolicyScope,
+    PolicyVersion, ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery, QueueUrl, Queues, Reaped,
+    Records, RescuedMessage, RunQuery, RunRecord, RunStop, RunTaken, Runs, SaveBegun, SaveQuery, SaveRecord, SaveTaken,
     SaveWindow, SavedMessage, Saves, SourceTaken, Store, StoreError, StoreHandle, StoreVersion, StoredLetter,
     StoredLetters, Subscription, Success, Tally, Trim, Trimming, TypePut, WaitingHead, WaitingQuery,
 };
+use tokio::runtime::Handle;
 
 use super::wait::at_moment;
 
@@ -52,6 +57,54 @@ type Plan = Box<dyn FnMut(&'static str) -> Option<Fault> + Send>;
 pub struct FaultyStore {
     inner: StoreHandle,
     plan: Mutex<Plan>,
+    apart: Option<Apart>,
+}
+
+/// A store whose threads are not those of its callers, which a simulated run cannot have: each call is carried out
+/// whole, on another runtime and its clock, while the run stands still.
+#[derive(Debug)]
+pub struct Apart {
+    /// Where the store was opened.
+    pub runtime: Handle,
+    /// The store's clock, which is turned by hand: no thread but the run's can read the run's time.
+    pub theirs: Clock,
+    /// That of the run.
+    pub ours: Clock,
+}
+
+impl Apart {
+    fn carry_out<F: Future>(&self, call: F) -> F::Output {
+        self.theirs
+            .advance(self.ours.uptime().saturating_sub(self.theirs.uptime()));
+        self.theirs.set(self.ours.now());
+        let _there = self.runtime.enter();
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut call = pin!(call);
+        loop {
+            match call.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(answer) => return answer,
+                Poll::Pending => thread::park(),
+            }
+        }
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Nobody else works with the store of a simulated run.
+struct Silent;
+
+#[async_trait]
+impl EventSignals for Silent {
+    async fn next(&mut self) -> EventSignal {
+        std::future::pending().await
+    }
 }
 
 impl FaultyStore {
@@ -60,6 +113,15 @@ impl FaultyStore {
         Self {
             inner,
             plan: Mutex::new(Box::new(|_| None)),
+            apart: None,
+        }
+    }
+
+    /// [`FaultyStore::over`] one that was opened elsewhere, for a run in simulated time.
+    pub fn apart(inner: StoreHandle, apart: Apart) -> Self {
+        Self {
+            apart: Some(apart),
+            ..Self::over(inner)
         }
     }
 
@@ -79,6 +141,12 @@ impl FaultyStore {
                 operation,
                 source: "the answer was lost".into(),
             })
+        };
+        let call = async {
+            match &self.apart {
+                Some(apart) => apart.carry_out(call),
+                None => call.await,
+            }
         };
         match fault {
             None => call.await,
@@ -192,7 +260,14 @@ passed_on! {
         event_act(id: i64, revision: i64, act: EventAct) -> Acted;
         events_change(change: &EventsChange) -> EventsChanged;
         event_history(event_type: &EventType, limit: u32) -> Vec<HandledEvent>;
-        => { fn event_signals(&self) -> Box<dyn EventSignals> { self.inner.event_signals() } }
+        => {
+            fn event_signals(&self) -> Box<dyn EventSignals> {
+                match self.apart {
+                    Some(_) => Box::new(Silent),
+                    None => self.inner.event_signals(),
+                }
+            }
+        }
     }
     EventTypes {
         event_type_get(event_type: &EventType) -> Option<EventTypeRecord>;
@@ -317,11 +392,11 @@ impl Store for FaultyStore {
     }
 
     async fn version(&self) -> Result<StoreVersion, StoreError> {
-        self.inner.version().await
+        self.answer("version", self.inner.version()).await
     }
 
     async fn now(&self) -> Result<Timestamp, StoreError> {
-        self.inner.now().await
+        self.answer("now", self.inner.now()).await
     }
 
     async fn identity(&self) -> Result<StoreId, StoreError> {
@@ -329,6 +404,9 @@ impl Store for FaultyStore {
     }
 
     async fn close(&self) {
-        self.inner.close().await;
+        match &self.apart {
+            Some(apart) => apart.carry_out(self.inner.close()),
+            None => self.inner.close().await,
+        }
     }
 }

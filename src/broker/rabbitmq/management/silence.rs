@@ -19,7 +19,7 @@ const SMALL: Duration = Duration::from_secs(3);
 const AGAIN: Duration = Duration::from_secs(2);
 
 /// Whether the API is silent at present.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Silence {
     clock: Clock,
     state: Mutex<Option<Silent>>,
@@ -31,15 +31,6 @@ struct Silent {
     since: Duration,
     /// When it was asked again last.
     asked_at: Duration,
-}
-
-impl Default for Silence {
-    fn default() -> Self {
-        Self {
-            clock: Clock::system(),
-            state: Mutex::default(),
-        }
-    }
 }
 
 impl Silence {
@@ -88,7 +79,7 @@ impl Management {
         loop {
             tokio::select! {
                 answer = &mut asking => return answer,
-                () = tokio::time::sleep(PATIENCE) => {}
+                () = ambient::sleep(PATIENCE) => {}
             }
             tokio::select! {
                 answer = &mut asking => return answer,

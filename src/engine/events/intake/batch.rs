@@ -1,9 +1,8 @@
 //! Messages of an intake queue as one transaction: each key once, the last message of it.
 
-use std::collections::HashMap;
-
 use super::super::IntakeSettings;
 use super::mapping::{event_of, undecodable};
+use crate::ambient::HashMap;
 use crate::broker::{DeliveryTag, Walked};
 use crate::domain::time::Timestamp;
 use crate::store::{EventBatch, NamedLease};
@@ -30,7 +29,7 @@ pub(super) fn batch_of(intake: &IntakeSettings, guard: &NamedLease, taken: &[Wal
         tags: taken.iter().map(|walked| walked.tag).collect(),
         folded: 0,
     };
-    let mut places = HashMap::new();
+    let mut places = HashMap::default();
     for walked in taken {
         match event_of(intake, walked, now) {
             Ok(event) => {

@@ -11,6 +11,7 @@ use super::super::IntakeSettings;
 use super::batch::{Batch, batch_of};
 use super::mapping::unreadable;
 use super::window::Window;
+use crate::ambient;
 use crate::broker::{Acked, BrokerError, Intake, IntakeQueue, Lost};
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::engine::insist::Pause;
@@ -194,10 +195,7 @@ impl Consumer {
             {
                 return Err(Left::StoreAway);
             }
-            tokio::select! {
-                () = pause.wait() => {}
-                () = self.stop.cancelled() => {}
-            }
+            self.stop.run_until_cancelled(pause.wait()).await;
         }
     }
 
@@ -276,9 +274,6 @@ impl Consumer {
     }
 
     async fn wait(&self, span: Duration) {
-        tokio::select! {
-            () = tokio::time::sleep(span) => {}
-            () = self.stop.cancelled() => {}
-        }
+        ambient::wait(&self.stop, span).await;
     }
 }

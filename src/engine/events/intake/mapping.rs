@@ -1,7 +1,5 @@
 //! One message of an intake queue → one event, or why it is none. Pure.
 
-use std::collections::HashMap;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -10,6 +8,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use super::super::IntakeSettings;
+use crate::ambient::HashMap;
 use crate::broker::Walked;
 use crate::domain::event::{EventType, NewEvent, Reference, due_time, message_reason};
 use crate::domain::message::Message;

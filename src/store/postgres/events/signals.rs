@@ -95,11 +95,11 @@ async fn tell(notifier: std::sync::Weak<Notifier>, sessions: Arc<Sessions>) {
     loop {
         let Some(held) = notifier.upgrade() else { return };
         // Ends with its store: nothing else holds the notifier for long.
-        let more = tokio::time::timeout(RETRY, held.more.notified()).await;
+        let more = ambient::timeout(RETRY, held.more.notified()).await;
         if more.is_ok() {
             held.flush(&sessions).await;
             drop(held);
-            tokio::time::sleep(Duration::from_secs(1) / A_SECOND).await;
+            ambient::sleep(Duration::from_secs(1) / A_SECOND).await;
         }
     }
 }
@@ -146,7 +146,7 @@ impl EventSignals for Listening {
                     }
                     Err(error) => {
                         tracing::debug!(error = ?error, "pushes of other processes are looked for");
-                        tokio::time::sleep(RETRY).await;
+                        ambient::sleep(RETRY).await;
                         continue;
                     }
                 }

@@ -1,0 +1,195 @@
+//! What was found last of broker and store: filled in by whoever looks or meets something, read by everybody.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::ambient::HashMap;
+use crate::domain::id::{QueueName, StoreId};
+use crate::domain::numbers::Numbers;
+use crate::domain::time::Timestamp;
+use crate::engine::view::PartState;
+use crate::telemetry::names;
+
+/// Queues with something in them whose last known number is kept.
+const DEPTHS_MAX: usize = 200_000;
+/// Queues that wait to be bound, at most; a publisher that still meets one tells it again.
+const WAITING_MAX: usize = 1_000;
+
+/// What was found last, and since when it is so.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Health {
+    pub(super) found: Mutex<Found>,
+    pub(super) begun: AtomicBool,
+    /// Every queue is being bound.
+    pub(super) binding: AtomicBool,
+    /// Ends the tasks.
+    pub(super) over: CancellationToken,
+    /// Somebody met something that is gone: look at once.
+    pub(super) look_now: Arc<Notify>,
+    /// The identity of the store that this process works with.
+    pub(super) store: Mutex<Option<StoreId>>,
+    /// As last seen, by whichever incarnation: whoever restores a store ends those that looked at it before.
+    pub(super) numbers: Mutex<Numbers>,
+    pub(super) depths: Mutex<Depths>,
+    pub(super) losses: Mutex<Vec<Loss>>,
+    pub(super) unbound: Arc<Unbound>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) broker: Option<PartState>,
+    pub(super) management: Option<PartState>,
+    /// Only of a process that does not beat.
+    pub(super) store: Option<PartState>,
+    pub(super) beats: Beats,
+    pub(super) blocked: Option<PartState>,
+    /// As it was when somebody asked last.
+    pub(super) delivering: Option<PartState>,
+}
+
+/// The writes of this process's own row, each second.
+#[derive(Debug, Default)]
+pub(super) struct Beats {
+    /// When (uptime) the one was sent that is not answered yet.
+    pub(super) sent: Option<Duration>,
+    pub(super) last: Option<PartState>,
+}
+
+/// Messages that queues had when they were listed last; of empty ones nothing is kept.
+#[derive(Debug, Default)]
+pub(super) struct Depths {
+    pub(super) ready: HashMap<QueueName, u64>,
+    pub(super) taken_at: Timestamp,
+}
+
+impl PartState {
+    /// The same state lasts.
+    pub(super) fn follow(last: Option<&Self>, problem: Option<String>, now: Timestamp) -> Self {
+        let since = last
+            .filter(|last| last.problem.is_some() == problem.is_some())
+            .map_or(now, |last| last.since);
+        Self { problem, since }
+    }
+}
+
+/// Whether a source can be read; `None`: nobody asked it yet.
+pub(super) fn up(source: &'static str, is_up: Option<bool>) {
+    let value = is_up.map_or(f64::NAN, |up| f64::from(u8::from(up)));
+    metrics::gauge!(names::SOURCE_UP, "source" => source).set(value);
+}
+
+impl Health {
+    pub(super) fn found(&self) -> MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A write is on its way since `sent` (uptime).
+    pub(in crate::engine) fn beat_sent(&self, sent: Duration) {
+        self.found().beats.sent.get_or_insert(sent);
+    }
+
+    /// What came of it.
+    pub(in crate::engine) fn beat_answered(&self, problem: Option<String>, now: Timestamp) {
+        let mut found = self.found();
+        found.beats.sent = None;
+        let is_up = problem.is_none();
+        let state = PartState::follow(found.beats.last.as_ref(), problem, now);
+        found.beats.last = Some(state);
+        drop(found);
+        up("store", Some(is_up));
+    }
+
+    /// The highest numbers of the store that this process saw.
+    pub(super) fn numbers(&self) -> Numbers {
+        *self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers what the store had, or gave to this process, a moment ago.
+    pub(in crate::engine) fn saw(&self, now: Numbers) {
+        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        *numbers = numbers.highest(now);
+    }
+
+    /// Looks at the broker at once: something of ours is not there.
+    pub(in crate::engine) fn look_now(&self) {
+        self.look_now.notify_one();
+    }
+
+    /// To be told of something that is gone.
+    pub(in crate::engine) fn looks(&self) -> Arc<Notify> {
+        Arc::clone(&self.look_now)
+    }
+
+    /// To tell of queues without a binding.
+    pub(in crate::engine) fn unbound(&self) -> Arc<Unbound> {
+        Arc::clone(&self.unbound)
+    }
+
+    /// Nothing is asked any more.
+    pub(in crate::engine) fn end(&self) {
+        self.over.cancel();
+    }
+
+    /// The identity of the store, as it was when this process began to work with it.
+    pub(in crate::engine) fn store(&self) -> Option<StoreId> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(in crate::engine) fn set_store(&self, store: StoreId) {
+        // Another store counts for itself.
+        *self.numbers.lock().unwrap_or_else(PoisonError::into_inner) = Numbers::default();
+        *self.store.lock().unwrap_or_else(PoisonError::into_inner) = Some(store);
+    }
+
+    /// Takes in a listing: what is in which queue.
+    pub(in crate::engine) fn listed(&self, ready: impl Iterator<Item = (QueueName, u64)>, taken_at: Timestamp) {
+        *self.depths.lock().unwrap_or_else(PoisonError::into_inner) = Depths {
+            ready: ready.filter(|(_, ready)| *ready > 0).take(DEPTHS_MAX).collect(),
+            taken_at,
+        };
+    }
+
+    /// The last known number of messages, and when it was read; `None`: it was not listed with any.
+    pub(super) fn last_known(&self, queue: &QueueName) -> Option<(u64, Timestamp)> {
+        let depths = self.depths.lock().unwrap_or_else(PoisonError::into_inner);
+        depths.ready.get(queue).map(|ready| (*ready, depths.taken_at))
+    }
+}
+
+/// A queue of ours that the broker does not have any more.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::engine) struct Loss {
+    pub(super) queue: QueueName,
+    /// The message at its head, where one failed.
+    pub(super) head: Option<String>,
+    /// Messages when it was listed last, and when that was.
+    pub(super) last_known: Option<(u64, Timestamp)>,
+}
+
+/// Queues that publishers met without a binding.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Unbound {
+    pub(super) begun: AtomicBool,
+    pub(super) told: Notify,
+    pub(super) queues: Mutex<BTreeSet<QueueName>>,
+}
+
+impl Unbound {
+    /// Somebody's publish was returned though the queue is there.
+    pub(in crate::engine) fn tell(&self, queue: &QueueName) {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        if queues.len() < WAITING_MAX {
+            queues.insert(queue.clone());
+            self.told.notify_one();
+        }
+    }
+
+    pub(super) fn next(&self) -> Option<QueueName> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner).pop_first()
+    }
+}
