@@ -16,7 +16,7 @@ use crate::domain::id::QueueName;
 use crate::domain::queue::QueueState;
 use crate::domain::time::Timestamp;
 
-pub use super::fields::{DEAD_FIELDS, ENDPOINT_FIELDS, QUEUE_FIELDS, RETRY_FIELDS};
+pub use super::fields::{DEAD_FIELDS, DEAD_QUEUE_FIELDS, ENDPOINT_FIELDS, QUEUE_FIELDS, RETRY_FIELDS};
 pub use super::row::{QueueFacts, QueueRow};
 pub use super::worst::{WORST_MAX, Worst};
 

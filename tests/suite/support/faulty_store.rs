@@ -18,16 +18,16 @@ use redrive::domain::url::EndpointUrl;
 use redrive::store::Numbers;
 use redrive::store::{
     Acted, Advance, AttemptQuery, AuditChain, AuditEntry, Beat, Begun, BrokerFacts, Changed, Claim, ClaimOutcome,
-    ClaimSpan, DeadClaim, DeadGroup, DeadGroupQuery, DeadLetters, DeadLooked, DeadQuery, DeadQueue, DeadRow,
-    Deliveries, EndpointQuery, Endpoints, EventAct, EventBatch, EventClaim, EventClaims, EventCount, EventOutbox,
-    EventQuery, EventSearch, EventSignals, EventTypeRecord, EventTypes, Events, EventsChange, EventsChanged,
-    EventsFound, Evidence, Expired, Failure, FailureRecorded, Finish, Finished, Frozen, Guarded, HandledEvent,
-    HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, ItemQuery, ItemRecord, KeptKind, KeptMessage,
-    KeptPolicies, KeptQuery, LearnedQueue, LeaseOutcome, LifetimeQuery, LifetimeRecord, Lifetimes, LifetimesSweep,
-    NamedLease, NewAudit, NewClaim, NewEventType, NewIncarnation, NewItem, NewPause, NewPolicy, NewRun, NewSave,
-    NewStoredLetter, NewSubscription, OutboxRow, Policies, PolicyChange, PolicyChanged, PolicyScope, PolicyVersion,
-    ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery, QueueUrl, Queues, Reaped, Records,
-    RescuedMessage, RunQuery, RunRecord, RunStop, RunTaken, Runs, SaveBegun, SaveQuery, SaveRecord, SaveTaken,
+    ClaimSpan, DeadClaim, DeadGroup, DeadGroupQuery, DeadLetters, DeadLooked, DeadOrigin, DeadQuery, DeadQueue,
+    DeadRow, DeadSpan, Deliveries, EndpointQuery, Endpoints, EventAct, EventBatch, EventClaim, EventClaims, EventCount,
+    EventOutbox, EventQuery, EventSearch, EventSignals, EventTypeRecord, EventTypes, Events, EventsChange,
+    EventsChanged, EventsFound, Evidence, Expired, Failure, FailureRecorded, Finish, Finished, Frozen, Guarded,
+    HandledEvent, HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, ItemQuery, ItemRecord, KeptKind,
+    KeptMessage, KeptPolicies, KeptQuery, LearnedQueue, LeaseOutcome, LifetimeQuery, LifetimeRecord, Lifetimes,
+    LifetimesSweep, NamedLease, NewAudit, NewClaim, NewEventType, NewIncarnation, NewItem, NewPause, NewPolicy, NewRun,
+    NewSave, NewStoredLetter, NewSubscription, OutboxRow, Policies, PolicyChange, PolicyChanged, PolicyScope,
+    PolicyVersion, ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery, QueueUrl, Queues, Reaped,
+    Records, RescuedMessage, RunQuery, RunRecord, RunStop, RunTaken, Runs, SaveBegun, SaveQuery, SaveRecord, SaveTaken,
     SaveWindow, SavedMessage, Saves, SourceTaken, Store, StoreError, StoreHandle, StoreVersion, StoredLetter,
     StoredLetters, Subscription, Success, Tally, Trim, Trimming, TypePut, WaitingHead, WaitingQuery,
 };
@@ -305,6 +305,8 @@ passed_on! {
         dead_queue_forget(queue: &QueueName) -> bool;
         dead_letters(query: &DeadQuery) -> Vec<DeadLetter>;
         dead_groups(query: &DeadGroupQuery) -> Vec<DeadGroup>;
+        dead_spans() -> Vec<DeadSpan>;
+        dead_origins(limit: u32) -> Vec<DeadOrigin>;
         dead_letter(id: &DeadLetterId) -> Option<DeadRow>;
         dead_letters_remove(ids: &[DeadLetterId]) -> u64;
     }
