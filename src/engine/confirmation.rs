@@ -5,7 +5,7 @@
 
 use super::command::{Command, Danger, Plan};
 use super::operation::Friction;
-use super::runs::{Order, Selection};
+use super::runs::Selection;
 
 /// The least number that is typed.
 const TYPED_FROM: u64 = 11;
@@ -80,11 +80,10 @@ impl Command {
     /// their order.
     #[must_use]
     pub fn needs_whole_name(&self) -> bool {
-        let leaves = |order: &Order| matches!(order.selection, Selection::Queue(_) | Selection::Head(_));
-        match self {
-            Self::Run(order) => leaves(order),
-            other => matches!(other.about().friction, Friction::Name(_)),
+        if let Self::Run(order) = self {
+            return matches!(order.selection, Selection::Queue(_) | Selection::Head(_));
         }
+        matches!(self.about().friction, Friction::Name(_))
     }
 }
 
@@ -106,7 +105,7 @@ mod tests {
     use super::*;
     use crate::domain::id::QueueName;
     use crate::engine::RedeliverTarget;
-    use crate::engine::runs::OrderKind;
+    use crate::engine::runs::{Order, OrderKind};
 
     fn word(plan: Plan, is_protected: bool) -> Option<String> {
         match confirmation(&[plan], is_protected) {
