@@ -22,26 +22,26 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Position;
-use redrive::ambient::Clock;
-use redrive::console::effects::{Actor, Executor};
-use redrive::console::runtime::painter::Painter;
-use redrive::console::runtime::{INPUTS_MAX, Input, Screen};
-use redrive::console::state::Place;
-use redrive::console::state::detail::{DetailAnswer, DetailTab};
-use redrive::console::state::keymap::Keymap;
-use redrive::console::table::ArrangeJob;
-use redrive::console::{ConsoleSettings, Deliver, Effect, Event, State, Theme, update, view};
-use redrive::domain::attempt::Attempt;
-use redrive::domain::id::{Epoch, ExecutionId, NotificationId, QueueName};
-use redrive::domain::message::Message;
-use redrive::domain::naming::{Naming, QueueType};
-use redrive::domain::outcome::OutcomeClass;
-use redrive::domain::queue::{QueueKind, QueueState};
-use redrive::domain::time::Timestamp;
-use redrive::domain::url::EndpointUrl;
-use redrive::engine::snapshot::{Part, QueueFacts, QueueRow, Snapshot, Totals};
-use redrive::engine::view::BrowsedMessage;
-use redrive::engine::{self, Access};
+use redrive::internals::ambient::Clock;
+use redrive::internals::console::effects::{Actor, Executor};
+use redrive::internals::console::runtime::painter::Painter;
+use redrive::internals::console::runtime::{INPUTS_MAX, Input, Screen};
+use redrive::internals::console::state::Place;
+use redrive::internals::console::state::detail::{DetailAnswer, DetailTab};
+use redrive::internals::console::state::keymap::Keymap;
+use redrive::internals::console::table::ArrangeJob;
+use redrive::internals::console::{ConsoleSettings, Deliver, Effect, Event, State, Theme, update, view};
+use redrive::internals::domain::attempt::Attempt;
+use redrive::internals::domain::id::{Epoch, ExecutionId, NotificationId, QueueName};
+use redrive::internals::domain::message::Message;
+use redrive::internals::domain::naming::{Naming, QueueType};
+use redrive::internals::domain::outcome::OutcomeClass;
+use redrive::internals::domain::queue::{QueueKind, QueueState};
+use redrive::internals::domain::time::Timestamp;
+use redrive::internals::domain::url::EndpointUrl;
+use redrive::internals::engine::snapshot::{Part, QueueFacts, QueueRow, Snapshot, Totals};
+use redrive::internals::engine::view::BrowsedMessage;
+use redrive::internals::engine::{self, Access};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -246,13 +246,13 @@ fn settings() -> ConsoleSettings {
         place: Place::default(),
         theme: None,
         keys: std::collections::BTreeMap::new(),
-        mask: std::sync::Arc::new(redrive::domain::mask::MaskRules::usual()),
+        mask: std::sync::Arc::new(redrive::internals::domain::mask::MaskRules::usual()),
         refresh: Duration::from_secs(2),
         access: Access::Operator,
         actor: "bench".to_owned(),
         reason: None,
         deliver: Deliver::Never,
-        profiles: redrive::console::state::settings::Profiles::default(),
+        profiles: redrive::internals::console::state::settings::Profiles::default(),
         mouse: false,
         reload: None,
     }

@@ -6,11 +6,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive::ambient::Clock;
-use redrive::delivery::http::{HttpSender, SenderSettings};
-use redrive::domain::egress::AddressRules;
-use redrive::engine::Engine;
-use redrive::telemetry::Metrics;
+use redrive::internals::ambient::Clock;
+use redrive::internals::delivery::http::{HttpSender, SenderSettings};
+use redrive::internals::domain::egress::AddressRules;
+use redrive::internals::engine::Engine;
+use redrive::internals::telemetry::Metrics;
 use tokio_util::sync::CancellationToken;
 
 use crate::ground;

@@ -7,20 +7,20 @@ use bytes::Bytes;
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
 use lapin::types::{AMQPValue, FieldTable, LongString};
 use lapin::{BasicProperties, Connection, ConnectionProperties};
-use redrive::ambient::Clock;
-use redrive::broker::rabbitmq::{RabbitMq, RabbitSettings};
-use redrive::broker::{BrokerHandle, Look};
-use redrive::domain::id::{ExecutionId, NotificationId, QueueName};
-use redrive::domain::message::{HeaderValue, Message};
-use redrive::domain::naming::{Naming, QueueType};
-use redrive::domain::notification::Notification;
-use redrive::domain::policy::RetryPolicy;
-use redrive::domain::url::EndpointUrl;
-use redrive::engine::EngineSettings;
-use redrive::sqlite::SqliteFile;
-use redrive::store::postgres::PostgresStore;
-use redrive::store::sqlite::SqliteStore;
-use redrive::store::{LearnedQueue, StoreHandle};
+use redrive::internals::ambient::Clock;
+use redrive::internals::broker::rabbitmq::{RabbitMq, RabbitSettings};
+use redrive::internals::broker::{BrokerHandle, Look};
+use redrive::internals::domain::id::{ExecutionId, NotificationId, QueueName};
+use redrive::internals::domain::message::{HeaderValue, Message};
+use redrive::internals::domain::naming::{Naming, QueueType};
+use redrive::internals::domain::notification::Notification;
+use redrive::internals::domain::policy::RetryPolicy;
+use redrive::internals::domain::url::EndpointUrl;
+use redrive::internals::engine::EngineSettings;
+use redrive::internals::sqlite::SqliteFile;
+use redrive::internals::store::postgres::PostgresStore;
+use redrive::internals::store::sqlite::SqliteStore;
+use redrive::internals::store::{LearnedQueue, StoreHandle};
 use tokio::task::JoinSet;
 
 use crate::support::servers::{Vhost, variable};
@@ -51,7 +51,7 @@ impl Queue {
         let mut body = format!("t={} ", crate::receiver::time_us()).into_bytes();
         body.resize(BODY_BYTES, b'x');
         let notification = Notification {
-            id: NotificationId::parse(&redrive::ambient::new_id()).unwrap(),
+            id: NotificationId::parse(&redrive::internals::ambient::new_id()).unwrap(),
             execution: self.execution.clone(),
             url: self.url.clone(),
             headers: Vec::new(),
@@ -98,25 +98,25 @@ pub fn engine_settings(naming: Naming, prefetch: u16) -> EngineSettings {
         workers: 512,
         slow_requests: 512,
         prefetch,
-        memory: redrive::budget::Budget::default(),
+        memory: redrive::internals::budget::Budget::default(),
         request_timeout: Duration::from_secs(15),
         linger: Duration::from_secs(5),
         in_flight_per_endpoint: 16,
         idle_queue_ttl: Duration::from_hours(168),
-        job_queue_ttl: redrive::domain::job::JOB_QUEUE_TTL,
+        job_queue_ttl: redrive::internals::domain::job::JOB_QUEUE_TTL,
         retry_after_cap: Duration::from_secs(3600),
         default_policy: RetryPolicy::default(),
         take_over: Duration::from_secs(60),
         drain: Duration::from_secs(20),
-        export_time: redrive::engine::dead::EXPORT_TIME,
+        export_time: redrive::internals::engine::dead::EXPORT_TIME,
         discard_keep: Duration::from_hours(168),
-        retention: redrive::domain::retention::Retention::default(),
+        retention: redrive::internals::domain::retention::Retention::default(),
         rates: std::collections::HashMap::new(),
-        events: redrive::engine::events::EventSettings::default(),
-        masks: std::sync::Arc::new(redrive::domain::mask::MaskRules::usual()),
+        events: redrive::internals::engine::events::EventSettings::default(),
+        masks: std::sync::Arc::new(redrive::internals::domain::mask::MaskRules::usual()),
         alerts: Vec::new(),
         dead_queues: Vec::new(),
-        leftover_pattern: redrive::engine::leftovers(),
+        leftover_pattern: redrive::internals::engine::leftovers(),
         save_before_expiry: false,
     }
 }

@@ -6,16 +6,16 @@
 
 use std::time::{Duration, Instant};
 
-use redrive::ambient::Clock;
-use redrive::broker::{Look, Outgoing, Published};
-use redrive::delivery::http::{HttpSender, SenderSettings};
-use redrive::domain::egress::AddressRules;
-use redrive::domain::event::EventType;
-use redrive::domain::id::QueueName;
-use redrive::domain::message::Message;
-use redrive::engine::Engine;
-use redrive::engine::events::{EventSettings, IntakeSettings};
-use redrive::store::StoreHandle;
+use redrive::internals::ambient::Clock;
+use redrive::internals::broker::{Look, Outgoing, Published};
+use redrive::internals::delivery::http::{HttpSender, SenderSettings};
+use redrive::internals::domain::egress::AddressRules;
+use redrive::internals::domain::event::EventType;
+use redrive::internals::domain::id::QueueName;
+use redrive::internals::domain::message::Message;
+use redrive::internals::engine::Engine;
+use redrive::internals::engine::events::{EventSettings, IntakeSettings};
+use redrive::internals::store::StoreHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::ground::{self, Ground};
@@ -119,7 +119,7 @@ async fn at_least(store: &StoreHandle, wanted: usize) -> (usize, Instant) {
 
 /// The queue as a first start of the engine would make it, with all messages.
 async fn fill(ground: &Ground) {
-    let queue = redrive::broker::IntakeQueue {
+    let queue = redrive::internals::broker::IntakeQueue {
         vhost: ground.vhost.name.clone(),
         name: QueueName::parse(QUEUE).unwrap(),
         exchange: None,

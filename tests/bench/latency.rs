@@ -6,10 +6,10 @@
 
 use std::time::Duration;
 
-use redrive::ambient::Clock;
-use redrive::delivery::http::{HttpSender, SenderSettings};
-use redrive::domain::egress::AddressRules;
-use redrive::engine::{Engine, NewNotification};
+use redrive::internals::ambient::Clock;
+use redrive::internals::delivery::http::{HttpSender, SenderSettings};
+use redrive::internals::domain::egress::AddressRules;
+use redrive::internals::engine::{Engine, NewNotification};
 
 use crate::delivering;
 use crate::ground::{self, Ground, Queue};
@@ -104,7 +104,11 @@ async fn idle(case: &Case, daemon: &mut Side) {
 }
 
 async fn listing(daemon: &mut Side) -> f64 {
-    delivering::number(daemon, &format!("{}_sum", redrive::telemetry::LISTING_DURATION)).await
+    delivering::number(
+        daemon,
+        &format!("{}_sum", redrive::internals::telemetry::LISTING_DURATION),
+    )
+    .await
 }
 
 /// Queues far from each other, each used once.

@@ -14,8 +14,8 @@
 
 use std::time::Duration;
 
-use redrive::domain::endpoint::EndpointChange;
-use redrive::domain::id::NotificationId;
+use redrive::internals::domain::endpoint::EndpointChange;
+use redrive::internals::domain::id::NotificationId;
 
 use crate::delivering;
 use crate::ground::{Ground, Queue, open_store};

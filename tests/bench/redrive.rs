@@ -17,12 +17,12 @@ use lapin::options::{
 };
 use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
-use redrive::ambient::Clock;
-use redrive::delivery::http::{HttpSender, SenderSettings};
-use redrive::domain::egress::AddressRules;
-use redrive::domain::run::RunState;
-use redrive::engine::runs::{Order, OrderKind, Selection};
-use redrive::engine::{Access, Command, Done, Engine};
+use redrive::internals::ambient::Clock;
+use redrive::internals::delivery::http::{HttpSender, SenderSettings};
+use redrive::internals::domain::egress::AddressRules;
+use redrive::internals::domain::run::RunState;
+use redrive::internals::engine::runs::{Order, OrderKind, Selection};
+use redrive::internals::engine::{Access, Command, Done, Engine};
 use serde_json::json;
 
 use crate::ground::{self, Ground};

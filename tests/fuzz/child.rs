@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use redrive::ambient::Clock;
-use redrive::parsers::Parser;
+use redrive::internals::ambient::Clock;
+use redrive::internals::parsers::Parser;
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::mutate::Mutator;

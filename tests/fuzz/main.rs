@@ -1,4 +1,4 @@
-//! Feeds every reader of foreign bytes (`redrive::parsers`) with bytes that nobody would write in earnest.
+//! Feeds every reader of foreign bytes (`redrive::internals::parsers`) with bytes that nobody would write in earnest.
 //!
 //! ```text
 //! cargo test --test fuzz                         every reader for a second (REDRIVE_FUZZ_SECONDS), as a part of the tests
@@ -34,8 +34,8 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::thread;
 
-use redrive::ambient;
-use redrive::parsers::{PARSERS, Parser};
+use redrive::internals::ambient;
+use redrive::internals::parsers::{PARSERS, Parser};
 
 use planted::{FAULTS, Fault};
 use watch::{Ended, Run};

@@ -4,9 +4,9 @@
 use std::hint::black_box;
 
 use lapin::protocol::basic::parse_properties;
-use redrive::domain::death;
-use redrive::domain::filter::{Condition, Field, FieldKind, Filter};
-use redrive::domain::message::{self, Message};
+use redrive::internals::domain::death;
+use redrive::internals::domain::filter::{Condition, Field, FieldKind, Filter};
+use redrive::internals::domain::message::{self, Message};
 
 /// What is wrong.
 #[derive(Clone, Copy)]

@@ -1,6 +1,6 @@
 //! What inputs are made of: well-formed ones for each reader, from the vectors and from the program's own writers.
 
-use redrive::domain::message::{self, HeaderValue, Message};
+use redrive::internals::domain::message::{self, HeaderValue, Message};
 
 /// Those of a reader.
 pub fn of(reader: &str) -> Vec<Vec<u8>> {

@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use redrive::parsers::Parser;
+use redrive::internals::parsers::Parser;
 
 use crate::planted::Fault;
 

@@ -5,7 +5,7 @@
 //! The node is the test's own. What it holds in memory is little, so the test plays its memory: the watermark is far
 //! below what is used as long as messages wait, and back where it was once none does.
 
-use redrive::domain::id::QueueName;
+use redrive::internals::domain::id::QueueName;
 
 use super::Operator;
 use super::outside::{BOUND, audited, delivered, holds, numbered};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use redrive::ambient::Clock;
-use redrive::demo::{self, Behaviour, Demo, DemoPlan, DemoReport, ScratchDirectory};
-use redrive::domain::endpoint::EndpointState;
+use redrive::internals::ambient::Clock;
+use redrive::internals::demo::{self, Behaviour, Demo, DemoPlan, DemoReport, ScratchDirectory};
+use redrive::internals::domain::endpoint::EndpointState;
 use tokio_util::sync::CancellationToken;
 
 fn short_plan() -> DemoPlan {

@@ -5,15 +5,15 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use redrive::ambient::{self, Clock};
-use redrive::broker::embedded::Embedded;
-use redrive::broker::{Acked, BrokerError, BrokerHandle, Deleted, Lost, Next, Published, Signal};
-use redrive::domain::id::QueueName;
-use redrive::domain::job::Lifetime;
-use redrive::domain::message::Message;
-use redrive::domain::naming::{Naming, QueueType};
-use redrive::domain::time::Timestamp;
-use redrive::sqlite::SqliteFile;
+use redrive::internals::ambient::{self, Clock};
+use redrive::internals::broker::embedded::Embedded;
+use redrive::internals::broker::{Acked, BrokerError, BrokerHandle, Deleted, Lost, Next, Published, Signal};
+use redrive::internals::domain::id::QueueName;
+use redrive::internals::domain::job::Lifetime;
+use redrive::internals::domain::message::Message;
+use redrive::internals::domain::naming::{Naming, QueueType};
+use redrive::internals::domain::time::Timestamp;
+use redrive::internals::sqlite::SqliteFile;
 
 use crate::broker_contract::bench::{Bench, QUIET, SOON, next, number, numbered, take};
 use crate::support::wait::within;
@@ -292,7 +292,7 @@ async fn a_calendar_that_is_set_forward_ends_no_queue_with_a_lifetime() {
     let is_there = async |broker: &BrokerHandle| {
         matches!(
             broker.look(&queue).await.unwrap(),
-            redrive::broker::Look::Present { .. }
+            redrive::internals::broker::Look::Present { .. }
         )
     };
     let broker = opened(&clock).await;

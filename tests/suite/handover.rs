@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use redrive::ambient::Clock;
-use redrive::engine::query;
-use redrive::engine::{Access, EngineError, RedeliverTarget};
+use redrive::internals::ambient::Clock;
+use redrive::internals::engine::query;
+use redrive::internals::engine::{Access, EngineError, RedeliverTarget};
 use serde_json::Value;
 
 use crate::cli::prepared;
@@ -169,7 +169,7 @@ async fn a_grant_whose_time_is_over_changes_nothing() {
     stage.publish("a", "/hook").await;
     stage.endpoint_is("/hook", "disabled").await;
     let now = Clock::system().now();
-    let redeliver = redrive::engine::Command::Redeliver(RedeliverTarget::Urls(vec![stage.url("/hook")]));
+    let redeliver = redrive::internals::engine::Command::Redeliver(RedeliverTarget::Urls(vec![stage.url("/hook")]));
     let plan = stage.engine.plan(redeliver).await.unwrap();
     let over = Access::Until(now).grant("ana", Some("INC-42".to_owned())).unwrap();
     let refused = stage.engine.execute(&plan, &over).await.unwrap_err();

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use redrive::telemetry::METRICS;
+use redrive::internals::telemetry::METRICS;
 use regex::Regex;
 use serde_json::{Value, json};
 

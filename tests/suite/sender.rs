@@ -11,16 +11,16 @@ use std::time::Duration;
 use base64::Engine;
 use bytes::Bytes;
 use hmac::{Hmac, Mac};
-use redrive::ambient::{self, Clock};
-use redrive::delivery::{
+use redrive::internals::ambient::{self, Clock};
+use redrive::internals::delivery::{
     EndpointSettings, HttpSender, Method, Origin, Request, SenderError, SenderHandle, SenderSettings, Sent,
 };
-use redrive::domain::egress::AddressRules;
-use redrive::domain::id::{Epoch, NotificationId, QueueName};
-use redrive::domain::outcome::{FailureKind, Outcome};
-use redrive::domain::signature::SigningSecret;
-use redrive::domain::time::Timestamp;
-use redrive::domain::url::EndpointUrl;
+use redrive::internals::domain::egress::AddressRules;
+use redrive::internals::domain::id::{Epoch, NotificationId, QueueName};
+use redrive::internals::domain::outcome::{FailureKind, Outcome};
+use redrive::internals::domain::signature::SigningSecret;
+use redrive::internals::domain::time::Timestamp;
+use redrive::internals::domain::url::EndpointUrl;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;

@@ -18,8 +18,8 @@ mod wake;
 
 pub use side::run as run_side;
 
-use redrive::domain::event::{EventType, NewEvent, Reference};
-use redrive::store::{EventBatch, StoreHandle};
+use redrive::internals::domain::event::{EventType, NewEvent, Reference};
+use redrive::internals::store::{EventBatch, StoreHandle};
 
 use crate::ground::open_store;
 use crate::support::servers::{Database, scratch_directory};

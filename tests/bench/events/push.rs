@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use redrive::domain::event::NewEvent;
-use redrive::store::{EventBatch, StoreHandle};
+use redrive::internals::domain::event::NewEvent;
+use redrive::internals::store::{EventBatch, StoreHandle};
 use tokio::task::JoinSet;
 
 use super::{Place, event, fill};

@@ -4,9 +4,9 @@
 
 use std::time::Instant;
 
-use redrive::engine::Engine;
-use redrive::engine::events::EventsQuery;
-use redrive::engine::query;
+use redrive::internals::engine::Engine;
+use redrive::internals::engine::events::EventsQuery;
+use redrive::internals::engine::query;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, Executor, PgConnection};
 

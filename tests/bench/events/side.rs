@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use redrive::ambient::Clock;
-use redrive::broker::embedded::Embedded;
-use redrive::delivery::http::{HttpSender, SenderSettings};
-use redrive::domain::egress::AddressRules;
-use redrive::domain::event::Event;
-use redrive::engine::Engine;
-use redrive::engine::events::{EventHandler, Handled};
-use redrive::sqlite::SqliteFile;
+use redrive::internals::ambient::Clock;
+use redrive::internals::broker::embedded::Embedded;
+use redrive::internals::delivery::http::{HttpSender, SenderSettings};
+use redrive::internals::domain::egress::AddressRules;
+use redrive::internals::domain::event::Event;
+use redrive::internals::engine::Engine;
+use redrive::internals::engine::events::{EventHandler, Handled};
+use redrive::internals::sqlite::SqliteFile;
 use tokio_util::sync::CancellationToken;
 
 use super::{event, event_type};
@@ -76,7 +76,7 @@ pub async fn run(arguments: &[String]) {
     let [store, workers, ahead_ms] = arguments else {
         panic!("store, handlers at once, milliseconds ahead")
     };
-    let _metrics = redrive::telemetry::Metrics::install(None).unwrap();
+    let _metrics = redrive::internals::telemetry::Metrics::install(None).unwrap();
     let scratch = scratch_directory();
     let engine = engine(
         store,

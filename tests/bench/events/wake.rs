@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use redrive::domain::event::NewEvent;
-use redrive::domain::time::Timestamp;
+use redrive::internals::domain::event::NewEvent;
+use redrive::internals::domain::time::Timestamp;
 
 use super::{Place, push, side};
 use crate::numbers::{Spread, aside, p50_p99_ms, rounds, row};

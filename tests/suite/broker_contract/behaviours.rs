@@ -1,10 +1,10 @@
 //! The behaviours themselves, a function each, in the words of the seam.
 
-use redrive::broker::{
+use redrive::internals::broker::{
     Acked, AttachOptions, AttachOutcome, Deleted, Look, Lost, Next, PageRequest, Published, QueuePart, Signal,
 };
-use redrive::domain::id::QueueName;
-use redrive::domain::naming::QueueType;
+use redrive::internals::domain::id::QueueName;
+use redrive::internals::domain::naming::QueueType;
 
 use super::bench::{Bench, SOON, full, is_quiet, next, number, numbered, options, take};
 use crate::support::wait::within;
@@ -62,7 +62,7 @@ pub(crate) async fn a_message_arrives_as_it_was_published(bench: &Bench) {
     let queue = bench.created("q").await;
     bench.accepted(&queue, &full()).await;
     bench
-        .accepted(&queue, &redrive::domain::message::Message::default())
+        .accepted(&queue, &redrive::internals::domain::message::Message::default())
         .await;
     let mut attached = bench.attached(&queue, 1).await;
     let first = next(&mut attached).await;
@@ -70,7 +70,7 @@ pub(crate) async fn a_message_arrives_as_it_was_published(bench: &Bench) {
     assert_eq!(attached.ack(first.tag).await, Acked::Sent);
     assert_eq!(
         next(&mut attached).await.message,
-        redrive::domain::message::Message::default()
+        redrive::internals::domain::message::Message::default()
     );
     attached.close().await;
 }
@@ -92,7 +92,7 @@ pub(crate) async fn publishes_in_parallel_each_get_their_own_answer(bench: &Benc
         } else {
             bench.queue(&format!("none-{n}"))
         };
-        redrive::ambient::spawn("test", async move {
+        redrive::internals::ambient::spawn("test", async move {
             (n, broker.publish(&queue, &numbered(n)).await.unwrap())
         })
     });

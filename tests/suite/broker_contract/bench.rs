@@ -4,12 +4,12 @@ use crate::support::wait::within;
 use std::pin::Pin;
 use std::time::Duration;
 
-use redrive::broker::{
+use redrive::internals::broker::{
     Acked, AttachOptions, AttachOutcome, Attached, BrokerHandle, Delivery, Look, Next, Published, QueuePart,
 };
-use redrive::domain::id::QueueName;
-use redrive::domain::message::{HeaderValue, Message};
-use redrive::domain::naming::Naming;
+use redrive::internals::domain::id::QueueName;
+use redrive::internals::domain::message::{HeaderValue, Message};
+use redrive::internals::domain::naming::Naming;
 
 /// How long a behaviour waits for something that must happen.
 pub(crate) const SOON: Duration = Duration::from_secs(20);

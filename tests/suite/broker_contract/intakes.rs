@@ -1,8 +1,8 @@
 //! Intake queues: what their keys match, many messages in hand, and what comes again.
 
-use redrive::broker::{Acked, Intake, IntakeQueue, Look, Outgoing, Published, Walked};
-use redrive::domain::id::QueueName;
-use redrive::domain::message::Message;
+use redrive::internals::broker::{Acked, Intake, IntakeQueue, Look, Outgoing, Published, Walked};
+use redrive::internals::domain::id::QueueName;
+use redrive::internals::domain::message::Message;
 
 use super::bench::{Bench, QUIET, SOON, full, numbered};
 use crate::support::wait::within;

@@ -1,9 +1,9 @@
 //! Walks: order, what stays in hand, what is given back.
 
-use redrive::broker::{Look, Walk, WalkOptions};
-use redrive::domain::id::QueueName;
-use redrive::domain::message::Message;
-use redrive::domain::naming::QueueType;
+use redrive::internals::broker::{Look, Walk, WalkOptions};
+use redrive::internals::domain::id::QueueName;
+use redrive::internals::domain::message::Message;
+use redrive::internals::domain::naming::QueueType;
 
 use super::bench::{Bench, full, numbered, take};
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Position;
-use redrive::console::runtime::run_with_view;
-use redrive::console::state::Place;
-use redrive::console::{Connect, ConsoleSettings, Deliver, State, Theme, view};
-use redrive::engine::Access;
+use redrive::internals::console::runtime::run_with_view;
+use redrive::internals::console::state::Place;
+use redrive::internals::console::{Connect, ConsoleSettings, Deliver, State, Theme, view};
+use redrive::internals::engine::Access;
 use tokio_util::sync::CancellationToken;
 
 const VARIABLE: &str = "REDRIVE_TEST_CHILD";
@@ -27,7 +27,7 @@ pub(super) fn command() -> Command {
 /// As the console's own, until the help is opened.
 fn failing(state: &State, theme: &Theme, buffer: &mut Buffer) -> Option<Position> {
     assert!(
-        !matches!(state.input.mode, redrive::console::state::Mode::Help { .. }),
+        !matches!(state.input.mode, redrive::internals::console::state::Mode::Help { .. }),
         "the painter failed"
     );
     view(state, theme, buffer)
@@ -42,13 +42,13 @@ async fn a_painter_that_fails_at_a_key_does_so_only_in_a_child() {
         place: Place::default(),
         theme: None,
         keys: std::collections::BTreeMap::new(),
-        mask: std::sync::Arc::new(redrive::domain::mask::MaskRules::usual()),
+        mask: std::sync::Arc::new(redrive::internals::domain::mask::MaskRules::usual()),
         refresh: Duration::from_secs(1),
         access: Access::Operator,
         actor: "test".to_owned(),
         reason: None,
         deliver: Deliver::Never,
-        profiles: redrive::console::state::settings::Profiles::default(),
+        profiles: redrive::internals::console::state::settings::Profiles::default(),
         mouse: false,
         reload: None,
     };

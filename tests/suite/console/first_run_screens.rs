@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use redrive::config::Environment;
-use redrive::console::first_run::{FirstEvent, FirstRun, FirstRunSettings, update};
-use redrive::console::runtime::picture::text;
-use redrive::console::{Theme, view_first_run};
-use redrive::domain::time::Timestamp;
-use redrive::engine::view::{Check, CheckResult};
+use redrive::internals::config::Environment;
+use redrive::internals::console::first_run::{FirstEvent, FirstRun, FirstRunSettings, update};
+use redrive::internals::console::runtime::picture::text;
+use redrive::internals::console::{Theme, view_first_run};
+use redrive::internals::domain::time::Timestamp;
+use redrive::internals::engine::view::{Check, CheckResult};
 
 const TYPED: &str = "1 amqp://ana:s3cret@mq1.example/live Enter Enter";
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ratatui::buffer::Buffer;
-use redrive::console::state::View;
-use redrive::console::state::detail::{DetailAnswer, Subject};
-use redrive::console::{Event, Theme};
-use redrive::domain::id::QueueName;
-use redrive::domain::message::HeaderValue;
-use redrive::domain::queue::{Pause, QueueKind, QueueState};
-use redrive::domain::text::is_hidden;
-use redrive::engine::snapshot::{EndpointRow, QueueFacts, QueueRow, Snapshot};
+use redrive::internals::console::state::View;
+use redrive::internals::console::state::detail::{DetailAnswer, Subject};
+use redrive::internals::console::{Event, Theme};
+use redrive::internals::domain::id::QueueName;
+use redrive::internals::domain::message::HeaderValue;
+use redrive::internals::domain::queue::{Pause, QueueKind, QueueState};
+use redrive::internals::domain::text::is_hidden;
+use redrive::internals::engine::snapshot::{EndpointRow, QueueFacts, QueueRow, Snapshot};
 
 use super::fixture::{Player, after, before, day, details, events, fed, plans};
 
@@ -253,7 +253,7 @@ fn others(text: &str) -> Vec<Player> {
         next_at: after(1),
     };
     let mut typed = Player::bad_day().keys("2 /");
-    let _ = redrive::console::update(&mut typed.state, after(0), Event::Paste(text.to_owned()));
+    let _ = redrive::internals::console::update(&mut typed.state, after(0), Event::Paste(text.to_owned()));
     vec![
         renamed,
         Player::connecting().event(problem),

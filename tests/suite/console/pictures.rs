@@ -5,8 +5,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use redrive::console::Theme;
-use redrive::console::runtime::picture::svg;
+use redrive::internals::console::Theme;
+use redrive::internals::console::runtime::picture::svg;
 
 use super::fixture::scene;
 

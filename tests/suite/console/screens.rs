@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-pub use redrive::console::runtime::picture::text;
-use redrive::console::{Theme, view};
+pub use redrive::internals::console::runtime::picture::text;
+use redrive::internals::console::{Theme, view};
 
 use super::fixture::{Player, SCENES, scene};
 

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
-use redrive::console::Theme;
-use redrive::console::theme::Role;
+use redrive::internals::console::Theme;
+use redrive::internals::console::theme::Role;
 
 use super::fixture::scene;
 use super::screens::text;

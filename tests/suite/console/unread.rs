@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive::console::actions::action;
-use redrive::console::state::dialog::Friction;
-use redrive::console::state::{Mode, View};
-use redrive::console::{Event, Theme};
-use redrive::engine::dead::DeadSum;
-use redrive::engine::snapshot::{Part, Silent, Snapshot};
+use redrive::internals::console::actions::action;
+use redrive::internals::console::state::dialog::Friction;
+use redrive::internals::console::state::{Mode, View};
+use redrive::internals::console::{Event, Theme};
+use redrive::internals::engine::dead::DeadSum;
+use redrive::internals::engine::snapshot::{Part, Silent, Snapshot};
 
 use super::fixture::{Player, before, day, plans};
 use super::screens::text;
@@ -44,7 +44,7 @@ fn no_view_says_that_there_is_none_or_that_all_is_well_over_what_was_never_read(
             Snapshot {
                 broker: never_read(),
                 store: never_read(),
-                totals: redrive::engine::snapshot::Totals::default(),
+                totals: redrive::internals::engine::snapshot::Totals::default(),
                 incarnations: Arc::default(),
                 ..day::empty()
             },

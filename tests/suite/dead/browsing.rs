@@ -4,10 +4,10 @@ use futures_util::StreamExt as _;
 use lapin::BasicProperties;
 use lapin::options::{BasicConsumeOptions, BasicGetOptions, BasicNackOptions};
 use lapin::types::{AMQPValue, FieldTable};
-use redrive::broker::WalkOptions;
-use redrive::domain::id::QueueName;
-use redrive::engine::EngineError;
-use redrive::engine::query;
+use redrive::internals::broker::WalkOptions;
+use redrive::internals::domain::id::QueueName;
+use redrive::internals::engine::EngineError;
+use redrive::internals::engine::query;
 
 use super::shop::{BOUND, Shop, text, view};
 use crate::support::wait::wait_until;
@@ -123,7 +123,7 @@ async fn a_plain_quorum_queue_is_looked_at_as_often_as_its_broker_allows_for() {
     quorum(&shop, "plain", None).await;
     shop.fill("plain", 2).await;
     let version = shop.stage.broker.version().await.expect("a broker tells its version");
-    let limit = redrive::domain::broker_rules::facts(Some(version)).default_limit;
+    let limit = redrive::internals::domain::broker_rules::facts(Some(version)).default_limit;
     let allowed = limit.map_or(25, |limit| limit / 2);
     for _ in 0..allowed {
         assert_eq!(browse(&shop, "plain").await, Ok(2));

@@ -3,11 +3,11 @@
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
 use lapin::types::{AMQPValue, FieldArray, FieldTable, ShortString};
 use lapin::{BasicProperties, Connection, ConnectionProperties};
-use redrive::broker::{Look, Outgoing, Published};
-use redrive::domain::dead_letter::{DeadLetter, Home, STORE};
-use redrive::domain::id::QueueName;
-use redrive::domain::message::{HeaderValue, Message};
-use redrive::domain::naming::QueueType;
+use redrive::internals::broker::{Look, Outgoing, Published};
+use redrive::internals::domain::dead_letter::{DeadLetter, Home, STORE};
+use redrive::internals::domain::id::QueueName;
+use redrive::internals::domain::message::{HeaderValue, Message};
+use redrive::internals::domain::naming::QueueType;
 use serde_json::json;
 
 use super::shop::{BOUND, Shop, text};
@@ -210,7 +210,8 @@ async fn whatever_a_foreign_publisher_set_a_refused_message_is_one_dead_letter_t
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_a_foreign_publisher_set_is_one_dead_letter_that_stays_on_quorum_queues() {
-    let quorum = |settings: &mut redrive::engine::EngineSettings| settings.naming.queue_type = QueueType::Quorum;
+    let quorum =
+        |settings: &mut redrive::internals::engine::EngineSettings| settings.naming.queue_type = QueueType::Quorum;
     check_properties(Stage::quiet(Ground::rabbit_postgres().await, quorum).await).await;
 }
 
@@ -271,7 +272,8 @@ async fn a_copy_in_another_delivery_queue_is_neither_sent_from_there_nor_a_dead_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_in_another_quorum_delivery_queue_is_neither_sent_from_there_nor_a_dead_letter() {
-    let quorum = |settings: &mut redrive::engine::EngineSettings| settings.naming.queue_type = QueueType::Quorum;
+    let quorum =
+        |settings: &mut redrive::internals::engine::EngineSettings| settings.naming.queue_type = QueueType::Quorum;
     check_copies(Stage::quiet(Ground::rabbit_sqlite().await, quorum).await).await;
 }
 

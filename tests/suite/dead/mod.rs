@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, ExchangeKind};
-use redrive::ambient::Clock;
-use redrive::broker::Look;
-use redrive::broker::rabbitmq::RabbitMq;
-use redrive::domain::dead_letter::Target;
-use redrive::domain::id::QueueName;
-use redrive::engine::query;
-use redrive::engine::view::Source;
-use redrive::engine::{Engine, EngineError};
+use redrive::internals::ambient::Clock;
+use redrive::internals::broker::Look;
+use redrive::internals::broker::rabbitmq::RabbitMq;
+use redrive::internals::domain::dead_letter::Target;
+use redrive::internals::domain::id::QueueName;
+use redrive::internals::engine::query;
+use redrive::internals::engine::view::Source;
+use redrive::internals::engine::{Engine, EngineError};
 use serde_json::json;
 
 use self::shop::{BOUND, Shop, query, text, view};
@@ -213,7 +213,7 @@ async fn a_plain_quorum_queue_shows_each_letter_that_comes_as_far_as_the_broker_
     ];
     shop.queue("work", &arguments).await;
     let version = shop.stage.broker.version().await.expect("a broker tells its version");
-    let limit = redrive::domain::broker_rules::facts(Some(version)).default_limit;
+    let limit = redrive::internals::domain::broker_rules::facts(Some(version)).default_limit;
     let looks = limit.map_or(14, |limit| limit / 2);
     let limit_is_told = async || {
         let queues = shop.list(None, None).await.queues;
@@ -263,7 +263,7 @@ async fn poison_in_one_dead_letter_queue_leaves_the_others_readable() {
         shop.reject_all(work).await;
     }
     shop.bind("a.dead", &naming.exchange(), "a.dead").await;
-    let poisonous = redrive::domain::id::QueueName::parse("a.dead").unwrap();
+    let poisonous = redrive::internals::domain::id::QueueName::parse("a.dead").unwrap();
     raw::publish(
         &naming,
         &poisonous,

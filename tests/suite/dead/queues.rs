@@ -2,9 +2,9 @@
 
 use lapin::ExchangeKind;
 use lapin::types::AMQPValue;
-use redrive::domain::dead_letter::DeadQueueKind;
-use redrive::engine::dead::{DeadPage, DeadQueueRow, DeadQueuesQuery};
-use redrive::engine::query;
+use redrive::internals::domain::dead_letter::DeadQueueKind;
+use redrive::internals::engine::dead::{DeadPage, DeadQueueRow, DeadQueuesQuery};
+use redrive::internals::engine::query;
 use serde_json::{Value, json};
 
 use super::shop::{BOUND, Shop, text};

@@ -8,12 +8,12 @@ use lapin::options::{
 };
 use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ExchangeKind};
-use redrive::domain::dead_letter::DeadLetter;
-use redrive::domain::id::QueueName;
-use redrive::engine::EngineError;
-use redrive::engine::Query;
-use redrive::engine::dead::{DeadDetail, DeadGroup, DeadListQuery, DeadPage, DeadQueueView, DeadSelection};
-use redrive::engine::query;
+use redrive::internals::domain::dead_letter::DeadLetter;
+use redrive::internals::domain::id::QueueName;
+use redrive::internals::engine::EngineError;
+use redrive::internals::engine::Query;
+use redrive::internals::engine::dead::{DeadDetail, DeadGroup, DeadListQuery, DeadPage, DeadQueueView, DeadSelection};
+use redrive::internals::engine::query;
 
 use crate::engine::stage::{Ground, Stage};
 use crate::support::wait::wait_until;

@@ -6,12 +6,12 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use lapin::options::BasicConsumeOptions;
 use lapin::types::FieldTable;
-use redrive::domain::id::QueueName;
-use redrive::domain::turn::TurnKind;
-use redrive::engine::Event;
-use redrive::engine::dead::DeadSum;
-use redrive::engine::query;
-use redrive::engine::snapshot::Snapshot;
+use redrive::internals::domain::id::QueueName;
+use redrive::internals::domain::turn::TurnKind;
+use redrive::internals::engine::Event;
+use redrive::internals::engine::dead::DeadSum;
+use redrive::internals::engine::query;
+use redrive::internals::engine::snapshot::Snapshot;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 

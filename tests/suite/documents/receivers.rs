@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use redrive::domain::id::NotificationId;
-use redrive::domain::signature::SigningSecret;
+use redrive::internals::domain::id::NotificationId;
+use redrive::internals::domain::signature::SigningSecret;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 

@@ -1,16 +1,16 @@
 //! The tables of the contract, made from the program.
 
 use clap::{Arg, ArgAction, Command, CommandFactory};
-use redrive::cli::{COMMANDS, Cli, Does};
-use redrive::domain::dead_letter::{DeadQueueKind, Home};
-use redrive::domain::endpoint::EndpointState;
-use redrive::domain::event::EventState;
-use redrive::domain::filter::{Field, FieldKind};
-use redrive::domain::outcome::OutcomeClass;
-use redrive::domain::policy::Phase;
-use redrive::domain::queue::{QueueKind, QueueState};
-use redrive::domain::run::RunState;
-use redrive::engine::{events, snapshot};
+use redrive::internals::cli::{COMMANDS, Cli, Does};
+use redrive::internals::domain::dead_letter::{DeadQueueKind, Home};
+use redrive::internals::domain::endpoint::EndpointState;
+use redrive::internals::domain::event::EventState;
+use redrive::internals::domain::filter::{Field, FieldKind};
+use redrive::internals::domain::outcome::OutcomeClass;
+use redrive::internals::domain::policy::Phase;
+use redrive::internals::domain::queue::{QueueKind, QueueState};
+use redrive::internals::domain::run::RunState;
+use redrive::internals::engine::{events, snapshot};
 use serde_json::Value;
 
 /// Name and content of each table.
@@ -171,7 +171,7 @@ fn fields() -> String {
 }
 
 fn routes() -> String {
-    let document = redrive::api::openapi_document();
+    let document = redrive::internals::api::openapi_document();
     let mut rows = Vec::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {
@@ -210,7 +210,7 @@ fn kind(schema: &Value) -> String {
 }
 
 fn shapes() -> String {
-    let document = redrive::api::openapi_document();
+    let document = redrive::internals::api::openapi_document();
     let schemas = document["components"]["schemas"].as_object().unwrap();
     let rows = schemas.iter().map(|(name, schema)| {
         let empty = serde_json::Map::new();
@@ -259,7 +259,7 @@ fn words() -> String {
 }
 
 fn keys() -> String {
-    let schema: Value = serde_json::from_str(redrive::config::SCHEMA).unwrap();
+    let schema: Value = serde_json::from_str(redrive::internals::config::SCHEMA).unwrap();
     let mut rows = Vec::new();
     for (section, property) in schema["properties"].as_object().unwrap() {
         let (name, property) = match property["type"].as_str() {
@@ -353,7 +353,7 @@ fn allowed(schema: &Value, value: &Value) -> String {
 }
 
 fn metrics() -> String {
-    let rows = redrive::telemetry::METRICS.iter().map(|metric| {
+    let rows = redrive::internals::telemetry::METRICS.iter().map(|metric| {
         let kind = format!("{:?}", metric.kind).to_lowercase();
         vec![code(metric.name), kind, metric.help.to_owned()]
     });

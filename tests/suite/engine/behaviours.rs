@@ -1,13 +1,13 @@
 //! What the engine does, each named as an operator would.
 
-use redrive::domain::dead_letter::Target;
-use redrive::domain::endpoint::EndpointState;
-use redrive::domain::id::ExecutionId;
-use redrive::domain::message::Message;
-use redrive::domain::policy::OnExhausted;
-use redrive::engine::dead::{DeadListQuery, DeadSelection};
-use redrive::engine::query;
-use redrive::engine::{Command, Done, Ended, RedeliverTarget};
+use redrive::internals::domain::dead_letter::Target;
+use redrive::internals::domain::endpoint::EndpointState;
+use redrive::internals::domain::id::ExecutionId;
+use redrive::internals::domain::message::Message;
+use redrive::internals::domain::policy::OnExhausted;
+use redrive::internals::engine::dead::{DeadListQuery, DeadSelection};
+use redrive::internals::engine::query;
+use redrive::internals::engine::{Command, Done, Ended, RedeliverTarget};
 
 use super::stage::{BOUND, Stage};
 use crate::support::checker::Left;
@@ -69,7 +69,7 @@ pub(super) async fn an_end_mark_deletes_the_queue_and_a_rerun_makes_it_again(mut
     assert!(matches!(ended, Ended::Marked(_)));
     let queue = stage.queue("a", "/ok");
     wait_until("the queue to be gone", BOUND, async || {
-        (stage.broker.look(&queue).await.unwrap() == redrive::broker::Look::Missing).then_some(())
+        (stage.broker.look(&queue).await.unwrap() == redrive::internals::broker::Look::Missing).then_some(())
     })
     .await;
     wait_until("its row to be gone", BOUND, async || {

@@ -6,26 +6,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use redrive::ambient::Clock;
-use redrive::broker::BrokerHandle;
-use redrive::broker::embedded::Embedded;
-use redrive::broker::rabbitmq::{RabbitMq, RabbitSettings};
-use redrive::delivery::SenderHandle;
-use redrive::delivery::http::{HttpSender, SenderSettings};
-use redrive::domain::egress::AddressRules;
-use redrive::domain::id::{ExecutionId, QueueName};
-use redrive::domain::message::Message;
-use redrive::domain::naming::{Naming, QueueType};
-use redrive::domain::policy::RetryPolicy;
-use redrive::domain::retention::Retention;
-use redrive::domain::url::EndpointUrl;
-use redrive::engine::query;
-use redrive::engine::view::{EndpointView, QueueView};
-use redrive::engine::{Access, Command, Done, Engine, EngineError, EngineSettings, NewNotification, Receipt};
-use redrive::sqlite::SqliteFile;
-use redrive::store::StoreHandle;
-use redrive::store::postgres::PostgresStore;
-use redrive::store::sqlite::SqliteStore;
+use redrive::internals::ambient::Clock;
+use redrive::internals::broker::BrokerHandle;
+use redrive::internals::broker::embedded::Embedded;
+use redrive::internals::broker::rabbitmq::{RabbitMq, RabbitSettings};
+use redrive::internals::delivery::SenderHandle;
+use redrive::internals::delivery::http::{HttpSender, SenderSettings};
+use redrive::internals::domain::egress::AddressRules;
+use redrive::internals::domain::id::{ExecutionId, QueueName};
+use redrive::internals::domain::message::Message;
+use redrive::internals::domain::naming::{Naming, QueueType};
+use redrive::internals::domain::policy::RetryPolicy;
+use redrive::internals::domain::retention::Retention;
+use redrive::internals::domain::url::EndpointUrl;
+use redrive::internals::engine::query;
+use redrive::internals::engine::view::{EndpointView, QueueView};
+use redrive::internals::engine::{
+    Access, Command, Done, Engine, EngineError, EngineSettings, NewNotification, Receipt,
+};
+use redrive::internals::sqlite::SqliteFile;
+use redrive::internals::store::StoreHandle;
+use redrive::internals::store::postgres::PostgresStore;
+use redrive::internals::store::sqlite::SqliteStore;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -71,12 +73,12 @@ fn settings(vhost: &str) -> EngineSettings {
         },
         workers: 64,
         slow_requests: 64,
-        job_queue_ttl: redrive::domain::job::JOB_QUEUE_TTL,
+        job_queue_ttl: redrive::internals::domain::job::JOB_QUEUE_TTL,
         dead_queues: Vec::new(),
-        leftover_pattern: redrive::engine::leftovers(),
+        leftover_pattern: redrive::internals::engine::leftovers(),
         save_before_expiry: false,
         prefetch: 1,
-        memory: redrive::budget::Budget::default(),
+        memory: redrive::internals::budget::Budget::default(),
         request_timeout: Duration::from_secs(2),
         linger: Duration::from_millis(500),
         in_flight_per_endpoint: 16,
@@ -93,12 +95,12 @@ fn settings(vhost: &str) -> EngineSettings {
         },
         take_over: Duration::from_secs(20),
         drain: Duration::from_secs(5),
-        export_time: redrive::engine::dead::EXPORT_TIME,
+        export_time: redrive::internals::engine::dead::EXPORT_TIME,
         discard_keep: Duration::from_hours(7 * 24),
         retention: Retention::default(),
         rates: HashMap::new(),
-        events: redrive::engine::events::EventSettings::default(),
-        masks: std::sync::Arc::new(redrive::domain::mask::MaskRules::usual()),
+        events: redrive::internals::engine::events::EventSettings::default(),
+        masks: std::sync::Arc::new(redrive::internals::domain::mask::MaskRules::usual()),
         alerts: Vec::new(),
     }
 }

@@ -6,15 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redrive::broker::Look;
-use redrive::domain::event::{Event, EventState, EventType, NewEvent, Reference};
-use redrive::domain::id::{ExecutionId, NotificationId};
-use redrive::domain::message::encode;
-use redrive::domain::notification::Notification;
-use redrive::engine::Command;
-use redrive::engine::events::{EventCommand, EventHandler, Finished, Handled, HandlerAction, HandlerSettings};
-use redrive::engine::query;
-use redrive::store::{Begun, NewIncarnation, ProcessMark};
+use redrive::internals::broker::Look;
+use redrive::internals::domain::event::{Event, EventState, EventType, NewEvent, Reference};
+use redrive::internals::domain::id::{ExecutionId, NotificationId};
+use redrive::internals::domain::message::encode;
+use redrive::internals::domain::notification::Notification;
+use redrive::internals::engine::Command;
+use redrive::internals::engine::events::{
+    EventCommand, EventHandler, Finished, Handled, HandlerAction, HandlerSettings,
+};
+use redrive::internals::engine::query;
+use redrive::internals::store::{Begun, NewIncarnation, ProcessMark};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::stage::{BOUND, Ground, Stage};
@@ -62,7 +64,7 @@ async fn a_handler_that_panics_is_a_failure_of_its_event_and_lets_go_of_it() {
 /// The page of the outbox comes so late that this process may not go on by then: what is on it is somebody else's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_slept_over_its_page_of_the_outbox_publishes_nothing_of_it() {
-    let webhook = |settings: &mut redrive::engine::EngineSettings| {
+    let webhook = |settings: &mut redrive::internals::engine::EngineSettings| {
         settings.request_timeout = Duration::from_secs(1);
         settings.take_over = Duration::from_secs(6);
         settings.events.handlers = vec![HandlerSettings {
@@ -149,7 +151,7 @@ async fn two_notifications(stage: &Stage) {
 /// The pump finds out that its lease is somebody else's when it buries a notification: those behind it are his.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pump_that_lost_its_lease_publishes_nothing_behind_what_it_could_not_bury() {
-    let webhook = |settings: &mut redrive::engine::EngineSettings| {
+    let webhook = |settings: &mut redrive::internals::engine::EngineSettings| {
         settings.events.handlers = vec![HandlerSettings {
             event_type: imports(),
             action: HandlerAction::Webhook,

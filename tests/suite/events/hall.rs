@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive::ambient::Clock;
-use redrive::broker::embedded::Embedded;
-use redrive::broker::rabbitmq::{RabbitMq, RabbitSettings};
-use redrive::broker::{BrokerHandle, Look, Outgoing, Published};
-use redrive::domain::id::QueueName;
-use redrive::domain::message::{HeaderValue, Message};
-use redrive::domain::naming::{Naming, QueueType};
-use redrive::sqlite::SqliteFile;
+use redrive::internals::ambient::Clock;
+use redrive::internals::broker::embedded::Embedded;
+use redrive::internals::broker::rabbitmq::{RabbitMq, RabbitSettings};
+use redrive::internals::broker::{BrokerHandle, Look, Outgoing, Published};
+use redrive::internals::domain::id::QueueName;
+use redrive::internals::domain::message::{HeaderValue, Message};
+use redrive::internals::domain::naming::{Naming, QueueType};
+use redrive::internals::sqlite::SqliteFile;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 

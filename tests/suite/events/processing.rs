@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use redrive::domain::id::NotificationId;
-use redrive::domain::signature::SigningSecret;
+use redrive::internals::domain::id::NotificationId;
+use redrive::internals::domain::signature::SigningSecret;
 use serde_json::{Value, json};
 
 use crate::support::daemon::Installation;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use redrive::broker::{AttachOptions, AttachOutcome, Look, QueuePart};
-use redrive::domain::expiry::Extends;
-use redrive::domain::job::{JobPart, Lifetime};
-use redrive::engine::expiring::{ExpiringOrder, ExpiringResult, Keep, SaveState, Which};
-use redrive::engine::{Access, Command, Danger, Done, EngineError, EngineSettings, Plan};
+use redrive::internals::broker::{AttachOptions, AttachOutcome, Look, QueuePart};
+use redrive::internals::domain::expiry::Extends;
+use redrive::internals::domain::job::{JobPart, Lifetime};
+use redrive::internals::engine::expiring::{ExpiringOrder, ExpiringResult, Keep, SaveState, Which};
+use redrive::internals::engine::{Access, Command, Danger, Done, EngineError, EngineSettings, Plan};
 
 use super::{LONG, act, filled, listed, listed_as, message, messages, publish, saves, submit, these};
 use crate::engine::stage::{BOUND, Ground, Stage};
@@ -25,7 +25,7 @@ fn purge(which: Which) -> ExpiringOrder {
     }
 }
 
-async fn execute(stage: &Stage, plan: &Plan) -> Vec<redrive::engine::expiring::ExpiringOutcome> {
+async fn execute(stage: &Stage, plan: &Plan) -> Vec<redrive::internals::engine::expiring::ExpiringOutcome> {
     let grant = Access::Operator.grant("tester", None).unwrap();
     match stage.engine.execute(plan, &grant).await.unwrap() {
         Done::Expiring(outcomes) => outcomes,
@@ -90,7 +90,7 @@ pub(super) async fn saved_messages_can_be_put_elsewhere(stage: &mut Stage) {
         saves: saved[0].save.clone().into_iter().collect(),
         to,
     };
-    let nowhere = redrive::domain::id::QueueName::parse("nowhere").unwrap();
+    let nowhere = redrive::internals::domain::id::QueueName::parse("nowhere").unwrap();
     let refused = stage.engine.plan(Command::Expiring(restore(Some(nowhere)))).await;
     assert!(matches!(refused, Err(EngineError::NotFound { .. })), "{refused:?}");
     act(stage, restore(Some(to.clone()))).await;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use redrive::domain::job::{JobPart, Lifetime};
-use redrive::engine::expiring::{ExpiringOrder, Gone, SaveCause, SaveState};
-use redrive::engine::query;
-use redrive::engine::{EngineSettings, Event};
-use redrive::store::LifetimeQuery;
+use redrive::internals::domain::job::{JobPart, Lifetime};
+use redrive::internals::engine::expiring::{ExpiringOrder, Gone, SaveCause, SaveState};
+use redrive::internals::engine::query;
+use redrive::internals::engine::{EngineSettings, Event};
+use redrive::internals::store::LifetimeQuery;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
@@ -151,7 +151,7 @@ async fn a_queue_that_loses_its_lifetime_is_not_told_to_be_gone() {
     vhost.manage("PUT", &policy, Some(&body)).await;
     counted(&stage, "theirs", 0).await;
     vhost.manage("DELETE", &policy, None).await;
-    let theirs = redrive::domain::id::QueueName::parse("theirs").unwrap();
+    let theirs = redrive::internals::domain::id::QueueName::parse("theirs").unwrap();
     wait_until("the janitor to see that it lives for ever", BOUND, async || {
         stage.store.lifetime_get(&theirs).await.unwrap().is_none().then_some(())
     })
@@ -175,7 +175,7 @@ async fn a_queue_that_loses_its_lifetime_is_not_told_to_be_gone() {
 
 /// A job's queue with its result in it.
 async fn a_result(installation: &Installation) -> String {
-    let id = redrive::ambient::new_id();
+    let id = redrive::internals::ambient::new_id();
     for arguments in [
         &["job", "submit", "--id", &id, "--ttl", "600"][..],
         &["job", "publish", &id, "result"],
@@ -262,7 +262,7 @@ async fn numbers_are_kept_of_what_expires_is_saved_and_is_purged() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_only_command_and_a_dry_run_change_nothing() {
     let installation = Installation::embedded();
-    let id = redrive::ambient::new_id();
+    let id = redrive::internals::ambient::new_id();
     installation
         .run(&["job", "submit", "--id", &id, "--ttl", "600"])
         .await

@@ -8,14 +8,16 @@ mod preflight;
 use std::time::Duration;
 
 use bytes::Bytes;
-use redrive::ambient;
-use redrive::domain::id::QueueName;
-use redrive::domain::job::{JobId, JobPart, Lifetime};
-use redrive::domain::message::{HeaderValue, Message};
-use redrive::engine::expiring::{ExpiringOrder, ExpiringOutcome, ExpiringQuery, ExpiringQueue, SaveRecord, Which};
-use redrive::engine::query;
-use redrive::engine::query::SaveQuery;
-use redrive::engine::{Command, Done};
+use redrive::internals::ambient;
+use redrive::internals::domain::id::QueueName;
+use redrive::internals::domain::job::{JobId, JobPart, Lifetime};
+use redrive::internals::domain::message::{HeaderValue, Message};
+use redrive::internals::engine::expiring::{
+    ExpiringOrder, ExpiringOutcome, ExpiringQuery, ExpiringQueue, SaveRecord, Which,
+};
+use redrive::internals::engine::query;
+use redrive::internals::engine::query::SaveQuery;
+use redrive::internals::engine::{Command, Done};
 
 use crate::engine::stage::{BOUND, Stage};
 use crate::support::wait::wait_until;
@@ -108,7 +110,7 @@ fn message(number: u32) -> Message {
 async fn publish(stage: &Stage, queue: &QueueName, numbers: std::ops::Range<u32>) {
     for number in numbers {
         let published = stage.broker.publish(queue, &message(number)).await.unwrap();
-        assert_eq!(published, redrive::broker::Published::Accepted);
+        assert_eq!(published, redrive::internals::broker::Published::Accepted);
     }
 }
 

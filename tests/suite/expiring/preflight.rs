@@ -140,7 +140,7 @@ async fn the_doctor_tells_what_is_lost_within_the_hour_and_what_should_have_gone
     };
     let fine = check(&scene, "expiring").await.unwrap();
     assert_eq!(fine["result"], "fine", "{fine}");
-    let id = redrive::ambient::new_id();
+    let id = redrive::internals::ambient::new_id();
     for arguments in [
         &["job", "submit", "--id", &id, "--ttl", "600"][..],
         &["job", "publish", &id, "result"],

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use redrive::domain::id::QueueName;
+use redrive::internals::domain::id::QueueName;
 use serde_json::{Value, json};
 
 use super::readiness::Private;

@@ -1,7 +1,7 @@
 //! A broker is delivered by the daemons of one store.
 
-use redrive::domain::id::StoreId;
-use redrive::engine::{Access, Command, EngineError};
+use redrive::internals::domain::id::StoreId;
+use redrive::internals::engine::{Access, Command, EngineError};
 
 use crate::console::pty::Pty;
 use crate::engine::stage::{Ground, Stage};

@@ -51,7 +51,7 @@ async fn headers_nested_eighteen_thousand_deep_become_a_dead_letter_and_the_queu
     raw::publish(&scene.naming(), &queue, raw::header_with_nesting(1, 18_000), b"x").await;
     scene.publish("run", "/hook", 2).await;
     scene.delivered(2).await;
-    let dead = redrive::domain::id::QueueName::parse(&scene.naming().dead_letter_queue()).unwrap();
+    let dead = redrive::internals::domain::id::QueueName::parse(&scene.naming().dead_letter_queue()).unwrap();
     wait_until("the dead letter", BOUND, async || {
         (scene.ready(&dead).await == 1).then_some(())
     })

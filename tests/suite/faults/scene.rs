@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use redrive::ambient::Clock;
-use redrive::broker::embedded::Embedded;
-use redrive::broker::rabbitmq::{RabbitMq, RabbitSettings};
-use redrive::broker::{BrokerHandle, Look};
-use redrive::delivery::http::{HttpSender, SenderSettings};
-use redrive::domain::egress::AddressRules;
-use redrive::domain::id::{ExecutionId, NotificationId, QueueName};
-use redrive::domain::naming::{Naming, QueueType};
-use redrive::domain::policy::RetryPolicy;
-use redrive::domain::retention::Retention;
-use redrive::domain::url::EndpointUrl;
-use redrive::engine::{Engine, EngineError, EngineSettings, NewNotification};
-use redrive::sqlite::SqliteFile;
-use redrive::store::StoreHandle;
-use redrive::store::postgres::PostgresStore;
-use redrive::store::sqlite::SqliteStore;
+use redrive::internals::ambient::Clock;
+use redrive::internals::broker::embedded::Embedded;
+use redrive::internals::broker::rabbitmq::{RabbitMq, RabbitSettings};
+use redrive::internals::broker::{BrokerHandle, Look};
+use redrive::internals::delivery::http::{HttpSender, SenderSettings};
+use redrive::internals::domain::egress::AddressRules;
+use redrive::internals::domain::id::{ExecutionId, NotificationId, QueueName};
+use redrive::internals::domain::naming::{Naming, QueueType};
+use redrive::internals::domain::policy::RetryPolicy;
+use redrive::internals::domain::retention::Retention;
+use redrive::internals::domain::url::EndpointUrl;
+use redrive::internals::engine::{Engine, EngineError, EngineSettings, NewNotification};
+use redrive::internals::sqlite::SqliteFile;
+use redrive::internals::store::StoreHandle;
+use redrive::internals::store::postgres::PostgresStore;
+use redrive::internals::store::sqlite::SqliteStore;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
@@ -360,13 +360,13 @@ pub(crate) fn begun(daemon: &Daemon) -> usize {
 
 fn publishes_only(naming: &Naming) -> EngineSettings {
     EngineSettings {
-        memory: redrive::budget::Budget::default(),
+        memory: redrive::internals::budget::Budget::default(),
         naming: naming.clone(),
         workers: 1,
         slow_requests: 1,
-        job_queue_ttl: redrive::domain::job::JOB_QUEUE_TTL,
+        job_queue_ttl: redrive::internals::domain::job::JOB_QUEUE_TTL,
         dead_queues: Vec::new(),
-        leftover_pattern: redrive::engine::leftovers(),
+        leftover_pattern: redrive::internals::engine::leftovers(),
         save_before_expiry: false,
         prefetch: 1,
         request_timeout: Duration::from_secs(5),
@@ -377,12 +377,12 @@ fn publishes_only(naming: &Naming) -> EngineSettings {
         default_policy: RetryPolicy::default(),
         take_over: Duration::from_mins(1),
         drain: Duration::from_secs(1),
-        export_time: redrive::engine::dead::EXPORT_TIME,
+        export_time: redrive::internals::engine::dead::EXPORT_TIME,
         discard_keep: Duration::from_hours(7 * 24),
         retention: Retention::default(),
         rates: HashMap::new(),
-        events: redrive::engine::events::EventSettings::default(),
-        masks: std::sync::Arc::new(redrive::domain::mask::MaskRules::usual()),
+        events: redrive::internals::engine::events::EventSettings::default(),
+        masks: std::sync::Arc::new(redrive::internals::domain::mask::MaskRules::usual()),
         alerts: Vec::new(),
     }
 }

@@ -150,7 +150,7 @@ async fn a_store_of_a_newer_version_is_refused() {
     let mut installation = Installation::on_servers(&Vhost::create().await, &database.url());
     installation.set("store", "url", database.url());
     drop(
-        redrive::store::postgres::PostgresStore::connect(&database.url())
+        redrive::internals::store::postgres::PostgresStore::connect(&database.url())
             .await
             .unwrap(),
     );

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redrive::domain::numbers::Numbers;
+use redrive::internals::domain::numbers::Numbers;
 use serde_json::json;
 use sqlx::{Connection, PgConnection};
 

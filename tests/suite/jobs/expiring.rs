@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use redrive::ambient;
-use redrive::domain::job::{JobId, JobPart, Lifetime};
-use redrive::engine::expiring::{ExpiringQuery, ExpiringQueue};
-use redrive::engine::query;
+use redrive::internals::ambient;
+use redrive::internals::domain::job::{JobId, JobPart, Lifetime};
+use redrive::internals::engine::expiring::{ExpiringQuery, ExpiringQueue};
+use redrive::internals::engine::query;
 
 use crate::engine::stage::{BOUND, Ground, Stage};
 use crate::support::daemon::Installation;

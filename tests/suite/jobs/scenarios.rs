@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use redrive::ambient;
-use redrive::domain::job::JobPart;
-use redrive::engine::EngineError;
-use redrive::engine::query;
+use redrive::internals::ambient;
+use redrive::internals::domain::job::JobPart;
+use redrive::internals::engine::EngineError;
+use redrive::internals::engine::query;
 use redrive::jobs::{ConnectOptions, JobConnection, JobId, Jobs, Lifetime, SubmitOptions};
 
 use crate::engine::stage::{BOUND, Stage};

@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive::ambient::Clock;
-use redrive::broker::embedded::Embedded;
-use redrive::domain::naming::{Naming, QueueType};
-use redrive::domain::policy::RetryPolicy;
-use redrive::domain::retention::Retention;
-use redrive::domain::url::EndpointUrl;
-use redrive::engine::{Engine, EngineSettings};
-use redrive::sqlite::SqliteFile;
-use redrive::store::sqlite::SqliteStore;
+use redrive::internals::ambient::Clock;
+use redrive::internals::broker::embedded::Embedded;
+use redrive::internals::domain::naming::{Naming, QueueType};
+use redrive::internals::domain::policy::RetryPolicy;
+use redrive::internals::domain::retention::Retention;
+use redrive::internals::domain::url::EndpointUrl;
+use redrive::internals::engine::{Engine, EngineSettings};
+use redrive::internals::sqlite::SqliteFile;
+use redrive::internals::store::sqlite::SqliteStore;
 use tokio_util::sync::CancellationToken;
 
 use super::BOUND;
@@ -77,12 +77,12 @@ async fn engine(installation: &Installation) -> Engine {
         naming: naming.clone(),
         workers: 8,
         slow_requests: 8,
-        job_queue_ttl: redrive::domain::job::JOB_QUEUE_TTL,
+        job_queue_ttl: redrive::internals::domain::job::JOB_QUEUE_TTL,
         dead_queues: Vec::new(),
-        leftover_pattern: redrive::engine::leftovers(),
+        leftover_pattern: redrive::internals::engine::leftovers(),
         save_before_expiry: false,
         prefetch: 1,
-        memory: redrive::budget::Budget::default(),
+        memory: redrive::internals::budget::Budget::default(),
         request_timeout: Duration::from_secs(2),
         linger: Duration::from_millis(200),
         in_flight_per_endpoint: 4,
@@ -91,12 +91,12 @@ async fn engine(installation: &Installation) -> Engine {
         default_policy: RetryPolicy::default(),
         take_over: Duration::from_secs(60),
         drain: Duration::from_secs(5),
-        export_time: redrive::engine::dead::EXPORT_TIME,
+        export_time: redrive::internals::engine::dead::EXPORT_TIME,
         discard_keep: Duration::from_hours(7 * 24),
         retention: Retention::default(),
         rates: HashMap::new(),
-        events: redrive::engine::events::EventSettings::default(),
-        masks: std::sync::Arc::new(redrive::domain::mask::MaskRules::usual()),
+        events: redrive::internals::engine::events::EventSettings::default(),
+        masks: std::sync::Arc::new(redrive::internals::domain::mask::MaskRules::usual()),
         alerts: Vec::new(),
     };
     let clock = Clock::system();

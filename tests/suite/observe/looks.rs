@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use redrive::domain::endpoint::EndpointState;
-use redrive::domain::filter::{FieldValue, Fields, Filter};
-use redrive::domain::queue::QueueState;
-use redrive::domain::time::Timestamp;
-use redrive::engine::dead::DeadSum;
-use redrive::engine::snapshot::{ENDPOINT_FIELDS, EndpointRow, QUEUE_FIELDS, QueueRow, RETRY_FIELDS};
-use redrive::engine::view::Retry;
+use redrive::internals::domain::endpoint::EndpointState;
+use redrive::internals::domain::filter::{FieldValue, Fields, Filter};
+use redrive::internals::domain::queue::QueueState;
+use redrive::internals::domain::time::Timestamp;
+use redrive::internals::engine::dead::DeadSum;
+use redrive::internals::engine::snapshot::{ENDPOINT_FIELDS, EndpointRow, QUEUE_FIELDS, QueueRow, RETRY_FIELDS};
+use redrive::internals::engine::view::Retry;
 
 use super::{Watching, endpoint, is_in, queue};
 use crate::engine::stage::{Ground, Stage};

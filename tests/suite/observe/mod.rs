@@ -8,12 +8,12 @@ mod outages;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive::domain::endpoint::EndpointState;
-use redrive::domain::id::QueueName;
-use redrive::domain::url::EndpointUrl;
-use redrive::engine::Engine;
-use redrive::engine::observe::Observer;
-use redrive::engine::snapshot::{EndpointRow, QueueRow, Snapshot};
+use redrive::internals::domain::endpoint::EndpointState;
+use redrive::internals::domain::id::QueueName;
+use redrive::internals::domain::url::EndpointUrl;
+use redrive::internals::engine::Engine;
+use redrive::internals::engine::observe::Observer;
+use redrive::internals::engine::snapshot::{EndpointRow, QueueRow, Snapshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::support::wait::wait_until;

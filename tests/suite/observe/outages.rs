@@ -1,9 +1,9 @@
 //! Store or broker away: what was read last stays with its time, the reason is told, and it comes back by
 //! itself.
 
-use redrive::domain::queue::QueueState;
-use redrive::engine::Engine;
-use redrive::engine::EngineSettings;
+use redrive::internals::domain::queue::QueueState;
+use redrive::internals::engine::Engine;
+use redrive::internals::engine::EngineSettings;
 
 use super::{Watching, queue};
 use crate::engine::stage::{Ground, Stage};
@@ -88,6 +88,6 @@ async fn watched(stage: &mut Stage) -> Watching {
     watching
 }
 
-fn message() -> redrive::domain::message::Message {
-    redrive::domain::message::Message::default()
+fn message() -> redrive::internals::domain::message::Message {
+    redrive::internals::domain::message::Message::default()
 }

@@ -1,9 +1,9 @@
 //! A changed policy applies to what already waits: sooner, later, given up, and back.
 
-use redrive::domain::time::Timestamp;
-use redrive::engine::policies::{Forecast, PolicyAct};
-use redrive::engine::query;
-use redrive::engine::{Access, EngineError};
+use redrive::internals::domain::time::Timestamp;
+use redrive::internals::engine::policies::{Forecast, PolicyAct};
+use redrive::internals::engine::query;
+use redrive::internals::engine::{Access, EngineError};
 use serde_json::{Value, json};
 
 use super::{edit, execute, of_url, set, setting, view};

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use redrive::domain::id::{ExecutionId, NotificationId};
-use redrive::domain::notification::Notification;
-use redrive::domain::policy::PolicySource;
-use redrive::engine::NewNotification;
-use redrive::engine::query::PolicyScope;
+use redrive::internals::domain::id::{ExecutionId, NotificationId};
+use redrive::internals::domain::notification::Notification;
+use redrive::internals::domain::policy::PolicySource;
+use redrive::internals::engine::NewNotification;
+use redrive::internals::engine::query::PolicyScope;
 use serde_json::{Value, json};
 
 use super::{of_url, set, view};
@@ -102,7 +102,8 @@ pub(super) async fn what_is_refused_is_accepted_or_retried_where_the_policy_says
     assert_eq!(numbers("/accept"), ["1", "2"], "the refused one is not tried again");
     assert_eq!(numbers("/retry"), ["1", "1"]);
     stays_absent("a dead letter", Duration::from_millis(300), async || {
-        let queue = redrive::domain::id::QueueName::parse(&stage.settings.naming.dead_letter_queue()).unwrap();
+        let queue =
+            redrive::internals::domain::id::QueueName::parse(&stage.settings.naming.dead_letter_queue()).unwrap();
         let found = stage.broker.browse(&queue, 10).await.unwrap_or_default();
         (!found.is_empty()).then_some(found.len())
     })

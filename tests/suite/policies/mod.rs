@@ -9,10 +9,10 @@ mod keys;
 mod rates;
 mod written;
 
-use redrive::engine::policies::{PolicyAct, PolicyEdit, PolicyView};
-use redrive::engine::query;
-use redrive::engine::query::PolicyScope;
-use redrive::engine::{Command, Done};
+use redrive::internals::engine::policies::{PolicyAct, PolicyEdit, PolicyView};
+use redrive::internals::engine::query;
+use redrive::internals::engine::query::PolicyScope;
+use redrive::internals::engine::{Command, Done};
 use serde_json::Value;
 
 use crate::engine::stage::Stage;

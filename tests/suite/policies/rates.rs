@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use redrive::ambient::Clock;
-use redrive::engine::Engine;
-use redrive::engine::query;
+use redrive::internals::ambient::Clock;
+use redrive::internals::engine::Engine;
+use redrive::internals::engine::query;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::stage::{BOUND, Ground, Stage, sender};

@@ -1,11 +1,11 @@
 //! The `_retry_policy` of an event type's metadata and of a subscription's options.
 
-use redrive::domain::event::EventType;
-use redrive::domain::policy::PolicySource;
-use redrive::engine::events::{EventCommand, SubscriptionChoice};
-use redrive::engine::policies::PolicyAct;
-use redrive::engine::query::PolicyScope;
-use redrive::engine::{Command, Done};
+use redrive::internals::domain::event::EventType;
+use redrive::internals::domain::policy::PolicySource;
+use redrive::internals::engine::events::{EventCommand, SubscriptionChoice};
+use redrive::internals::engine::policies::PolicyAct;
+use redrive::internals::engine::query::PolicyScope;
+use redrive::internals::engine::{Command, Done};
 use serde_json::{Value, json};
 
 use super::keys::{attempts_allowed, of_attempts};

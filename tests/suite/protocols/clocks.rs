@@ -4,10 +4,10 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use redrive::ambient::Clock;
-use redrive::domain::event::{EventType, NewEvent, Reference};
-use redrive::domain::policy::OnExhausted;
-use redrive::engine::Engine;
+use redrive::internals::ambient::Clock;
+use redrive::internals::domain::event::{EventType, NewEvent, Reference};
+use redrive::internals::domain::policy::OnExhausted;
+use redrive::internals::engine::Engine;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::stage::{BOUND, Ground, Stage, notification, sender};
@@ -106,7 +106,7 @@ async fn events_after_the_store_went_back(mut stage: Stage, forget: &str) {
 fn an_event() -> NewEvent {
     NewEvent {
         event_type: EventType::parse("imports").unwrap(),
-        reference: Reference::parse(&redrive::ambient::new_id()).unwrap(),
+        reference: Reference::parse(&redrive::internals::ambient::new_id()).unwrap(),
         nbf: None,
         reason: None,
         payload: None,

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use redrive::domain::queue::Decision;
-use redrive::store::AttemptQuery;
+use redrive::internals::domain::queue::Decision;
+use redrive::internals::store::AttemptQuery;
 
 use super::lease_of;
 use crate::engine::stage::{BOUND, Ground, Stage};
@@ -28,7 +28,7 @@ async fn an_open_decision(ground: Ground, copy: bool) {
     assert!(stage.store.decision_open(&doomed.queue, &decision).await.unwrap());
     if copy {
         let mut letter = stage.broker.browse(&doomed.queue, 1).await.unwrap().remove(0).message;
-        let value = redrive::domain::message::HeaderValue::text(&decision.id);
+        let value = redrive::internals::domain::message::HeaderValue::text(&decision.id);
         letter.headers.push(("x-redrive-dead-decision".to_owned(), value));
         stage.broker.publish_dead(&letter).await.unwrap();
     }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use redrive::broker::Look;
-use redrive::domain::id::{ExecutionId, QueueName};
-use redrive::domain::naming::QueueType;
-use redrive::domain::queue::Closing;
-use redrive::engine::{Ended, Event};
-use redrive::store::QueueMark;
+use redrive::internals::broker::Look;
+use redrive::internals::domain::id::{ExecutionId, QueueName};
+use redrive::internals::domain::naming::QueueType;
+use redrive::internals::domain::queue::Closing;
+use redrive::internals::engine::{Ended, Event};
+use redrive::internals::store::QueueMark;
 
 use super::lease_of;
 use super::life::Life;
@@ -281,8 +281,8 @@ async fn a_queue_that_nobody_uses_is_deleted_after_its_idle_time_and_a_waiting_o
     stage.delivered(2).await;
     stage.receiver.behave("/down", Behaviour::Status(200));
     stage
-        .execute(redrive::engine::Command::Redeliver(
-            redrive::engine::RedeliverTarget::All,
+        .execute(redrive::internals::engine::Command::Redeliver(
+            redrive::internals::engine::RedeliverTarget::All,
         ))
         .await;
     stage.delivered(3).await;

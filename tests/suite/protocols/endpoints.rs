@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use redrive::domain::id::QueueName;
-use redrive::engine::{Command, Done, RedeliverTarget};
+use redrive::internals::domain::id::QueueName;
+use redrive::internals::engine::{Command, Done, RedeliverTarget};
 
 use crate::engine::stage::{BOUND, Ground, Stage};
 use crate::support::checker::Left;

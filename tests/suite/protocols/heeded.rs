@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use redrive::broker::{Look, Published};
-use redrive::domain::id::{ExecutionId, QueueName};
-use redrive::domain::message::Message;
-use redrive::engine::Command;
-use redrive::engine::query;
-use redrive::store::LearnedQueue;
+use redrive::internals::broker::{Look, Published};
+use redrive::internals::domain::id::{ExecutionId, QueueName};
+use redrive::internals::domain::message::Message;
+use redrive::internals::engine::Command;
+use redrive::internals::engine::query;
+use redrive::internals::store::LearnedQueue;
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -156,7 +156,10 @@ async fn many(ground: Ground) {
     policy(&stage, DESTROYS()).await;
     // Less than until the policies are read anyway.
     wait_until("all to be unbound and marked", HEEDED * 3, async || {
-        let rows = stage.store.queues_page(&redrive::store::QueueQuery::first(1_000)).await;
+        let rows = stage
+            .store
+            .queues_page(&redrive::internals::store::QueueQuery::first(1_000))
+            .await;
         rows.unwrap().iter().all(|row| row.refusing.is_some()).then_some(())
     })
     .await;

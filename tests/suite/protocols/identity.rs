@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use redrive::broker::{Look, Published, WalkOptions};
-use redrive::domain::fingerprint::Fingerprint;
-use redrive::domain::id::NotificationId;
-use redrive::domain::message::{HeaderValue, Message};
-use redrive::domain::queue::{Decision, QueueKind};
-use redrive::engine::query;
-use redrive::engine::{Access, Command, Done, EngineError};
-use redrive::store::QueueMark;
+use redrive::internals::broker::{Look, Published, WalkOptions};
+use redrive::internals::domain::fingerprint::Fingerprint;
+use redrive::internals::domain::id::NotificationId;
+use redrive::internals::domain::message::{HeaderValue, Message};
+use redrive::internals::domain::queue::{Decision, QueueKind};
+use redrive::internals::engine::query;
+use redrive::internals::engine::{Access, Command, Done, EngineError};
+use redrive::internals::store::QueueMark;
 use sqlx::{Connection, SqliteConnection};
 
 use super::lease_of;
@@ -332,13 +332,16 @@ async fn a_queue_that_takes_no_publishes_is_not_bound_when_its_deletion_is_given
     stage.broker.unbind(&queue).await.unwrap();
     stage.store.incarnation_end(incarnation).await.unwrap();
     // Somebody consumes it, so it cannot be deleted.
-    let options = redrive::broker::AttachOptions {
+    let options = redrive::internals::broker::AttachOptions {
         prefetch: 1,
         bind: false,
-        part: redrive::broker::QueuePart::Queue,
+        part: redrive::internals::broker::QueuePart::Queue,
     };
     let attached = stage.broker.attach(&queue, options).await.unwrap();
-    assert!(matches!(attached, redrive::broker::AttachOutcome::Attached(_)));
+    assert!(matches!(
+        attached,
+        redrive::internals::broker::AttachOutcome::Attached(_)
+    ));
     let why = delete(&stage, "/hook").await.unwrap_err();
     assert!(why.contains("the queue stays"), "{why}");
     let published = stage.broker.publish(&queue, &of_another(&stage, "2", "refused")).await;

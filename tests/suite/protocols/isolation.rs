@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redrive::domain::id::ExecutionId;
+use redrive::internals::domain::id::ExecutionId;
 
 use super::slots::at_once;
 use crate::engine::stage::{BOUND, Ground, Stage};

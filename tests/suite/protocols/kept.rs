@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use redrive::ambient::Clock;
-use redrive::broker::{BrokerHandle, Look};
-use redrive::engine::Engine;
+use redrive::internals::ambient::Clock;
+use redrive::internals::broker::{BrokerHandle, Look};
+use redrive::internals::engine::Engine;
 use serde_json::json;
 
 use super::rules::{HEEDED, is_refusing, policy, refused_by};
@@ -48,7 +48,7 @@ async fn a_publisher_without_a_daemon_of_its_own_refuses_by_the_set_in_the_store
         let new = notification(&name, stage.url("/ok"), 1, "new");
         let refused = other.publish(new).await.err()?;
         let is_unmade = broker.look(&stage.queue(&name, "/ok")).await.unwrap() == Look::Missing;
-        is_unmade.then(|| redrive::engine::error::chain(&refused))
+        is_unmade.then(|| redrive::internals::engine::error::chain(&refused))
     })
     .await;
     assert!(why.contains("meddling") && why.contains("expires"), "{why}");

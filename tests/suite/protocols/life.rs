@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive::ambient::Clock;
-use redrive::engine::{Engine, EngineError};
+use redrive::internals::ambient::Clock;
+use redrive::internals::engine::{Engine, EngineError};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 

@@ -21,8 +21,8 @@ mod release;
 mod rules;
 mod slots;
 
-use redrive::domain::id::{IncarnationId, QueueName};
-use redrive::store::{Begun, Lease, LeaseOutcome, NewIncarnation, ProcessMark, Purpose};
+use redrive::internals::domain::id::{IncarnationId, QueueName};
+use redrive::internals::store::{Begun, Lease, LeaseOutcome, NewIncarnation, ProcessMark, Purpose};
 
 use crate::engine::stage::Stage;
 

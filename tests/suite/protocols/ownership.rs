@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use redrive::domain::id::QueueName;
-use redrive::engine::query;
-use redrive::engine::{Command, EngineError};
+use redrive::internals::domain::id::QueueName;
+use redrive::internals::engine::query;
+use redrive::internals::engine::{Command, EngineError};
 
 use super::incarnation_of;
 use super::life::Life;

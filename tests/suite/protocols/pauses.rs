@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use redrive::ambient::Clock;
-use redrive::engine::Engine;
+use redrive::internals::ambient::Clock;
+use redrive::internals::engine::Engine;
 use serde_json::json;
 use sqlx::{Connection, SqliteConnection};
 use tokio_util::sync::CancellationToken;

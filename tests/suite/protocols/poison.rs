@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use redrive::broker::Look;
-use redrive::engine::{Command, Done};
+use redrive::internals::broker::Look;
+use redrive::internals::engine::{Command, Done};
 
 use crate::engine::stage::{BOUND, Ground, Stage};
 use crate::rabbitmq::raw;

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use redrive::ambient::Clock;
-use redrive::broker::rabbitmq::RabbitMq;
-use redrive::broker::{BrokerError, Look, Signal};
-use redrive::domain::id::NotificationId;
-use redrive::engine::{Engine, EngineError, NewNotification};
+use redrive::internals::ambient::Clock;
+use redrive::internals::broker::rabbitmq::RabbitMq;
+use redrive::internals::broker::{BrokerError, Look, Signal};
+use redrive::internals::domain::id::NotificationId;
+use redrive::internals::engine::{Engine, EngineError, NewNotification};
 
 use crate::engine::stage::{BOUND, Ground, Stage, notification, sender};
 use crate::support::checker::Publish;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use redrive::broker::Look;
-use redrive::domain::naming::QueueType;
-use redrive::engine::query;
-use redrive::engine::{Command, Engine};
+use redrive::internals::broker::Look;
+use redrive::internals::domain::naming::QueueType;
+use redrive::internals::engine::query;
+use redrive::internals::engine::{Command, Engine};
 use serde_json::{Value, json};
 
 use crate::engine::stage::{BOUND, Ground, Stage, notification};
@@ -165,7 +165,7 @@ pub(super) async fn refused_by(engine: &Engine, stage: &Stage, execution: &str, 
     let new = notification(execution, stage.url(path), 99, "refused");
     let error = engine.publish(new).await.unwrap_err();
     assert!(error.is_unreachable(), "{error:?}");
-    redrive::engine::error::chain(&error)
+    redrive::internals::engine::error::chain(&error)
 }
 
 /// No worker can have a queue whose URL is parked or disabled, or that a person paused: those are what waits.
@@ -271,9 +271,9 @@ async fn while_a_policy_destroys_dead_letters_nothing_is_dead_lettered_and_every
         kept.document.contains("meddling").then_some(())
     })
     .await;
-    let foreign = redrive::domain::message::Message {
+    let foreign = redrive::internals::domain::message::Message {
         body: bytes::Bytes::from_static(b"foreign"),
-        ..redrive::domain::message::Message::default()
+        ..redrive::internals::domain::message::Message::default()
     };
     stage.broker.publish(&queue, &foreign).await.unwrap();
     stage.broker.nudge(&queue).await;
@@ -288,7 +288,7 @@ async fn while_a_policy_destroys_dead_letters_nothing_is_dead_lettered_and_every
         warned.contains("meddling") && warned.contains("message-ttl"),
         "{warned}"
     );
-    let dead = redrive::domain::id::QueueName::parse(&stage.settings.naming.dead_letter_queue()).unwrap();
+    let dead = redrive::internals::domain::id::QueueName::parse(&stage.settings.naming.dead_letter_queue()).unwrap();
     stays_absent(
         "a dead letter that would not last",
         Duration::from_secs(2),

@@ -2,9 +2,9 @@
 
 use std::sync::Mutex;
 
-use redrive::ambient::Clock;
-use redrive::broker::rabbitmq::{RabbitMq, RabbitSettings};
-use redrive::domain::naming::{Naming, QueueType};
+use redrive::internals::ambient::Clock;
+use redrive::internals::broker::rabbitmq::{RabbitMq, RabbitSettings};
+use redrive::internals::domain::naming::{Naming, QueueType};
 
 use crate::broker_contract::bench::{Bench, Finish};
 
@@ -32,7 +32,7 @@ pub(crate) async fn bench(queue_type: QueueType) -> Bench {
 pub(crate) fn settings(queue_type: QueueType) -> RabbitSettings {
     let naming = Naming {
         prefix: "redrive.".into(),
-        vhost: format!("test-{}", redrive::ambient::new_id()),
+        vhost: format!("test-{}", redrive::internals::ambient::new_id()),
         url_hash_key: "key".into(),
         queue_type,
     };

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use redrive::broker::{Acked, AttachOutcome, BrokerError, Lost, Next, Published};
-use redrive::domain::id::QueueName;
+use redrive::internals::broker::{Acked, AttachOutcome, BrokerError, Lost, Next, Published};
+use redrive::internals::domain::id::QueueName;
 
 use super::bench::{self, call};
 use crate::broker_contract::bench::{Bench, SOON, next, numbered, options, take};
@@ -86,10 +86,12 @@ async fn only_connections_of_that_name_are_closed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_attach_whose_answer_went_astray_is_repeated_on_another_connection() {
     let relay = Relay::to(&bench::amqp()).await;
-    let mut settings = bench::settings(redrive::domain::naming::QueueType::Classic);
+    let mut settings = bench::settings(redrive::internals::domain::naming::QueueType::Classic);
     settings.amqp_url = relay.through(&settings.amqp_url);
     let (vhost, naming) = (settings.naming.vhost.clone(), settings.naming.clone());
-    let broker = redrive::broker::rabbitmq::RabbitMq::connect(settings, redrive::ambient::Clock::system()).unwrap();
+    let broker =
+        redrive::internals::broker::rabbitmq::RabbitMq::connect(settings, redrive::internals::ambient::Clock::system())
+            .unwrap();
     broker.prepare().await.unwrap();
     let bench = Bench {
         broker,
@@ -116,11 +118,13 @@ async fn an_attach_whose_answer_went_astray_is_repeated_on_another_connection() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn queues_beyond_one_connection_are_spread_over_several() {
-    let mut settings = bench::settings(redrive::domain::naming::QueueType::Classic);
+    let mut settings = bench::settings(redrive::internals::domain::naming::QueueType::Classic);
     settings.queues_per_connection = 2;
     let vhost = settings.naming.vhost.clone();
     let naming = settings.naming.clone();
-    let broker = redrive::broker::rabbitmq::RabbitMq::connect(settings, redrive::ambient::Clock::system()).unwrap();
+    let broker =
+        redrive::internals::broker::rabbitmq::RabbitMq::connect(settings, redrive::internals::ambient::Clock::system())
+            .unwrap();
     broker.prepare().await.unwrap();
     let bench = Bench {
         broker,

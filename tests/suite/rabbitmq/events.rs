@@ -1,6 +1,6 @@
 //! What the event exchange and the policies tell.
 
-use redrive::broker::Signal;
+use redrive::internals::broker::Signal;
 use reqwest::Method;
 use serde_json::json;
 

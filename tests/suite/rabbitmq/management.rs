@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use lapin::options::{BasicGetOptions, BasicPublishOptions};
 use lapin::{Connection, ConnectionProperties};
-use redrive::ambient::Clock;
-use redrive::broker::rabbitmq::RabbitMq;
-use redrive::broker::{BrokerError, BrokerHandle, Deleted};
-use redrive::domain::naming::QueueType;
+use redrive::internals::ambient::Clock;
+use redrive::internals::broker::rabbitmq::RabbitMq;
+use redrive::internals::broker::{BrokerError, BrokerHandle, Deleted};
+use redrive::internals::domain::naming::QueueType;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -87,8 +87,8 @@ async fn success_with_something_that_is_no_answer_is_a_failure_and_never_an_empt
         let said = lie.to_owned();
         let impostor = Impostor::saying(move |_| (200, said.clone())).await;
         let broker = impostor.broker();
-        let queue = redrive::domain::id::QueueName::parse("q").unwrap();
-        let page = redrive::broker::PageRequest {
+        let queue = redrive::internals::domain::id::QueueName::parse("q").unwrap();
+        let page = redrive::internals::broker::PageRequest {
             page: 1,
             size: 10,
             name_contains: None,
@@ -161,7 +161,7 @@ async fn where_all_queues_are_too_many_for_one_answer_they_are_listed_by_pages()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_quorum_queue_whose_only_message_is_in_somebodys_hand_is_not_deleted_as_empty() {
     let bench = bench::quorum().await;
-    let queue = redrive::domain::id::QueueName::parse("foreign").unwrap();
+    let queue = redrive::internals::domain::id::QueueName::parse("foreign").unwrap();
     let arguments = [("x-queue-type".to_owned(), "quorum".to_owned())];
     bench.broker.declare_again(&queue, &arguments).await.unwrap();
     let url = format!("{}/{}", bench::amqp(), bench.naming.vhost);
@@ -198,7 +198,7 @@ async fn a_quorum_queue_whose_only_message_is_in_somebodys_hand_is_not_deleted_a
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_broker_does_not_count_is_not_zero() {
-    let queue = redrive::domain::id::QueueName::parse("q").unwrap();
+    let queue = redrive::internals::domain::id::QueueName::parse("q").unwrap();
     for (overview, stats, counted) in [
         (r#""rates_mode":"basic""#, "", Some(0)),
         (r#""rates_mode":"basic""#, r#","message_stats":{"publish":1}"#, Some(0)),

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use redrive::ambient::Clock;
-use redrive::broker::rabbitmq::{RabbitMq, RabbitSettings};
-use redrive::broker::{Acked, BrokerError, Lost, Next, Published, Signal};
-use redrive::domain::naming::QueueType;
+use redrive::internals::ambient::Clock;
+use redrive::internals::broker::rabbitmq::{RabbitMq, RabbitSettings};
+use redrive::internals::broker::{Acked, BrokerError, Lost, Next, Published, Signal};
+use redrive::internals::domain::naming::QueueType;
 use tokio::sync::broadcast::Receiver;
 
 use super::bench;
@@ -113,7 +113,7 @@ async fn a_frozen_broker_holds_no_call_for_ever() {
     let publishes: Vec<_> = (0..20)
         .map(|n| {
             let (broker, queue) = (bench.broker.clone(), queue.clone());
-            redrive::ambient::spawn("test", async move { broker.publish(&queue, &numbered(n)).await })
+            redrive::internals::ambient::spawn("test", async move { broker.publish(&queue, &numbered(n)).await })
         })
         .collect();
     let all = within(Duration::from_mins(1), async {

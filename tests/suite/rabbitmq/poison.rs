@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use redrive::broker::{AttachOutcome, BrokerHandle, Lost, Next};
-use redrive::domain::id::QueueName;
-use redrive::domain::message::HeaderValue;
-use redrive::domain::naming::QueueType;
+use redrive::internals::broker::{AttachOutcome, BrokerHandle, Lost, Next};
+use redrive::internals::domain::id::QueueName;
+use redrive::internals::domain::message::HeaderValue;
+use redrive::internals::domain::naming::QueueType;
 use tokio::time::Instant;
 
 use super::bench::bench;
@@ -47,10 +47,10 @@ async fn one_poisonous_queue_of_fifty_is_convicted_and_the_others_deliver() {
         innocent.push(bench.filled(&format!("q{n}"), 1).await);
     }
     let started = Instant::now();
-    let bad = redrive::ambient::spawn("test", work(bench.broker.clone(), poisonous.clone()));
+    let bad = redrive::internals::ambient::spawn("test", work(bench.broker.clone(), poisonous.clone()));
     let good: Vec<_> = innocent
         .into_iter()
-        .map(|queue| redrive::ambient::spawn("test", work(bench.broker.clone(), queue)))
+        .map(|queue| redrive::internals::ambient::spawn("test", work(bench.broker.clone(), queue)))
         .collect();
     for worker in good {
         let delivered = within(Duration::from_secs(30), worker)
@@ -78,12 +78,12 @@ async fn poison_that_arrives_later_is_found_too() {
     }
     let workers: Vec<_> = queues
         .iter()
-        .map(|queue| redrive::ambient::spawn("test", work(bench.broker.clone(), queue.clone())))
+        .map(|queue| redrive::internals::ambient::spawn("test", work(bench.broker.clone(), queue.clone())))
         .collect();
     for queue in &queues {
         bench
             .wait_look(queue, |look| {
-                matches!(look, redrive::broker::Look::Present { consumers: 1, .. })
+                matches!(look, redrive::internals::broker::Look::Present { consumers: 1, .. })
             })
             .await;
     }

@@ -3,8 +3,8 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use redrive::domain::id::QueueName;
-use redrive::domain::naming::Naming;
+use redrive::internals::domain::id::QueueName;
+use redrive::internals::domain::naming::Naming;
 
 /// A content header for a body of `size` bytes with a content type of any bytes, persistent.
 pub(crate) fn header_with_content_type(size: usize, content_type: &[u8]) -> Vec<u8> {

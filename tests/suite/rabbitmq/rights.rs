@@ -1,10 +1,10 @@
 //! Who may do what, and that an error says what is missing and how to mend it.
 
-use redrive::ambient::Clock;
-use redrive::broker::rabbitmq::{RabbitMq, RabbitSettings};
-use redrive::broker::{BrokerError, BrokerHandle, Look, Published};
-use redrive::domain::id::QueueName;
-use redrive::domain::naming::QueueType;
+use redrive::internals::ambient::Clock;
+use redrive::internals::broker::rabbitmq::{RabbitMq, RabbitSettings};
+use redrive::internals::broker::{BrokerError, BrokerHandle, Look, Published};
+use redrive::internals::domain::id::QueueName;
+use redrive::internals::domain::naming::QueueType;
 use reqwest::Method;
 use serde_json::json;
 
@@ -82,7 +82,7 @@ async fn a_user_with_rights_on_an_existing_vhost_needs_no_administrator() {
     let mut settings = settings(QueueType::Classic);
     let (vhost, name) = (
         settings.naming.vhost.clone(),
-        format!("u-{}", redrive::ambient::new_id()),
+        format!("u-{}", redrive::internals::ambient::new_id()),
     );
     user(&name, "").await;
     call(Method::PUT, &["vhosts", &vhost], Some(json!({}))).await;
@@ -144,7 +144,7 @@ async fn other_settings_get_an_error_and_no_second_queue() {
     let bench = bench::classic().await;
     let queue = bench.created("q").await;
     let mut other = settings(QueueType::Classic);
-    other.naming = redrive::domain::naming::Naming {
+    other.naming = redrive::internals::domain::naming::Naming {
         url_hash_key: "other".into(),
         ..bench.naming.clone()
     };
@@ -167,14 +167,19 @@ async fn what_amqp_cannot_carry_is_refused_and_the_connection_lives() {
     let mut message = numbered(1);
     message.headers = vec![(
         "h".into(),
-        redrive::domain::message::HeaderValue::text(&"x".repeat(200_000)),
+        redrive::internals::domain::message::HeaderValue::text(&"x".repeat(200_000)),
     )];
     assert!(matches!(
         bench.broker.publish(&queue, &message).await.unwrap(),
         Published::Refused(_)
     ));
     message.headers = (0..3000)
-        .map(|n| (format!("h{n}"), redrive::domain::message::HeaderValue::text("value")))
+        .map(|n| {
+            (
+                format!("h{n}"),
+                redrive::internals::domain::message::HeaderValue::text("value"),
+            )
+        })
         .collect();
     assert_eq!(
         bench.broker.publish(&queue, &message).await.unwrap(),

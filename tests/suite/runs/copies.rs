@@ -4,7 +4,7 @@
 use lapin::options::BasicPublishOptions;
 use lapin::types::{AMQPValue, FieldArray, FieldTable, LongString, ShortString};
 use lapin::{BasicProperties, Channel};
-use redrive::domain::id::QueueName;
+use redrive::internals::domain::id::QueueName;
 use serde_json::json;
 
 use super::scene::{BOUND, DEAD, ORIGIN, Scene, numbers};

@@ -4,7 +4,7 @@
 use lapin::options::{BasicConsumeOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable, LongString};
 use lapin::{Channel, Consumer};
-use redrive::domain::broker_rules::{Version, facts};
+use redrive::internals::domain::broker_rules::{Version, facts};
 use serde_json::Value;
 
 use super::scene::{BOUND, DEAD, ORIGIN, Scene, numbers, publish, reject};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redrive::domain::id::QueueName;
+use redrive::internals::domain::id::QueueName;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 

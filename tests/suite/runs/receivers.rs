@@ -3,8 +3,8 @@
 use lapin::options::{BasicPublishOptions, ExchangeDeclareOptions, QueueBindOptions};
 use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 use lapin::{BasicProperties, Channel, ExchangeKind};
-use redrive::engine::runs::{Order, OrderKind, Selection};
-use redrive::engine::{Access, Command};
+use redrive::internals::engine::runs::{Order, OrderKind, Selection};
+use redrive::internals::engine::{Access, Command};
 use serde_json::{Value, json};
 
 use super::scene::{BOUND, DEAD, ORIGIN, Scene, numbers, reject};

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use redrive::ambient;
-use redrive::domain::id::QueueName;
-use redrive::domain::job::{JobId, JobPart, Lifetime};
-use redrive::domain::message::Message;
-use redrive::domain::run::RunState;
-use redrive::engine::runs::{Order, OrderKind, Selection};
-use redrive::engine::{Command, Done, EngineSettings};
+use redrive::internals::ambient;
+use redrive::internals::domain::id::QueueName;
+use redrive::internals::domain::job::{JobId, JobPart, Lifetime};
+use redrive::internals::domain::message::Message;
+use redrive::internals::domain::run::RunState;
+use redrive::internals::engine::runs::{Order, OrderKind, Selection};
+use redrive::internals::engine::{Command, Done, EngineSettings};
 
 use crate::engine::stage::{BOUND, Ground, Stage};
 use crate::support::faulty_store::{Fault, FaultyStore};

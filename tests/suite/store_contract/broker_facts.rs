@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redrive::store::{AuditEntry, NewAudit};
+use redrive::internals::store::{AuditEntry, NewAudit};
 
 use super::fixtures::{Place, queue};
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use redrive::domain::dead_letter::{DeadLetter, DeadLetterId, Found, STORE, likeness, read};
-use redrive::domain::id::QueueName;
-use redrive::domain::message::{HeaderValue, Message, encode};
-use redrive::domain::time::Timestamp;
-use redrive::store::{
+use redrive::internals::domain::dead_letter::{DeadLetter, DeadLetterId, Found, STORE, likeness, read};
+use redrive::internals::domain::id::QueueName;
+use redrive::internals::domain::message::{HeaderValue, Message, encode};
+use redrive::internals::domain::time::Timestamp;
+use redrive::internals::store::{
     DeadClaim, DeadGroupQuery, DeadLooked, DeadOrigin, DeadQuery, DeadRow, DeadSort, DeadSpan, DeadText,
     NewStoredLetter,
 };

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use redrive::domain::endpoint::{EndpointChange, EndpointState};
-use redrive::domain::id::EndpointEpoch;
-use redrive::domain::outcome::OutcomeClass;
-use redrive::domain::queue::Decision;
-use redrive::store::{AttemptBounds, AttemptQuery, FailureRecorded, Lease, Success, Tally, Trim};
+use redrive::internals::domain::endpoint::{EndpointChange, EndpointState};
+use redrive::internals::domain::id::EndpointEpoch;
+use redrive::internals::domain::outcome::OutcomeClass;
+use redrive::internals::domain::queue::Decision;
+use redrive::internals::store::{AttemptBounds, AttemptQuery, FailureRecorded, Lease, Success, Tally, Trim};
 
 use super::fixtures::{
     HOUR, Place, attempt, closing_failure, endpoint, failure, fingerprint, fingerprint_of, held_queue, learned, living,

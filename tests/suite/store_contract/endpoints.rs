@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use redrive::domain::endpoint::{Endpoint, EndpointChange, EndpointState};
-use redrive::domain::id::{EndpointEpoch, ExecutionId};
-use redrive::domain::url::EndpointUrl;
-use redrive::store::{Changed, EndpointQuery, LearnedQueue, ProbeNext, ProbeOutcome, Store};
+use redrive::internals::domain::endpoint::{Endpoint, EndpointChange, EndpointState};
+use redrive::internals::domain::id::{EndpointEpoch, ExecutionId};
+use redrive::internals::domain::url::EndpointUrl;
+use redrive::internals::store::{Changed, EndpointQuery, LearnedQueue, ProbeNext, ProbeOutcome, Store};
 
 use super::fixtures::{
     HOUR, Place, closing_failure, endpoint, failure, held_queue, learned, living, message, queue, record, recorded,

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use redrive::domain::event::{Event, EventState};
-use redrive::domain::value::Value;
-use redrive::store::{
+use redrive::internals::domain::event::{Event, EventState};
+use redrive::internals::domain::value::Value;
+use redrive::internals::store::{
     Claim, ClaimOutcome, ClaimSpan, EventSearch, Finish, Finished, NamedLease, NewClaim, NewOutboxRow, NewSubscription,
     Store, TypePut, Verdict,
 };
@@ -169,7 +169,7 @@ pub(super) async fn an_event_that_is_done_in_time_is_never_moved(place: &Place) 
 pub(super) async fn a_moved_event_lives_as_long_as_the_type_says_and_then_ends(place: &Place) {
     let store = &*place.store;
     moving(store, 1, Some(9999)).await;
-    let lives = redrive::domain::event::NewEvent {
+    let lives = redrive::internals::domain::event::NewEvent {
         lifetime: Some(HOUR * 2),
         ..new_event("t", "a", "x")
     };
@@ -191,7 +191,7 @@ pub(super) async fn a_moved_event_lives_as_long_as_the_type_says_and_then_ends(p
 
 pub(super) async fn a_claim_keeps_an_event_alive_for_its_grace(place: &Place) {
     let store = &*place.store;
-    let lives = redrive::domain::event::NewEvent {
+    let lives = redrive::internals::domain::event::NewEvent {
         lifetime: Some(Duration::from_secs(100)),
         ..new_event("t", "a", "x")
     };

@@ -1,11 +1,11 @@
 //! The clock is stepped an hour forward and back while events wait and are handled: none is lost, a lease that it
 //! ended is counted, and numbers that fence never go back.
 
-use redrive::ambient::Clock;
-use redrive::domain::event::HandlingRules;
-use redrive::sqlite::SqliteFile;
-use redrive::store::sqlite::SqliteStore;
-use redrive::store::{Finished, Store, Verdict};
+use redrive::internals::ambient::Clock;
+use redrive::internals::domain::event::HandlingRules;
+use redrive::internals::sqlite::SqliteFile;
+use redrive::internals::store::sqlite::SqliteStore;
+use redrive::internals::store::{Finished, Store, Verdict};
 
 use super::events::{failed, finish, one, push, take};
 use super::fixtures::{HOUR, Place, living};

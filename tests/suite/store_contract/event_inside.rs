@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use redrive::ambient::Clock;
-use redrive::domain::event::{Event, EventState, HandlingRules};
-use redrive::sqlite::SqliteFile;
-use redrive::store::postgres::PostgresStore;
-use redrive::store::sqlite::SqliteStore;
-use redrive::store::{EventAct, Finished, Inside, TransactionHandler};
+use redrive::internals::ambient::Clock;
+use redrive::internals::domain::event::{Event, EventState, HandlingRules};
+use redrive::internals::sqlite::SqliteFile;
+use redrive::internals::store::postgres::PostgresStore;
+use redrive::internals::store::sqlite::SqliteStore;
+use redrive::internals::store::{EventAct, Finished, Inside, TransactionHandler};
 use sqlx::{PgConnection, SqliteConnection};
 
 use super::events::{kind, one, push};
@@ -77,7 +77,7 @@ async fn postgres_undoes_a_failed_handler_and_commits_a_good_one_with_its_event(
     let second = store.handle_one(&kind("t"), &rules, &keeper).await.unwrap();
     assert_eq!(second, Some(Finished::Done));
     kept(&place, 1).await;
-    redrive::store::Store::close(&store).await;
+    redrive::internals::store::Store::close(&store).await;
     place.end().await;
 }
 

@@ -1,8 +1,8 @@
 //! What happens to an event while somebody handles it: the four races of two transactions, a lost lease, and a
 //! push that commits while a finish waits on the row. Each runs against another handle at the same moment.
 
-use redrive::domain::event::{Event, EventState, HandlingRules};
-use redrive::store::{Acted, EventAct, Finished, PushedHow, Store, Verdict};
+use redrive::internals::domain::event::{Event, EventState, HandlingRules};
+use redrive::internals::store::{Acted, EventAct, Finished, PushedHow, Store, Verdict};
 
 use super::events::{failed, finish, of, one, push, take};
 use super::fixtures::{Place, living};

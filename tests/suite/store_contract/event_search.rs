@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use redrive::domain::event::{Event, EventState, NewEvent};
-use redrive::domain::id::{Epoch, QueueName};
-use redrive::domain::run::{ItemState, RunCounts, RunState};
-use redrive::domain::time::Timestamp;
-use redrive::store::{
+use redrive::internals::domain::event::{Event, EventState, NewEvent};
+use redrive::internals::domain::id::{Epoch, QueueName};
+use redrive::internals::domain::run::{ItemState, RunCounts, RunState};
+use redrive::internals::domain::time::Timestamp;
+use redrive::internals::store::{
     EventAct, EventItem, EventSearch, EventSignal, EventsChange, EventsChanged, Finished, Frozen, ItemQuery, NewItem,
     NewRun, RunRecord, RunTaken, Store, Verdict,
 };

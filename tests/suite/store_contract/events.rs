@@ -4,16 +4,16 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use redrive::ambient::Clock;
-use redrive::domain::event::{
+use redrive::internals::ambient::Clock;
+use redrive::internals::domain::event::{
     Event, EventState, EventType, HandlingRules, LeaseKey, Metadata, NewEvent, Reference, Subtype,
 };
-use redrive::domain::id::IncarnationId;
-use redrive::domain::time::Timestamp;
-use redrive::domain::value::Value;
-use redrive::sqlite::SqliteFile;
-use redrive::store::sqlite::SqliteStore;
-use redrive::store::{
+use redrive::internals::domain::id::IncarnationId;
+use redrive::internals::domain::time::Timestamp;
+use redrive::internals::domain::value::Value;
+use redrive::internals::sqlite::SqliteFile;
+use redrive::internals::store::sqlite::SqliteStore;
+use redrive::internals::store::{
     Acted, EventAct, EventBatch, EventClaim, EventQuery, Finish, Finished, NamedLease, NewEventType, PushOutcome,
     Pushed, PushedHow, Store, TypePut, Undecodable, Verdict,
 };

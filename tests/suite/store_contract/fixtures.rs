@@ -3,21 +3,21 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use redrive::ambient::{self, Clock};
-use redrive::domain::attempt::Attempt;
-use redrive::domain::endpoint::{Endpoint, EndpointChange};
-use redrive::domain::fingerprint::Fingerprint;
-use redrive::domain::id::{EndpointEpoch, Epoch, ExecutionId, IncarnationId, NotificationId, QueueName};
-use redrive::domain::message::Message;
-use redrive::domain::outcome::OutcomeClass;
-use redrive::domain::policy::Phase;
-use redrive::domain::queue::{Head, QueueRecord};
-use redrive::domain::time::Timestamp;
-use redrive::domain::url::EndpointUrl;
-use redrive::sqlite::SqliteFile;
-use redrive::store::postgres::PostgresStore;
-use redrive::store::sqlite::SqliteStore;
-use redrive::store::{
+use redrive::internals::ambient::{self, Clock};
+use redrive::internals::domain::attempt::Attempt;
+use redrive::internals::domain::endpoint::{Endpoint, EndpointChange};
+use redrive::internals::domain::fingerprint::Fingerprint;
+use redrive::internals::domain::id::{EndpointEpoch, Epoch, ExecutionId, IncarnationId, NotificationId, QueueName};
+use redrive::internals::domain::message::Message;
+use redrive::internals::domain::outcome::OutcomeClass;
+use redrive::internals::domain::policy::Phase;
+use redrive::internals::domain::queue::{Head, QueueRecord};
+use redrive::internals::domain::time::Timestamp;
+use redrive::internals::domain::url::EndpointUrl;
+use redrive::internals::sqlite::SqliteFile;
+use redrive::internals::store::postgres::PostgresStore;
+use redrive::internals::store::sqlite::SqliteStore;
+use redrive::internals::store::{
     Begun, Failure, FailureRecorded, HeadTerms, LearnedQueue, Lease, LeaseOutcome, NewIncarnation, ProcessMark,
     Purpose, Store, StoreError, Success,
 };

@@ -1,8 +1,8 @@
 //! Starts of daemons, heartbeats and evidence of death.
 
-use redrive::domain::id::IncarnationId;
-use redrive::domain::schema::SchemaRefusal;
-use redrive::store::{Beat, Begun, Evidence, NewIncarnation, StoreError};
+use redrive::internals::domain::id::IncarnationId;
+use redrive::internals::domain::schema::SchemaRefusal;
+use redrive::internals::store::{Beat, Begun, Evidence, NewIncarnation, StoreError};
 
 use super::fixtures::{Place, daemon, learned, living, record, taken};
 

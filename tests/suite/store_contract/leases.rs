@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use redrive::domain::id::QueueName;
-use redrive::domain::queue::Closing;
-use redrive::store::{HeldLease, LeaseOutcome, NewPause, Purpose, QueueMark};
+use redrive::internals::domain::id::QueueName;
+use redrive::internals::domain::queue::Closing;
+use redrive::internals::store::{HeldLease, LeaseOutcome, NewPause, Purpose, QueueMark};
 
 use super::fixtures::{
     HOUR, Place, failure, held_queue, learned, living, queue, record, recorded, stale, take, taken, url,
@@ -193,7 +193,7 @@ pub(super) async fn the_holder_sees_the_wishes_of_others(place: &Place) {
     store.queue_want(&queue("a"), ended).await.unwrap();
     store.queue_want(&queue("b"), run).await.unwrap();
     assert!(store.incarnation_mark_dead(ended, 0).await.unwrap());
-    let held = |lease: &redrive::store::Lease, paused, wanted_by| HeldLease {
+    let held = |lease: &redrive::internals::store::Lease, paused, wanted_by| HeldLease {
         queue: lease.record.name.clone(),
         epoch: lease.epoch,
         paused,

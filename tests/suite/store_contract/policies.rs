@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use redrive::domain::endpoint::{EndpointChange, EndpointState};
-use redrive::domain::policy::{Override, Phase};
-use redrive::domain::time::Timestamp;
-use redrive::store::{
+use redrive::internals::domain::endpoint::{EndpointChange, EndpointState};
+use redrive::internals::domain::policy::{Override, Phase};
+use redrive::internals::domain::time::Timestamp;
+use redrive::internals::store::{
     Changed, HeadMove, HeadTerms, Lease, MoveTo, NewPolicy, PolicyChange, PolicyChanged, PolicyScope, ProbeOutcome,
     Store, WaitingHead, WaitingQuery,
 };

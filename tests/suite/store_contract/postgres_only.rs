@@ -3,10 +3,12 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use redrive::domain::endpoint::{EndpointChange, EndpointState};
-use redrive::domain::id::IncarnationId;
-use redrive::store::postgres::PostgresStore;
-use redrive::store::{AttemptQuery, Beat, Evidence, FailureRecorded, LeaseOutcome, Purpose, Store, StoreError};
+use redrive::internals::domain::endpoint::{EndpointChange, EndpointState};
+use redrive::internals::domain::id::IncarnationId;
+use redrive::internals::store::postgres::PostgresStore;
+use redrive::internals::store::{
+    AttemptQuery, Beat, Evidence, FailureRecorded, LeaseOutcome, Purpose, Store, StoreError,
+};
 
 use super::fixtures::{Place, closing_failure, held_queue, learned, living, queue, record, take, taken, url};
 use crate::support::relay::{Relay, Trap};

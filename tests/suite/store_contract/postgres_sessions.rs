@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use redrive::store::postgres::PostgresStore;
-use redrive::store::{Beat, LeaseOutcome, Purpose, Store, StoreError};
+use redrive::internals::store::postgres::PostgresStore;
+use redrive::internals::store::{Beat, LeaseOutcome, Purpose, Store, StoreError};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use super::fixtures::{Place, failure, held_queue, learned, living, queue, recorded, take, taken};

@@ -1,9 +1,9 @@
 //! Delivery-queue records.
 
-use redrive::domain::endpoint::EndpointState;
-use redrive::domain::id::ExecutionId;
-use redrive::domain::queue::{Closing, Decision};
-use redrive::store::{HeadScope, LearnedQueue, NewPause, QueueMark, QueueQuery, QueueUrl};
+use redrive::internals::domain::endpoint::EndpointState;
+use redrive::internals::domain::id::ExecutionId;
+use redrive::internals::domain::queue::{Closing, Decision};
+use redrive::internals::store::{HeadScope, LearnedQueue, NewPause, QueueMark, QueueQuery, QueueUrl};
 
 use super::fixtures::{
     HOUR, Place, closing_failure, endpoint, failure, fingerprint, held_queue, learned, living, message, queue, record,
@@ -38,7 +38,7 @@ pub(super) async fn pages_go_by_name_in_byte_order_and_by_url(place: &Place) {
         ])
         .await
         .unwrap();
-    let names = |records: Vec<redrive::domain::queue::QueueRecord>| {
+    let names = |records: Vec<redrive::internals::domain::queue::QueueRecord>| {
         records
             .into_iter()
             .map(|record| record.name.as_str().to_owned())

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use redrive::domain::endpoint::EndpointChange;
-use redrive::domain::id::QueueName;
-use redrive::store::{HeadScope, Lease, LeaseOutcome, Purpose, Store};
+use redrive::internals::domain::endpoint::EndpointChange;
+use redrive::internals::domain::id::QueueName;
+use redrive::internals::store::{HeadScope, Lease, LeaseOutcome, Purpose, Store};
 
 use super::fixtures::{Place, closing_failure, failure, learned, living, queue, success, url};
 

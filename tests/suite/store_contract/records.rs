@@ -1,7 +1,7 @@
 //! Policies, runs, audit, rescued messages.
 
-use redrive::domain::time::Timestamp;
-use redrive::store::{AuditEntry, NewAudit, NewPolicy, PolicyScope, RescuedMessage};
+use redrive::internals::domain::time::Timestamp;
+use redrive::internals::store::{AuditEntry, NewAudit, NewPolicy, PolicyScope, RescuedMessage};
 use sha2::{Digest, Sha256};
 
 use super::fixtures::{Place, queue, url};
@@ -40,7 +40,7 @@ fn expected_hash(previous: &str, line: &AuditEntry) -> String {
         );
         hasher.update(field.map_or("", |text| text.as_str()));
     }
-    redrive::domain::naming::hex(&hasher.finalize())
+    redrive::internals::domain::naming::hex(&hasher.finalize())
 }
 
 fn assert_chain(newest_first: &[AuditEntry]) {

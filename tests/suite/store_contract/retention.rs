@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use redrive::domain::endpoint::EndpointChange;
-use redrive::domain::id::{EndpointEpoch, IncarnationId};
-use redrive::domain::outcome::OutcomeClass;
-use redrive::domain::run::{ItemState, RunCounts, RunState};
-use redrive::domain::time::Timestamp;
-use redrive::domain::value::Value;
-use redrive::store::{
+use redrive::internals::domain::endpoint::EndpointChange;
+use redrive::internals::domain::id::{EndpointEpoch, IncarnationId};
+use redrive::internals::domain::outcome::OutcomeClass;
+use redrive::internals::domain::run::{ItemState, RunCounts, RunState};
+use redrive::internals::domain::time::Timestamp;
+use redrive::internals::domain::value::Value;
+use redrive::internals::store::{
     AttemptBounds, AttemptQuery, Changed, ClaimOutcome, ClaimSpan, Frozen, KeptKind, KeptMessage, NewAudit, NewClaim,
     NewItem, NewPolicy, NewRun, NewSave, NewSubscription, PolicyScope, RescuedMessage, RunBounds, RunQuery, SaveBegun,
     SaveCause, SaveQuery, SaveTaken, SaveWindow, SavedMessage, Store, Trim, TypePut,

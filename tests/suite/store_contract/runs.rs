@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use redrive::domain::id::Epoch;
-use redrive::domain::run::{ItemState, RunCounts, RunState, RunWish, Target};
-use redrive::domain::time::Timestamp;
-use redrive::store::{
+use redrive::internals::domain::id::Epoch;
+use redrive::internals::domain::run::{ItemState, RunCounts, RunState, RunWish, Target};
+use redrive::internals::domain::time::Timestamp;
+use redrive::internals::store::{
     Advance, Frozen, Guarded, ItemMark, ItemQuery, KeptKind, KeptMessage, KeptQuery, NewItem, NewRun, RunBounds,
     RunQuery, RunRecord, RunStop, RunTaken, SourceTaken, Store, Trim,
 };

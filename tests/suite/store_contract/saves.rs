@@ -1,8 +1,8 @@
 //! Saved messages, and what the janitor remembers.
 
-use redrive::domain::id::IncarnationId;
-use redrive::domain::time::Timestamp;
-use redrive::store::{
+use redrive::internals::domain::id::IncarnationId;
+use redrive::internals::domain::time::Timestamp;
+use redrive::internals::store::{
     LifetimeQuery, LifetimeRecord, NewSave, SaveBegun, SaveCause, SaveQuery, SaveState, SaveTaken, SaveWindow,
     SavedMessage, Store, Trim,
 };

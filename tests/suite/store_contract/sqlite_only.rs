@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use redrive::domain::run::ItemState;
-use redrive::store::{Beat, Evidence, NewItem, NewRun, RunBounds, Trim};
+use redrive::internals::domain::run::ItemState;
+use redrive::internals::store::{Beat, Evidence, NewItem, NewRun, RunBounds, Trim};
 
 use super::fixtures::{Place, living, queue};
 

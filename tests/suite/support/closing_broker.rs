@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use async_trait::async_trait;
-use redrive::broker::{
+use redrive::internals::broker::{
     Acked, AttachOptions, AttachOutcome, Attached, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicy,
     Browsed, Deleted, DeliveryTag, ExchangeDetail, Intake, IntakeQueue, ListedQueue, Look, Lost, Next, Outgoing, Owner,
     PageRequest, Published, QueuePage, Rescued, Signal, Standing, VhostFound, Walk, WalkOptions,
 };
-use redrive::domain::broker_rules::Version;
-use redrive::domain::id::{QueueName, StoreId};
-use redrive::domain::job::Lifetime;
-use redrive::domain::message::Message;
-use redrive::domain::naming::QueueType;
+use redrive::internals::domain::broker_rules::Version;
+use redrive::internals::domain::id::{QueueName, StoreId};
+use redrive::internals::domain::job::Lifetime;
+use redrive::internals::domain::message::Message;
+use redrive::internals::domain::naming::QueueType;
 use tokio::sync::broadcast;
 
 /// The broker.

@@ -6,17 +6,17 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redrive::domain::attempt::Attempt;
-use redrive::domain::dead_letter::{DeadLetter, DeadLetterId};
-use redrive::domain::endpoint::{Endpoint, EndpointChange};
-use redrive::domain::event::{Event, EventType, HandlingRules, LeaseKey, Reference};
-use redrive::domain::id::{EndpointEpoch, Epoch, IncarnationId, QueueName, StoreId};
-use redrive::domain::queue::{Decision, QueueRecord};
-use redrive::domain::run::{RunCounts, RunState};
-use redrive::domain::time::Timestamp;
-use redrive::domain::url::EndpointUrl;
-use redrive::store::Numbers;
-use redrive::store::{
+use redrive::internals::domain::attempt::Attempt;
+use redrive::internals::domain::dead_letter::{DeadLetter, DeadLetterId};
+use redrive::internals::domain::endpoint::{Endpoint, EndpointChange};
+use redrive::internals::domain::event::{Event, EventType, HandlingRules, LeaseKey, Reference};
+use redrive::internals::domain::id::{EndpointEpoch, Epoch, IncarnationId, QueueName, StoreId};
+use redrive::internals::domain::queue::{Decision, QueueRecord};
+use redrive::internals::domain::run::{RunCounts, RunState};
+use redrive::internals::domain::time::Timestamp;
+use redrive::internals::domain::url::EndpointUrl;
+use redrive::internals::store::Numbers;
+use redrive::internals::store::{
     Acted, Advance, AttemptQuery, AuditChain, AuditEntry, Beat, Begun, BrokerFacts, Changed, Claim, ClaimOutcome,
     ClaimSpan, DeadClaim, DeadGroup, DeadGroupQuery, DeadLetters, DeadLooked, DeadOrigin, DeadQuery, DeadQueue,
     DeadRow, DeadSpan, Deliveries, EndpointQuery, Endpoints, EventAct, EventBatch, EventClaim, EventClaims, EventCount,

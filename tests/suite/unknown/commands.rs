@@ -1,6 +1,6 @@
 //! Every command that only looks, as the registry names them.
 
-use redrive::cli::{COMMANDS, Does};
+use redrive::internals::cli::{COMMANDS, Does};
 use serde_json::Value;
 
 use super::{Cut, DEAD_URL, Site, TYPE, names};

@@ -1,6 +1,6 @@
 //! Every gauge that is read from somewhere, as the registry names them.
 
-use redrive::telemetry::{METRICS, MetricKind};
+use redrive::internals::telemetry::{METRICS, MetricKind};
 
 use super::{BOUND, Cut, Site};
 use crate::support::management::Lie;

@@ -24,7 +24,7 @@ fn concrete(site: &Site, path: &str) -> String {
 
 /// Every question of the description with what it is answered from.
 fn questions() -> Vec<(String, Vec<String>)> {
-    let document = redrive::api::openapi_document();
+    let document = redrive::internals::api::openapi_document();
     let paths = document["paths"].as_object().unwrap();
     let questions = paths.iter().filter_map(|(path, methods)| {
         let reads = &methods.get("get")?["x-reads"];

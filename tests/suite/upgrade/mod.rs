@@ -220,7 +220,7 @@ async fn a_user_who_may_not_make_the_schema_is_told_the_grant() {
 }
 
 fn name_of_its_own() -> String {
-    redrive::ambient::new_id().replace('-', "")
+    redrive::internals::ambient::new_id().replace('-', "")
 }
 
 /// It answers: nobody has to look for a network or a server that is away.
