@@ -1,4 +1,4 @@
-//! Dead letters: the list, groups, one.
+//! Dead letters: the list, groups, queues, one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
 
-use crate::engine::dead::{DeadListQuery, DeadSelection};
+use crate::engine::dead::{DeadListQuery, DeadQueuesQuery, DeadSelection};
 use crate::engine::query;
 
-use crate::wire::dead::{DeadLetter, Detail, Group, List};
+use crate::wire::dead::{DeadLetter, Detail, Group, List, QueueList};
 use crate::wire::input;
 use crate::wire::problem::Problem;
 
@@ -70,6 +70,30 @@ pub(super) async fn groups(
 ) -> Result<Response, Problem> {
     let page = shared.engine()?.query(query::DeadGroups(which.query()?)).await?;
     Ok(answer(StatusCode::OK, &List::<Group>::of(&page)))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WhichQueues {
+    filter: Option<String>,
+    sort: Option<String>,
+    limit: Option<u32>,
+    cursor: Option<String>,
+}
+
+pub(super) async fn queues(
+    State(shared): State<Arc<Shared>>,
+    Params(which): Params<WhichQueues>,
+) -> Result<Response, Problem> {
+    let query = DeadQueuesQuery {
+        filter: which.filter,
+        sort: which.sort,
+        limit: input::limit(which.limit, 100, input::LIMIT_MAX)?,
+        cursor: which.cursor,
+        patience: PATIENCE,
+    };
+    let page = shared.engine()?.query(query::DeadQueues(query)).await?;
+    Ok(answer(StatusCode::OK, &QueueList::from(&page)))
 }
 
 pub(super) async fn show(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Result<Response, Problem> {

@@ -137,6 +137,7 @@ fn of_delivery(served: Served) -> Served {
         .route("post", "/v1/alerts/{name}/test", OPERATE, alerts::test)
         .route("get", "/v1/dead", READ, dead::list)
         .route("get", "/v1/dead/groups", READ, dead::groups)
+        .route("get", "/v1/dead/queues", READ, dead::queues)
         .route("get", "/v1/dead/export", READ, export::dead)
         .route("get", "/v1/dead/{id}", READ, dead::show)
         .route("post", "/v1/dead/redrive", OPERATE, runs::redrive)

@@ -48,7 +48,7 @@ pub struct Cli {
 }
 
 /// Flags of every command, before or after its name.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag that is typed or not")]
 pub(super) struct Global {
     /// Configuration file, instead of the usual one.
@@ -58,6 +58,12 @@ pub(super) struct Global {
     /// Profile of the configuration that is laid over its sections.
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME")]
     pub(super) profile: Option<String>,
+
+    /// Broker of this one call, such as amqp://user@host/vhost, instead of the configured one; its management API is
+    /// expected on the same host, unless REDRIVE_MANAGEMENT_URL says where. Other users of this machine can read what is
+    /// typed: a password belongs into REDRIVE_BROKER_URL.
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "URL")]
+    pub(super) broker: Option<String>,
 
     /// Print one JSON document for programs instead of a table.
     #[arg(long, global = true, help_heading = GLOBAL)]
@@ -98,6 +104,13 @@ pub(super) struct Global {
     /// Say more on standard error; twice for everything. REDRIVE_LOG says it exactly.
     #[arg(long, short = 'v', global = true, help_heading = GLOBAL, action = clap::ArgAction::Count)]
     pub(super) verbose: u8,
+}
+
+/// Without the broker's URL, which may have a password in it.
+impl std::fmt::Debug for Global {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Global").finish_non_exhaustive()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -570,6 +583,19 @@ pub(super) enum Dead {
         #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
         limit: u32,
     },
+    /// List the queues that they are in, the one with the most first: how many, since when, and which queues they come
+    /// from.
+    Queues {
+        /// Only queues that match, for example 'kind = error and letters > 100'.
+        #[arg(long, value_name = "EXPR")]
+        filter: Option<String>,
+        /// Sort by name, kind, letters, first_failed_at or last_failed_at; with a minus before it the largest first.
+        #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
+        sort: Option<String>,
+        /// Print at most this many.
+        #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+        limit: u32,
+    },
     /// One with its headers, death history, target and body.
     Show {
         /// Its id.
@@ -589,19 +615,22 @@ pub(super) enum Dead {
     /// Put discarded ones back into their dead-letter queue.
     Restore(Selected),
     /// Change what is sent when it is redriven; without options in $EDITOR.
-    Edit {
-        /// Its id.
-        id: String,
-        /// File with the new body, or - for standard input.
-        #[arg(long, value_name = "FILE")]
-        body_file: Option<PathBuf>,
-        /// The new content type.
-        #[arg(long, value_name = "TYPE")]
-        content_type: Option<String>,
-        /// A header to set, or @FILE with one on each line; without a value it is removed. May be repeated.
-        #[arg(long = "header", value_name = "NAME: VALUE")]
-        headers: Vec<String>,
-    },
+    Edit(DeadEdit),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DeadEdit {
+    /// Its id.
+    pub(super) id: String,
+    /// File with the new body, or - for standard input.
+    #[arg(long, value_name = "FILE")]
+    pub(super) body_file: Option<PathBuf>,
+    /// The new content type.
+    #[arg(long, value_name = "TYPE")]
+    pub(super) content_type: Option<String>,
+    /// A header to set, or @FILE with one on each line; without a value it is removed. May be repeated.
+    #[arg(long = "header", value_name = "NAME: VALUE")]
+    pub(super) headers: Vec<String>,
 }
 
 /// Which dead letters, and how.

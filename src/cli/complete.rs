@@ -128,15 +128,22 @@ fn answered(command: &[&str]) -> Option<Vec<Value>> {
     serde_json::from_slice(&text.ok()?.ok()?).ok()
 }
 
-/// The options of what is being typed that say which configuration.
+/// Options that say which configuration and broker.
+const WHICH: [&str; 3] = ["--config", "--profile", "--broker"];
+
+/// Those of what is being typed.
 fn configuration(typed: impl Iterator<Item = String>) -> Vec<String> {
     let mut chosen = Vec::new();
     let mut typed = typed.skip_while(|word| word != "--").skip(1);
     while let Some(word) = typed.next() {
-        if word == "--config" || word == "--profile" {
-            chosen.extend(typed.next().map(|value| format!("{word}={value}")));
-        } else if word.starts_with("--config=") || word.starts_with("--profile=") {
+        let is_one = |name: &str| word == name || word.starts_with(&format!("{name}="));
+        if !WHICH.into_iter().any(is_one) {
+            continue;
+        }
+        if word.contains('=') {
             chosen.push(word);
+        } else {
+            chosen.extend(typed.next().map(|value| format!("{word}={value}")));
         }
     }
     chosen
@@ -245,8 +252,8 @@ mod tests {
 
     #[test]
     fn names_are_those_of_the_configuration_that_is_typed() {
-        let typed = "redrive -- redrive --config a.toml queue why --profile=b".split(' ');
+        let typed = "redrive -- redrive --config a.toml queue why --profile=b --broker amqp://h --columns a".split(' ');
         let chosen = configuration(typed.map(str::to_owned));
-        assert_eq!(chosen, ["--config=a.toml", "--profile=b"]);
+        assert_eq!(chosen, ["--config=a.toml", "--profile=b", "--broker=amqp://h"]);
     }
 }

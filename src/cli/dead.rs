@@ -1,68 +1,42 @@
-//! Dead letters: sending them back, discarding, restoring, editing.
+//! Dead letters: editing one, and which commands about them change something.
 
 use std::process::Stdio;
 
 use bytes::Bytes;
 
+use crate::engine::Command;
 use crate::engine::query;
-use crate::engine::runs::{Edit, OrderKind};
-use crate::engine::{Command, Done};
+use crate::engine::runs::Edit;
 use crate::files;
-use crate::wire::plan::{self, Asked};
 
-use super::args::{Dead, Way};
+use super::args::{Dead, DeadEdit};
+use super::done::How;
 use super::exit::{Exit, Failure};
-use super::queues::mismatch;
-use super::runs;
 use super::{Session, given};
 
-pub(super) async fn act(session: &Session<'_>, dead: &Dead) -> Result<Exit, Failure> {
-    match dead {
-        Dead::Redrive { selected, way } => runs::order(session, OrderKind::Redrive, selected, way).await,
-        Dead::Discard(selected) => runs::order(session, OrderKind::Discard, selected, &Way::default()).await,
-        Dead::Restore(selected) => runs::order(session, OrderKind::Restore, selected, &Way::default()).await,
-        Dead::Edit {
-            id,
-            body_file,
-            content_type,
-            headers,
-        } => {
-            let changes = Edit {
-                body: body_file.as_deref().map(given::body).transpose()?,
-                content_type: content_type.clone(),
-                headers: given::header_lines(headers)?
-                    .iter()
-                    .map(|line| header_of(line))
-                    .collect(),
-            };
-            edit(session, id, changes).await
-        }
-        Dead::List { .. } | Dead::Groups { .. } | Dead::Show { .. } | Dead::Export(_) => Err(mismatch()),
-    }
-}
-
-async fn edit(session: &Session<'_>, id: &str, changes: Edit) -> Result<Exit, Failure> {
-    let changes = if changes == Edit::default() {
+/// Changes what is sent, by options or else in an editor.
+pub(super) async fn edit(session: &Session<'_>, edit: &DeadEdit) -> Result<Exit, Failure> {
+    let typed = Edit {
+        body: edit.body_file.as_deref().map(given::body).transpose()?,
+        content_type: edit.content_type.clone(),
+        headers: given::header_lines(&edit.headers)?
+            .iter()
+            .map(|line| header_of(line))
+            .collect(),
+    };
+    let changes = if typed == Edit::default() {
         Edit {
-            body: Some(in_editor(session, id).await?),
-            ..changes
+            body: Some(in_editor(session, &edit.id).await?),
+            ..typed
         }
     } else {
-        changes
+        typed
     };
     let command = Command::EditDead {
-        id: id.to_owned(),
+        id: edit.id.clone(),
         edit: changes,
     };
-    match session.act(command).await? {
-        Some(done @ Done::Edited(_)) => {
-            let facts = [("edited", Some(id.to_owned()))];
-            session.output.facts(&plan::done(&done, Asked::One), &facts)?;
-            Ok(Exit::Done)
-        }
-        Some(_) => Err(mismatch()),
-        None => Ok(Exit::Done),
-    }
+    session.act(command, How::ONE).await
 }
 
 /// The body as a person leaves it in their editor.
@@ -103,8 +77,8 @@ fn header_of(text: &str) -> (String, Option<String>) {
 
 pub(super) const fn changes_something(dead: &Dead) -> bool {
     match dead {
-        Dead::Redrive { .. } | Dead::Discard(_) | Dead::Restore(_) | Dead::Edit { .. } => true,
-        Dead::List { .. } | Dead::Groups { .. } | Dead::Show { .. } | Dead::Export(_) => false,
+        Dead::Redrive { .. } | Dead::Discard(_) | Dead::Restore(_) | Dead::Edit(_) => true,
+        Dead::List { .. } | Dead::Groups { .. } | Dead::Queues { .. } | Dead::Show { .. } | Dead::Export(_) => false,
     }
 }
 

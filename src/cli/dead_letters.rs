@@ -5,25 +5,29 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::ambient;
+use crate::domain::dead_letter::DeadQueueKind;
 use crate::domain::url::redact_urls;
 use crate::domain::words::from_now;
-use crate::engine::dead::{DeadDetail, DeadListQuery, DeadPage, DeadQueueView, DeadSelection};
+use crate::engine::dead::{DeadDetail, DeadListQuery, DeadPage, DeadQueueView, DeadQueuesQuery, DeadSelection};
+use crate::engine::runs::OrderKind;
 use crate::engine::view::Source;
 use crate::engine::{EngineError, Query, query};
 use crate::files;
-use crate::wire::dead::{DeadLetter, Detail, Group};
+use crate::wire::dead::{DeadLetter, Detail, Group, QueueRow};
 use crate::wire::{self, input, json};
 
-use super::args::{Dead, DeadExport, DeadForm, DeadSelected};
+use super::args::{Dead, DeadExport, DeadForm, DeadSelected, Way};
 use super::exit::{Exit, Failure};
-use super::output::{Column, note, or_dash};
+use super::output::{Column, note, number, or_dash};
 use super::when::{told, told_or_dash};
-use super::{Session, dead, say, shown};
+use super::{Session, dead, runs, say, shown};
 
 /// How long one question waits for looks under way.
 const STEP: Duration = Duration::from_secs(1);
 /// Between two questions, at least.
 const PACE: Duration = Duration::from_millis(250);
+/// How long it waits for the next look at a queue that changed since the last one.
+const AGAIN: Duration = Duration::from_secs(5);
 /// How long a command waits for looks, all in all.
 const PATIENCE: Duration = Duration::from_mins(10);
 
@@ -49,6 +53,19 @@ const GROUPS: &[Column] = &[
     Column::Text("group"),
 ];
 
+const QUEUES: &[Column] = &[
+    Column::Text("queue"),
+    Column::Text("kind"),
+    Column::Number("letters"),
+    Column::Text("first failed"),
+    Column::Text("last failed"),
+    Column::Text("looked at"),
+    Column::Text("fed by"),
+    Column::Text("problem"),
+];
+/// Queues that one cell names.
+const FEEDERS_SHOWN: usize = 5;
+
 pub(super) async fn one(session: &Session<'_>, dead: &Dead) -> Result<Exit, Failure> {
     match dead {
         Dead::List {
@@ -58,11 +75,13 @@ pub(super) async fn one(session: &Session<'_>, dead: &Dead) -> Result<Exit, Fail
             cursor,
         } => list(session, selected, sort.as_deref(), *limit, cursor.as_deref()).await,
         Dead::Groups { selected, limit } => groups(session, selected, *limit).await,
+        Dead::Queues { filter, sort, limit } => queues(session, filter.as_ref(), sort.as_ref(), *limit).await,
         Dead::Show { id } => show(session, id).await,
         Dead::Export(export) => export_to(session, export).await,
-        Dead::Redrive { .. } | Dead::Discard(_) | Dead::Restore(_) | Dead::Edit { .. } => {
-            dead::act(session, dead).await
-        }
+        Dead::Redrive { selected, way } => runs::order(session, OrderKind::Redrive, selected, way).await,
+        Dead::Discard(selected) => runs::order(session, OrderKind::Discard, selected, &Way::default()).await,
+        Dead::Restore(selected) => runs::order(session, OrderKind::Restore, selected, &Way::default()).await,
+        Dead::Edit(edit) => dead::edit(session, edit).await,
     }
 }
 
@@ -152,6 +171,62 @@ async fn groups(session: &Session<'_>, selected: &DeadSelected, limit: u32) -> R
     Ok(Exit::Done)
 }
 
+async fn queues(
+    session: &Session<'_>,
+    filter: Option<&String>,
+    sort: Option<&String>,
+    limit: u32,
+) -> Result<Exit, Failure> {
+    let query = DeadQueuesQuery {
+        filter: filter.cloned(),
+        sort: sort.cloned(),
+        limit,
+        cursor: None,
+        patience: STEP,
+    };
+    let page = looked(session, || query::DeadQueues(query.clone())).await?;
+    session.output.problems(&page.problems);
+    warn(session, &page);
+    if page.page.next_cursor.is_some() {
+        say(&format!(
+            "there are more than {limit} queues: raise --limit, or use --filter"
+        ));
+    }
+    let items: Vec<QueueRow> = page.page.items.iter().map(QueueRow::from).collect();
+    session.output.list(&items, QUEUES, |row| {
+        vec![
+            row.queue.name.clone(),
+            row.queue.kind.unwrap_or("?").to_owned(),
+            number(row.letters),
+            told_or_dash(row.first_failed_at.as_deref()),
+            told_or_dash(row.last_failed_at.as_deref()),
+            told_or_dash(row.queue.looked_at.as_deref()),
+            fed_by(row),
+            or_dash(row.queue.problem.as_deref()),
+        ]
+    })?;
+    Ok(Exit::Done)
+}
+
+/// The queues that letters come from, as far as there is room.
+fn fed_by(row: &QueueRow) -> String {
+    let names: Vec<String> = row
+        .fed_by
+        .iter()
+        .take(FEEDERS_SHOWN)
+        .map(|feeder| match feeder.exchange.as_deref() {
+            None | Some("") => feeder.queue.clone(),
+            Some(exchange) => format!("{} via {exchange}", feeder.queue),
+        })
+        .collect();
+    let more = row.fed_by.len().saturating_sub(FEEDERS_SHOWN);
+    match (names.is_empty(), more) {
+        (true, _) => "-".to_owned(),
+        (false, 0) => names.join(", "),
+        (false, more) => format!("{} and {more} more", names.join(", ")),
+    }
+}
+
 async fn show(session: &Session<'_>, id: &str) -> Result<Exit, Failure> {
     let query = query::OneDeadLetter {
         id: id.to_owned(),
@@ -224,13 +299,17 @@ async fn looked<T, Q: Query<Answer = DeadPage<T>>>(
     )]
     let started = Instant::now();
     let mut said: Vec<String> = Vec::new();
+    let mut asked_at = None;
     loop {
         let page = session.engine.query(query()).await?;
         let lines: Vec<String> = page.queues.iter().filter_map(progress).collect();
         for line in lines.iter().filter(|line| !said.contains(line)) {
             note(line);
         }
-        if lines.is_empty() || started.elapsed() > PATIENCE {
+        // Whoever asks once, right behind a change, wants to see it: another process may have looked just before.
+        let asked_at = *asked_at.get_or_insert(page.page.taken_at);
+        let waits = started.elapsed() < AGAIN && page.queues.iter().any(|queue| queue.changed_since_looked(asked_at));
+        if (lines.is_empty() && !waits) || started.elapsed() > PATIENCE {
             return Ok(page);
         }
         said = lines;
@@ -288,6 +367,10 @@ fn warn<T>(session: &Session<'_>, page: &DeadPage<T>) {
         .any(|queue| queue.messages.is_some_and(|messages| messages > 0))
     {
         note("the broker marks messages that were looked at as redelivered");
+    }
+    let is_ours = |queue: &DeadQueueView| queue.kind == Some(DeadQueueKind::Own);
+    if page.problems.is_empty() && !page.queues.iter().any(is_ours) {
+        note("looked without declaring anything: nothing on this vhost is redrive's");
     }
 }
 

@@ -3,14 +3,15 @@
 use crate::domain::time::Timestamp;
 use crate::engine::query;
 use crate::engine::view::EndpointView;
-use crate::engine::{Command, Done, RedeliverTarget};
+use crate::engine::{Command, RedeliverTarget};
 use crate::wire::endpoint::Endpoint as EndpointShape;
 use crate::wire::input;
-use crate::wire::plan::{self, Asked, Redelivered};
+use crate::wire::plan::Asked;
 
 use super::args::{Endpoint, Endpoints, Redeliver};
+use super::done::How;
 use super::exit::{Exit, Failure};
-use super::output::{Column, document, number, or_dash};
+use super::output::{Column, number, or_dash};
 use super::when::{relative_or, told};
 use super::{Session, say};
 use crate::domain::words::from_now;
@@ -95,7 +96,7 @@ pub(super) async fn one(session: &Session<'_>, endpoint: &Endpoint) -> Result<Ex
         Endpoint::Show { url } => {
             let view = session.engine.query(query::Endpoint(input::url(url)?)).await?;
             session.output.problems(&view.problems);
-            print_endpoint(session, &view)?;
+            session.output.facts(&EndpointShape::from(&view), &facts(&view))?;
             return Ok(Exit::Done);
         }
         Endpoint::Test { url, method } => Command::TestEndpoint {
@@ -104,32 +105,13 @@ pub(super) async fn one(session: &Session<'_>, endpoint: &Endpoint) -> Result<Ex
         },
         Endpoint::Disable { url } => Command::DisableEndpoint(input::url(url)?),
     };
-    match session.act(command).await? {
-        None => {}
-        Some(Done::Endpoint(view)) => print_endpoint(session, &view)?,
-        Some(done) => session.output.facts(&plan::done(&done, Asked::One), &tested(&done))?,
-    }
-    Ok(Exit::Done)
+    session.act(command, How::ONE).await
 }
 
-fn tested(done: &Done) -> Vec<(&'static str, Option<String>)> {
-    let Done::Tested(tested) = done else {
-        return Vec::new();
-    };
-    vec![
-        ("endpoint", Some(tested.url.as_str().to_owned())),
-        ("method", Some(tested.method.clone())),
-        ("outcome", Some(tested.class.as_str().to_owned())),
-        ("status", tested.status.map(|status| status.to_string())),
-        ("error", tested.error.clone()),
-        ("took", Some(format!("{} ms", tested.duration_ms))),
-    ]
-}
-
-fn print_endpoint(session: &Session<'_>, view: &EndpointView) -> std::io::Result<()> {
+pub(super) fn facts(view: &EndpointView) -> Vec<(&'static str, Option<String>)> {
     let endpoint = &view.endpoint;
     let time = |at| crate::wire::time(at).as_deref().map(told);
-    let facts = [
+    vec![
         ("endpoint", Some(endpoint.url.as_str().to_owned())),
         ("state", Some(endpoint.state.as_str().to_owned())),
         ("since", time(endpoint.since)),
@@ -140,11 +122,8 @@ fn print_endpoint(session: &Session<'_>, view: &EndpointView) -> std::io::Result
         ("last success", endpoint.last_success_at.and_then(time)),
         ("queues", Some(view.queues.to_string())),
         ("waiting", Some(number(view.waiting))),
-    ];
-    session.output.facts(&EndpointShape::from(view), &facts)
+    ]
 }
-
-const REDELIVERED: &[Column] = &[Column::Text("endpoint"), Column::Text("was"), Column::Number("queues")];
 
 pub(super) async fn redeliver(session: &Session<'_>, which: &Redeliver) -> Result<Exit, Failure> {
     let urls = which
@@ -157,16 +136,5 @@ pub(super) async fn redeliver(session: &Session<'_>, which: &Redeliver) -> Resul
         (false, 1) => (RedeliverTarget::Urls(urls), Asked::One),
         (false, _) => (RedeliverTarget::Urls(urls), Asked::Several),
     };
-    let Some(done) = session.act(Command::Redeliver(target)).await? else {
-        return Ok(Exit::Done);
-    };
-    if session.output.is_json() {
-        document(&plan::done(&done, asked))?;
-    } else if let Done::Redelivered(list) = &done {
-        let rows: Vec<Redelivered> = list.iter().map(Redelivered::from).collect();
-        session.output.list(&rows, REDELIVERED, |row| {
-            vec![row.url.clone(), row.before.to_owned(), row.queues.to_string()]
-        })?;
-    }
-    Ok(Exit::Done)
+    session.act(Command::Redeliver(target), How::of(asked)).await
 }

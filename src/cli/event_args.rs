@@ -11,7 +11,7 @@ pub(super) enum Event {
     /// List events, newest first.
     List(Selection),
     /// Look at one event, or at those of a reference.
-    Show(Which),
+    Show(OneOrReference),
     /// List events that match, for example 'type = hr-import and reason ~ "timeout"'.
     Search {
         /// The expression.
@@ -85,6 +85,20 @@ pub(super) struct Selection {
     /// Print at most this many.
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(super) limit: u32,
+}
+
+/// One event, or those of a reference.
+#[derive(Debug, Args)]
+pub(super) struct OneOrReference {
+    /// Its id.
+    #[arg(value_name = "ID", required_unless_present = "reference")]
+    pub(super) id: Option<i64>,
+    /// The type of the reference.
+    #[arg(long = "type", value_name = "TYPE", requires = "reference", conflicts_with = "id")]
+    pub(super) event_type: Option<String>,
+    /// The events of this reference.
+    #[arg(long, requires = "event_type", conflicts_with = "id")]
+    pub(super) reference: Option<String>,
 }
 
 #[derive(Debug, Args)]

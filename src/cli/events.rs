@@ -5,18 +5,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::when::{told, told_or_dash};
 use crate::domain::event::{NewEvent, PAYLOAD_BYTES_MAX, rfc3339};
-use crate::engine::events::{
-    EventCommand, EventSelection, EventsDone, EventsQuery, Finished, Pushed as PushedRow, PushedHow,
-};
+use crate::engine::Command;
+use crate::engine::events::{EventCommand, EventSelection, EventsQuery, Finished, Pushed as PushedRow, PushedHow};
 use crate::engine::query;
-use crate::engine::{Command, Done};
 use crate::wire::event::{self as wire, Count, Event as EventShape, Pushed};
 use crate::wire::plan::Asked;
 
-use super::event_args::{Event, Many, Push, Selection, Which};
+use super::done::{How, OfRun};
+use super::event_args::{Event, Many, OneOrReference, Push, Selection, Which};
 use super::exit::{Exit, Failure};
-use super::output::{Column, document, or_dash};
-use super::queues::mismatch;
+use super::output::{Column, or_dash};
 use super::{Session, given, say};
 
 const EVENTS: &[Column] = &[
@@ -98,8 +96,24 @@ async fn push(session: &Session<'_>, new: &Push) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// How many events of a type would be handled.
+async fn due(session: &Session<'_>, event_type: &str) -> Result<Exit, Failure> {
+    let event_type = wire::event_type(event_type)?;
+    let counts = session.engine.query(query::EventCounts()).await?;
+    let of_type = counts.iter().filter(|count| count.event_type == event_type);
+    let due: u64 = of_type.map(|count| count.due).sum();
+    say("nothing was handled: this is how many are due");
+    session
+        .output
+        .facts(&serde_json::json!({ "due": due }), &[("due", Some(due.to_string()))])?;
+    Ok(Exit::Done)
+}
+
 /// Exit 3 where some of them failed.
 async fn process(session: &Session<'_>, event_type: &str) -> Result<Exit, Failure> {
+    if session.cli.global.dry_run {
+        return due(session, event_type).await;
+    }
     let stop = CancellationToken::new();
     let mut signals = [signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?];
     let event_type = wire::event_type(event_type)?;
@@ -150,7 +164,7 @@ async fn list(session: &Session<'_>, selection: &Selection) -> Result<Exit, Fail
     print(session, &events)
 }
 
-fn print(session: &Session<'_>, events: &[EventShape]) -> Result<Exit, Failure> {
+pub(super) fn print(session: &Session<'_>, events: &[EventShape]) -> Result<Exit, Failure> {
     session.output.list(events, EVENTS, |event| {
         vec![
             event.id.to_string(),
@@ -165,11 +179,11 @@ fn print(session: &Session<'_>, events: &[EventShape]) -> Result<Exit, Failure> 
     Ok(Exit::Done)
 }
 
-async fn show(session: &Session<'_>, which: &Which) -> Result<Exit, Failure> {
+async fn show(session: &Session<'_>, which: &OneOrReference) -> Result<Exit, Failure> {
     let engine = session.engine;
-    let mut events = match (which.ids.as_slice(), &which.event_type, &which.reference) {
-        ([id], None, None) => vec![engine.query(query::OneEvent(*id)).await?],
-        ([], Some(event_type), Some(reference)) => {
+    let mut events = match (which.id, &which.event_type, &which.reference) {
+        (Some(id), ..) => vec![engine.query(query::OneEvent(id)).await?],
+        (None, Some(event_type), Some(reference)) => {
             let query = query::EventsOf(wire::event_type(event_type)?, wire::reference(reference)?);
             engine.query(query).await?
         }
@@ -238,27 +252,8 @@ async fn act(
             Asked::Several
         }
     };
-    let Some(done) = session.act(Command::Events(command(selection))).await? else {
-        return Ok(Exit::Done);
-    };
-    if let Done::Run(run) = &done {
-        return super::runs::follow(session, run, many.detach).await;
-    }
-    let Done::Events(done) = done else {
-        return Err(mismatch());
-    };
-    if session.output.is_json() {
-        document(&wire::done(&done, asked))?;
-    } else if let EventsDone::Changed { events, .. } = &done {
-        print(session, &events.iter().map(EventShape::from).collect::<Vec<_>>())?;
-    }
-    let EventsDone::Changed { skipped, .. } = done else {
-        return Ok(Exit::Done);
-    };
-    for (id, why) in &skipped {
-        say(&format!("event {id} was left alone: {why}"));
-    }
-    Ok(if skipped.is_empty() { Exit::Done } else { Exit::Partly })
+    let how = How::of(asked).run(OfRun::started(many.detach));
+    session.act(Command::Events(command(selection)), how).await
 }
 
 fn selection(which: &Which) -> Result<EventSelection, Failure> {

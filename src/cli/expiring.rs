@@ -1,17 +1,18 @@
 //! Queues that the broker deletes when nobody uses them: listed, saved, purged, restored, extended.
 
+use crate::engine::Command;
 use crate::engine::expiring::{ExpiringOrder, ExpiringQuery, Keep, Which};
 use crate::engine::query;
 use crate::engine::query::SaveQuery;
-use crate::engine::{Command, Done};
-use crate::wire::expiring::{self, ExpiringOutcomeShape, ExpiringShape, SaveShape};
+use crate::wire::expiring::{self, ExpiringShape, SaveShape};
+use crate::wire::plan::Asked;
 
 use super::Session;
 use super::args::ExpiringCommand;
+use super::done::How;
 use super::exit::{Exit, Failure};
-use super::output::{Column, number, or_dash, say};
-use super::queues::mismatch;
-use super::when::told_or_dash;
+use super::output::{Column, number, say};
+use super::when::{tell_age, told_or_dash};
 use crate::domain::words::about as span;
 
 const COLUMNS: &[Column] = &[
@@ -22,14 +23,6 @@ const COLUMNS: &[Column] = &[
     Column::Text("unused for"),
     Column::Text("lifetime"),
     Column::Text("kind"),
-];
-const OUTCOMES: &[Column] = &[
-    Column::Text("queue"),
-    Column::Text("result"),
-    Column::Number("messages"),
-    Column::Number("bytes"),
-    Column::Text("save"),
-    Column::Text("why"),
 ];
 const SAVES: &[Column] = &[
     Column::Text("save"),
@@ -62,36 +55,7 @@ pub(super) async fn run(session: &Session<'_>, command: &ExpiringCommand) -> Res
             lifetime: ttl.map(expiring::lifetime).transpose()?,
         },
     };
-    act(session, order).await
-}
-
-async fn act(session: &Session<'_>, order: ExpiringOrder) -> Result<Exit, Failure> {
-    let Some(done) = session.act(Command::Expiring(order)).await? else {
-        return Ok(Exit::Done);
-    };
-    let Done::Expiring(outcomes) = done else {
-        return Err(mismatch());
-    };
-    let shapes: Vec<ExpiringOutcomeShape> = outcomes.iter().map(ExpiringOutcomeShape::from).collect();
-    session.output.list(&shapes, OUTCOMES, |outcome| {
-        vec![
-            outcome.name.clone(),
-            outcome.result.to_owned(),
-            outcome.messages.to_string(),
-            outcome.bytes.to_string(),
-            or_dash(outcome.save.as_deref()),
-            or_dash(outcome.why.as_deref()),
-        ]
-    })?;
-    let left = shapes.iter().filter(|outcome| outcome.why.is_some()).count();
-    let moved = shapes.iter().any(|outcome| outcome.messages > 0);
-    Ok(if left == 0 {
-        Exit::Done
-    } else if left < shapes.len() || moved {
-        Exit::Partly
-    } else {
-        Exit::Refused
-    })
+    session.act(Command::Expiring(order), How::of(Asked::Several)).await
 }
 
 async fn saves(session: &Session<'_>, limit: u32) -> Result<Exit, Failure> {
@@ -121,6 +85,8 @@ async fn saves(session: &Session<'_>, limit: u32) -> Result<Exit, Failure> {
 async fn list(session: &Session<'_>, limit: u32) -> Result<Exit, Failure> {
     let query = ExpiringQuery { limit, cursor: None };
     let page = session.engine.query(query::Expiring(query)).await?;
+    // Where they are many, as the janitor saw them last.
+    tell_age(session.output, page.taken_at);
     if page.total > u64::from(limit) {
         say(&format!(
             "there are {} of them, {limit} are shown: raise --limit",

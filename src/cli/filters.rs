@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::domain::filter::{Field, FieldKind};
 use crate::engine::events::EVENT_FIELDS;
-use crate::engine::snapshot::{DEAD_FIELDS, QUEUE_FIELDS};
+use crate::engine::snapshot::{DEAD_FIELDS, DEAD_QUEUE_FIELDS, QUEUE_FIELDS};
 
 const LANGUAGE: &str = "\
 Filters:
@@ -20,6 +20,7 @@ Filters:
 const LISTS: &[(&str, &[Field])] = &[
     ("queues", QUEUE_FIELDS),
     ("dead list, groups, export, redrive, discard, restore", DEAD_FIELDS),
+    ("dead queues", DEAD_QUEUE_FIELDS),
     ("event list", EVENT_FIELDS),
 ];
 

@@ -49,7 +49,8 @@ async fn submit(session: &Session<'_>, submit: &JobSubmit) -> Result<Exit, Failu
 async fn connect(session: &Session<'_>, connect: &JobConnect) -> Result<Exit, Failure> {
     let id = input::job(&connect.id)?;
     let lifetime = connect.ttl.as_deref().map(self::lifetime).transpose()?;
-    if connect.check {
+    // To follow it would take its messages.
+    if connect.check || session.cli.global.dry_run {
         let job = session.engine.job_check(&id, lifetime).await?;
         return print_job(session, &JobShape::from(&job));
     }

@@ -11,6 +11,7 @@ mod confirm;
 mod console_args;
 mod dead;
 mod dead_letters;
+mod done;
 mod endpoints;
 mod event_args;
 mod events;
@@ -40,7 +41,7 @@ mod who;
 use clap::Parser;
 
 use crate::config::ProfileConfig;
-use crate::engine::{Access, Command, Done, Engine, Plan};
+use crate::engine::{Access, Command, Engine, Plan};
 
 pub use args::Cli;
 pub use exit::{Exit, Failure};
@@ -52,6 +53,7 @@ pub use themes::{ThemeFound, ThemesAsked, print_themes};
 
 use args::{Endpoint, JobCommand, Policy, Queue, StoreCommand, Sub, VhostCommand};
 use confirm::Consent;
+use done::How;
 use output::{Output, note, say, shown};
 pub use who::actor;
 
@@ -130,6 +132,12 @@ impl Cli {
     pub fn mode(&self) -> Result<Mode, Failure> {
         let alone = self.command.is_none();
         match (self.daemon, self.demo, &self.command) {
+            // A process that stays would show it to every user of the machine for as long.
+            (_, _, None) if self.global.broker.is_some() => Err(Failure::new(
+                Exit::Usage,
+                "--broker is for one command; console and daemon have broker.url or REDRIVE_BROKER_URL, and the demo has a \
+                 broker of its own",
+            )),
             (true, _, Some(_)) | (_, true, Some(_)) => Err(Failure::new(
                 Exit::Usage,
                 "--daemon and --demo stand alone; leave the command out",
@@ -168,6 +176,7 @@ impl Cli {
         crate::config::ConfigChoice {
             file: self.global.config.clone(),
             profile: self.global.profile.clone(),
+            broker: self.global.broker.clone().map(crate::config::BrokerUrl),
         }
     }
 
@@ -317,21 +326,22 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Plans, asks, and does it; `None` when only the plan was wanted.
-    async fn act(&self, command: Command) -> Result<Option<Done>, Failure> {
+    /// Plans, asks, does it, and prints what came of it, or the plan where only that was wanted.
+    async fn act(&self, command: Command, how: How) -> Result<Exit, Failure> {
         let plan = self.engine.plan(command).await?;
-        self.consented(plan).await
+        self.carry_out(plan, how).await
     }
 
-    /// Asks, and does what was planned; `None` when only the plan was wanted.
-    async fn consented(&self, plan: Plan) -> Result<Option<Done>, Failure> {
+    /// The same for what is planned already.
+    async fn carry_out(&self, plan: Plan, how: How) -> Result<Exit, Failure> {
         let global = &self.cli.global;
         let grant = self.access.grant(&actor("cli"), global.reason.clone());
         if confirm::consent(self, &plan)? == Consent::PlanOnly {
-            return Ok(None);
+            return Ok(Exit::Done);
         }
         let grant = grant.ok_or_else(|| Failure::refused("this is read-only: nothing was changed"))?;
-        Ok(Some(self.engine.execute(&plan, &grant).await?))
+        let done = self.engine.execute(&plan, &grant).await?;
+        done::tell(self, &done, how).await
     }
 }
 

@@ -4,7 +4,7 @@ use crate::domain::id::QueueName;
 use crate::domain::nearest::nearest;
 use crate::domain::text::show;
 use crate::engine::query;
-use crate::engine::{EngineError, QueuesQuery};
+use crate::engine::{Command, EngineError, QueuesQuery};
 use crate::wire::input;
 
 use super::Session;
@@ -18,29 +18,48 @@ const SHOWN_MAX: usize = 5;
 /// Characters of one of them.
 const WIDTH_MAX: usize = 200;
 
-/// What is done to the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Means {
-    /// Nothing is lost by it.
-    Harmless,
-    /// Messages are lost, or leave their order: with `--yes` nobody sees in a plan which queue it is.
-    Loses,
+/// A queue as it was named.
+pub(super) struct NamedQueue {
+    pub(super) queue: QueueName,
+    /// Whether its whole name was given, or what makes it.
+    is_whole: bool,
+}
+
+impl NamedQueue {
+    const fn whole(queue: QueueName) -> Self {
+        Self { queue, is_whole: true }
+    }
+
+    /// # Errors
+    /// The command needs the whole name where nobody sees its plan (`--yes`), and only the beginning was given.
+    pub(super) fn is_enough_for(&self, session: &Session<'_>, command: &Command) -> Result<(), Failure> {
+        if self.is_whole || !session.cli.global.yes || !command.needs_whole_name() {
+            return Ok(());
+        }
+        let name = show(self.queue.as_str(), WIDTH_MAX);
+        Err(Failure::new(
+            Exit::Usage,
+            format!("with --yes the whole name is needed: {name}"),
+        ))
+    }
 }
 
 /// The queue that was named.
 ///
 /// # Errors
-/// It is no name, none or several queues begin so, or the name is not whole where it has to be.
-pub(super) async fn queue(session: &Session<'_>, named: &Named, means: Means) -> Result<QueueName, Failure> {
+/// It is no name, or none or several queues begin so.
+pub(super) async fn queue(session: &Session<'_>, named: &Named) -> Result<NamedQueue, Failure> {
     if let Some(url) = &named.url {
         let (execution, url) = (input::execution(&named.name)?, input::url(url)?);
-        return Ok(session.engine.naming().delivery_queue(&execution, &url));
+        return Ok(NamedQueue::whole(
+            session.engine.naming().delivery_queue(&execution, &url),
+        ));
     }
     let whole = input::queue(&named.name)?;
     let found = session.engine.query(query::Queue(whole.clone())).await;
     // What else went wrong is told to whoever asks next, with what was asked.
     if !matches!(found, Err(EngineError::NotFound { .. })) {
-        return Ok(whole);
+        return Ok(NamedQueue::whole(whole));
     }
     let names = names(session).await?;
     let begins: Vec<&str> = names
@@ -50,11 +69,10 @@ pub(super) async fn queue(session: &Session<'_>, named: &Named, means: Means) ->
         .collect();
     match begins.as_slice() {
         [] => Err(not_found(&whole, &names)),
-        [one] if means == Means::Loses && session.cli.global.yes => Err(Failure::new(
-            Exit::Usage,
-            format!("with --yes the whole name is needed: {}", show(one, WIDTH_MAX)),
-        )),
-        [one] => Ok(input::queue(one)?),
+        [one] => Ok(NamedQueue {
+            queue: input::queue(one)?,
+            is_whole: false,
+        }),
         several => {
             let shown: Vec<String> = several
                 .iter()

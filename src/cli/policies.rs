@@ -9,14 +9,14 @@ use crate::domain::words::{lasts, plural, plural_of};
 use crate::engine::policies::{PolicyAct, PolicyEdit, PolicyView};
 use crate::engine::query;
 use crate::engine::query::PolicyScope;
-use crate::engine::{Command, Done, EngineError};
+use crate::engine::{Command, EngineError};
 use crate::wire::policy::{self, Invalid, Preview, Version};
 
 use super::Session;
 use super::args::{Policy, PolicyOf};
+use super::done::How;
 use super::exit::{Exit, Failure};
 use super::output::{Column, Output, document, or_dash, print};
-use super::queues::mismatch;
 
 pub(super) async fn run(session: &Session<'_>, command: &Policy) -> Result<Exit, Failure> {
     match command {
@@ -61,12 +61,7 @@ async fn act(session: &Session<'_>, of: &PolicyOf, act: PolicyAct) -> Result<Exi
         Err(error @ EngineError::InvalidPolicy(_)) => return refused(error),
         planned => planned?,
     };
-    match session.consented(plan).await? {
-        Some(Done::Policy(view)) => shown(session.output, &view)?,
-        Some(_) => return Err(mismatch()),
-        None => {}
-    }
-    Ok(Exit::Done)
+    session.carry_out(plan, How::ONE).await
 }
 
 /// What is wrong with a policy is a document, as a preview's.
@@ -135,7 +130,8 @@ async fn history(session: &Session<'_>, scope: PolicyScope) -> Result<Exit, Fail
     Ok(Exit::Done)
 }
 
-fn shown(output: Output, view: &PolicyView) -> std::io::Result<()> {
+/// One policy, and what applies.
+pub(super) fn shown(output: Output, view: &PolicyView) -> std::io::Result<()> {
     let shape = policy::Policy::from(view);
     let facts = [
         ("type", shape.r#type.clone()),

@@ -4,23 +4,18 @@ use crate::domain::id::QueueName;
 use crate::engine::query;
 use crate::engine::runs::{Order, OrderKind, Selection};
 use crate::engine::view::{BrowsedMessage, QueueView};
-use crate::engine::{Command, Done, QueuesQuery};
+use crate::engine::{Command, QueuesQuery};
 use crate::wire::input;
-use crate::wire::plan::{self, Asked};
 use crate::wire::queue::{Browsed, Queue as QueueShape, WhyAnswer};
 
 use super::args::{Queue, Queues, SkipTo};
+use super::done::{How, OfRun};
 use super::exit::{Exit, Failure};
-use super::named::{self, Means};
+use super::named;
 use super::output::{Column, number, or_dash};
 use super::when::relative_or;
 use super::{Session, say};
 use crate::domain::words::about as span;
-
-/// Something else came of a command than can come of it: a bug, said as one.
-pub(super) fn mismatch() -> Failure {
-    Failure::new(Exit::Failed, "the engine carried out another command")
-}
 
 const COLUMNS: &[Column] = &[
     Column::Text("queue"),
@@ -104,75 +99,40 @@ fn row(view: &QueueView) -> Vec<String> {
 }
 
 pub(super) async fn one(session: &Session<'_>, queue: &Queue) -> Result<Exit, Failure> {
-    let command = match queue {
-        Queue::Why(named) => return why(session, named::queue(session, named, Means::Harmless).await?).await,
-        Queue::Browse { named, limit } => {
-            return browse(session, named::queue(session, named, Means::Harmless).await?, *limit).await;
-        }
-        Queue::Pause(named) => Command::PauseQueue(named::queue(session, named, Means::Harmless).await?),
-        Queue::Resume(named) => Command::ResumeQueue(named::queue(session, named, Means::Harmless).await?),
-        Queue::Purge(named) => Command::PurgeQueue(named::queue(session, named, Means::Loses).await?),
-        Queue::Delete(named) => Command::DeleteQueue(named::queue(session, named, Means::Loses).await?),
-        Queue::Rescue(named) => Command::RescueQueue(named::queue(session, named, Means::Harmless).await?),
-        Queue::Move {
-            named,
-            to,
-            rate,
-            detach,
-        } => {
+    let (Queue::Why(named)
+    | Queue::Browse { named, .. }
+    | Queue::Pause(named)
+    | Queue::Resume(named)
+    | Queue::Purge(named)
+    | Queue::Delete(named)
+    | Queue::Rescue(named)
+    | Queue::Move { named, .. }
+    | Queue::Skip { named, .. }) = queue;
+    let found = named::queue(session, named).await?;
+    let name = found.queue.clone();
+    let (command, how) = match queue {
+        Queue::Why(_) => return why(session, name).await,
+        Queue::Browse { limit, .. } => return browse(session, name, *limit).await,
+        Queue::Pause(_) => (Command::PauseQueue(name), How::ONE),
+        Queue::Resume(_) => (Command::ResumeQueue(name), How::ONE),
+        Queue::Purge(_) => (Command::PurgeQueue(name), How::ONE),
+        Queue::Delete(_) => (Command::DeleteQueue(name), How::ONE),
+        Queue::Rescue(_) => (Command::RescueQueue(name), How::ONE),
+        Queue::Move { to, rate, detach, .. } => {
             let order = Order {
                 to: Some(input::queue(to)?),
                 rate: *rate,
-                ..Order::new(
-                    OrderKind::Move,
-                    Selection::Queue(named::queue(session, named, Means::Loses).await?),
-                )
+                ..Order::new(OrderKind::Move, Selection::Queue(name))
             };
-            return super::runs::start(session, order, *detach).await;
+            (Command::Run(order), How::ONE.run(OfRun::started(*detach)))
         }
-        Queue::Skip { named, to } => {
-            let order = Order::skip(
-                session.engine.naming(),
-                named::queue(session, named, Means::Loses).await?,
-                matches!(to, SkipTo::Dead),
-            );
-            return super::runs::start(session, order, false).await;
+        Queue::Skip { to, .. } => {
+            let order = Order::skip(session.engine.naming(), name, matches!(to, SkipTo::Dead));
+            (Command::Run(order), How::ONE.run(OfRun::Followed))
         }
     };
-    let Some(done) = session.act(command).await? else {
-        return Ok(Exit::Done);
-    };
-    let shape = plan::done(&done, Asked::One);
-    session.output.facts(&shape, &said(&done))?;
-    Ok(Exit::Done)
-}
-
-fn said(done: &Done) -> Vec<(&'static str, Option<String>)> {
-    match done {
-        Done::Queue(view) => facts(view),
-        Done::Purged { queue, messages } => vec![
-            ("purged", Some(queue.as_str().to_owned())),
-            ("messages", Some(messages.to_string())),
-        ],
-        Done::Deleted { queue, messages } => vec![
-            ("deleted", Some(queue.as_str().to_owned())),
-            ("messages", Some(messages.to_string())),
-        ],
-        Done::Rescued { queue, id } => vec![
-            ("rescued from", Some(queue.as_str().to_owned())),
-            ("id", Some(id.to_string())),
-        ],
-        Done::Adopted { .. }
-        | Done::VhostMade { .. }
-        | Done::Redelivered(_)
-        | Done::Tested(_)
-        | Done::Endpoint(_)
-        | Done::Run(_)
-        | Done::Edited(_)
-        | Done::Policy(_)
-        | Done::Expiring(_)
-        | Done::Events(_) => Vec::new(),
-    }
+    found.is_enough_for(session, &command)?;
+    session.act(command, how).await
 }
 
 async fn why(session: &Session<'_>, name: QueueName) -> Result<Exit, Failure> {
@@ -182,7 +142,7 @@ async fn why(session: &Session<'_>, name: QueueName) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn facts(view: &QueueView) -> Vec<(&'static str, Option<String>)> {
+pub(super) fn facts(view: &QueueView) -> Vec<(&'static str, Option<String>)> {
     let now = view.taken_at;
     let mut facts = vec![
         ("queue", Some(view.name.as_str().to_owned())),

@@ -59,6 +59,7 @@ pub const COMMANDS: &[(&str, Does)] = &[
     ("audit verify", STORE),
     ("dead list", ALL),
     ("dead groups", ALL),
+    ("dead queues", ALL),
     ("dead show", ALL),
     ("dead export", ALL),
     ("dead redrive", Does::Changes),

@@ -4,17 +4,17 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 
 use crate::domain::run::{RunState, RunWish};
+use crate::engine::Command;
 use crate::engine::query;
 use crate::engine::runs::{Order, OrderKind, RunView};
-use crate::engine::{Command, Done};
 use crate::wire::input;
 use crate::wire::run::{Item, OrderInput, Run as RunShape, RunWithItems};
 
 use super::Session;
 use super::args::{Listed, Run, Selected, Way};
+use super::done::{How, OfRun};
 use super::exit::{Exit, Failure};
 use super::output::{Column, is_quiet, note, or_dash, say, shown};
-use super::queues::mismatch;
 use crate::domain::words::{about as span, from_now};
 
 /// Plans, asks, starts, and follows it to its end.
@@ -43,11 +43,8 @@ pub(super) async fn order(
 
 /// Starts a run and follows it, unless a daemon has it and nobody wants to wait.
 pub(super) async fn start(session: &Session<'_>, order: Order, detach: bool) -> Result<Exit, Failure> {
-    match session.act(Command::Run(order)).await? {
-        Some(Done::Run(run)) => follow(session, &run, detach).await,
-        Some(_) => Err(mismatch()),
-        None => Ok(Exit::Done),
-    }
+    let how = How::ONE.run(OfRun::started(detach));
+    session.act(Command::Run(order), how).await
 }
 
 pub(super) async fn follow(session: &Session<'_>, run: &RunView, detach: bool) -> Result<Exit, Failure> {
@@ -126,7 +123,8 @@ impl Progress {
     }
 }
 
-fn print(session: &Session<'_>, view: &RunView) -> Result<(), Failure> {
+/// The run as it is now.
+pub(super) fn print(session: &Session<'_>, view: &RunView) -> Result<(), Failure> {
     let run = &view.record;
     session.output.facts(
         &RunShape::from(view),
@@ -167,15 +165,7 @@ pub(super) async fn one(session: &Session<'_>, run: &Run) -> Result<Exit, Failur
         Run::Cancel { id } => (id, RunWish::Cancel),
     };
     let command = Command::ChangeRun { id: id.clone(), wish };
-    match session.act(command).await? {
-        Some(Done::Run(view)) if wish == RunWish::Resume => follow(session, &view, false).await,
-        Some(Done::Run(view)) => {
-            print(session, &view)?;
-            Ok(Exit::Done)
-        }
-        Some(_) => Err(mismatch()),
-        None => Ok(Exit::Done),
-    }
+    session.act(command, How::ONE.run(OfRun::wished(wish))).await
 }
 
 async fn list(session: &Session<'_>, listed: &Listed) -> Result<Exit, Failure> {

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::engine::{Command, Done};
-use crate::wire::plan::{self, Asked};
+use crate::engine::Command;
 
 use super::args::{Cli, StoreCommand, Sub};
+use super::done::How;
 use super::exit::{Exit, Failure};
 use super::output::Output;
 use super::{Session, args, confirm};
@@ -108,30 +108,9 @@ pub(super) async fn run(session: &Session<'_>, command: &StoreCommand) -> Result
     if !matches!(command, StoreCommand::Adopt) {
         return Err(Failure::new(Exit::Usage, "this command needs no engine"));
     }
-    let Some(done) = session.act(Command::AdoptBroker).await? else {
-        return Ok(Exit::Done);
-    };
-    let store = if let Done::Adopted { store } = &done {
-        Some(store.clone())
-    } else {
-        None
-    };
-    let facts = [("the broker is delivered by the store", store)];
-    session.output.facts(&plan::done(&done, Asked::One), &facts)?;
-    Ok(Exit::Done)
+    session.act(Command::AdoptBroker, How::ONE).await
 }
 
 pub(super) async fn make_vhost(session: &Session<'_>) -> Result<Exit, Failure> {
-    let Some(done) = session.act(Command::MakeVhost).await? else {
-        return Ok(Exit::Done);
-    };
-    let made = if let Done::VhostMade { vhost } = &done {
-        Some(vhost.clone())
-    } else {
-        None
-    };
-    session
-        .output
-        .facts(&plan::done(&done, Asked::One), &[("made vhost", made)])?;
-    Ok(Exit::Done)
+    session.act(Command::MakeVhost, How::ONE).await
 }

@@ -1,17 +1,16 @@
 //! Event types, subscriptions and claims.
 
 use super::when::{told, told_or_dash};
+use crate::engine::Command;
 use crate::engine::events::{Claim as ClaimRow, ClaimRequest, EventCommand, SubscriptionChoice};
 use crate::engine::query;
-use crate::engine::{Command, Done};
 use crate::wire::event::{self as wire, Claim as ClaimShape, Subscription as SubscriptionShape, Type};
 use crate::wire::input;
-use crate::wire::plan::Asked;
 
+use super::done::How;
 use super::event_args::{Claim, EventType, OfType, Subscription};
 use super::exit::{Exit, Failure};
 use super::output::{Column, document, note, or_dash, print};
-use super::queues::mismatch;
 use super::{Session, given};
 
 const TYPES: &[Column] = &[Column::Text("type"), Column::Text("metadata"), Column::Text("since")];
@@ -105,19 +104,7 @@ pub(super) async fn subscription(session: &Session<'_>, subscription: &Subscript
 }
 
 async fn act(session: &Session<'_>, command: EventCommand) -> Result<Exit, Failure> {
-    let Some(done) = session.act(Command::Events(command)).await? else {
-        return Ok(Exit::Done);
-    };
-    let Done::Events(done) = done else {
-        return Err(mismatch());
-    };
-    let shape = wire::done(&done, Asked::One);
-    if session.output.is_json() {
-        document(&shape)?;
-    } else {
-        note("done");
-    }
-    Ok(Exit::Done)
+    session.act(Command::Events(command), How::ONE).await
 }
 
 pub(super) async fn claim(session: &Session<'_>, claim: &Claim) -> Result<Exit, Failure> {

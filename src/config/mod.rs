@@ -3,8 +3,8 @@
 //!
 //! The file is `--config`, else `REDRIVE_CONFIG`, else `redrive/config.toml` in the user's
 //! configuration directory, where it may be missing: then everything is embedded in the data
-//! directory. A profile is laid over the sections, environment variables over both. Nothing is
-//! opened, created or connected to here, but the files that secrets are read from.
+//! directory. A profile is laid over the sections, environment variables over both, and `--broker` over all of it.
+//! Nothing is opened, created or connected to here, but the files that secrets are read from.
 
 mod alerts;
 mod api;
@@ -72,6 +72,18 @@ pub struct ConfigChoice {
     pub file: Option<PathBuf>,
     /// `--profile`.
     pub profile: Option<String>,
+    /// `--broker`: what the file and the variables say of another broker does not hold.
+    pub broker: Option<BrokerUrl>,
+}
+
+/// A broker's URL as it was typed; it may have a password in it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct BrokerUrl(pub String);
+
+impl std::fmt::Debug for BrokerUrl {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("a broker's URL")
+    }
 }
 
 /// Everything that can be configured; always valid.
@@ -122,11 +134,10 @@ impl Config {
     /// The first thing that is wrong, with its field and the mend.
     pub fn load(choice: &ConfigChoice, environment: &Environment) -> Result<Self, ConfigError> {
         let Source { file, text, about } = read(choice, environment)?;
-        let mut config =
-            Self::resolve(&text, choice.profile.as_deref(), environment).map_err(|problem| ConfigError {
-                file: file.clone(),
-                problem,
-            })?;
+        let mut config = Self::resolve_for(&text, choice, environment).map_err(|problem| ConfigError {
+            file: file.clone(),
+            problem,
+        })?;
         if let (Some(path), Some(about)) = (&file, &about) {
             let warning = Node::parse(&text).and_then(|document| exposed::of_file(path, about, &document));
             let warning = warning.map_err(|problem| ConfigError {
@@ -144,15 +155,25 @@ impl Config {
     /// # Errors
     /// The first thing that is wrong, with its field and the mend.
     pub fn resolve(text: &str, profile: Option<&str>, environment: &Environment) -> Result<Self, Problem> {
+        let choice = ConfigChoice {
+            profile: profile.map(str::to_owned),
+            ..ConfigChoice::default()
+        };
+        Self::resolve_for(text, &choice, environment)
+    }
+
+    fn resolve_for(text: &str, choice: &ConfigChoice, environment: &Environment) -> Result<Self, Problem> {
         let document = Node::parse(text)?;
-        let mut config = resolve_with(&document, profile, environment)?;
+        let profile = choice.profile.as_deref();
+        let resolve = |profile| resolve_with(&document, profile, choice.broker.as_ref(), environment);
+        let mut config = resolve(profile)?;
         for (name, other) in profiles(&document) {
             if Some(name.as_str()) != profile {
                 config.profile.others.push(other_profile(name, other));
             }
             // A mistyped key is found before the day on which the profile is needed; what only this
             // profile's surroundings could tell is not asked for.
-            if let Err(problem @ Problem::UnknownKey { .. }) = resolve_with(&document, Some(name), environment) {
+            if let Err(problem @ Problem::UnknownKey { .. }) = resolve(Some(name)) {
                 return Err(problem);
             }
         }
@@ -319,7 +340,12 @@ fn read_text(file: &Path) -> std::io::Result<(String, Metadata)> {
     Ok((text, about))
 }
 
-fn resolve_with(document: &Node, profile: Option<&str>, environment: &Environment) -> Result<Config, Problem> {
+fn resolve_with(
+    document: &Node,
+    profile: Option<&str>,
+    broker: Option<&BrokerUrl>,
+    environment: &Environment,
+) -> Result<Config, Problem> {
     let known: Vec<&str> = SECTIONS.iter().copied().chain([PROFILE]).collect();
     Section::new(Some(document), "", &known, environment)?;
     let names: Vec<&str> = profiles(document).iter().map(|(name, _)| name.as_str()).collect();
@@ -332,7 +358,14 @@ fn resolve_with(document: &Node, profile: Option<&str>, environment: &Environmen
         merged.overlay(profile);
     }
     let exposed = exposed::of_secrets(&merged)?;
+    if broker.is_some() {
+        // They are of the broker that the file means.
+        merged.remove("broker", &["vhost", "management_url"]);
+    }
     override_from_variables(&mut merged, environment);
+    if let Some(BrokerUrl(url)) = broker {
+        merged.set_from_variable("broker", "url", "--broker", Written::Text(url.clone()));
+    }
     // The profile's own keys are at the root now, beside the sections.
     let keys: Vec<&str> = known.iter().chain(operation::PROFILE_KEYS).copied().collect();
     let root = Section::new(Some(&merged), "", &keys, environment)?;

@@ -556,9 +556,50 @@ fn a_file_that_was_named_has_to_exist_and_the_usual_one_need_not() {
     std::fs::write(&chosen, "[delivery]\nworkers = 9").unwrap();
     let choice = ConfigChoice {
         file: Some(chosen),
-        profile: None,
+        ..ConfigChoice::default()
     };
     assert_eq!(load(&choice, &surroundings).unwrap().delivery.workers, 9);
+}
+
+#[test]
+fn a_broker_that_is_typed_stands_in_the_place_of_the_configured_one_and_is_never_told_with_its_password() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("config.toml");
+    let broker = "url = \"amqp://a:b@one/shop\"\nmanagement_url = \"http://one:1\"\nvhost = \"shop\"";
+    std::fs::write(&file, format!("[broker]\n{broker}\nprovision = false")).unwrap();
+    let load = |typed: &str, variables: &[(&str, &str)]| {
+        let choice = ConfigChoice {
+            file: Some(file.clone()),
+            broker: Some(BrokerUrl(typed.to_owned())),
+            ..ConfigChoice::default()
+        };
+        assert!(!format!("{choice:?}").contains("secret"));
+        Config::load(&choice, &environment(variables))
+    };
+    let urls = |config: &Config| match &config.broker.kind {
+        BrokerKind::RabbitMq {
+            amqp_url,
+            management_url,
+        } => (amqp_url.expose().to_owned(), management_url.expose().to_owned()),
+        BrokerKind::Embedded => panic!("it is a RabbitMQ"),
+    };
+    let variables = [("REDRIVE_BROKER_URL", "amqp://c:d@two/other")];
+    let config = load("amqp://ops:secret@three/%2F", &variables).unwrap();
+    let management = "http://ops:secret@three:15672/".to_owned();
+    assert_eq!(urls(&config), ("amqp://ops:secret@three".to_owned(), management));
+    assert_eq!(
+        (config.broker.naming.vhost.as_str(), config.broker.provision),
+        ("/", false)
+    );
+    let variables = [("REDRIVE_MANAGEMENT_URL", "http://four:2")];
+    let config = load("amqp://ops:secret@three", &variables).unwrap();
+    assert_eq!(urls(&config).1, "http://ops:secret@four:2/");
+    assert_eq!(config.broker.naming.vhost, "redrive");
+    let error = load("http://ops:secret@three", &[]).unwrap_err().to_string();
+    assert!(
+        error.contains("--broker must begin with amqp://") && !error.contains("secret"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -793,7 +834,7 @@ fn a_folder_in_which_everybody_can_put_another_configuration_is_refused() {
         std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(mode)).unwrap();
         let choice = ConfigChoice {
             file: Some(file.clone()),
-            profile: None,
+            ..ConfigChoice::default()
         };
         let loaded = Config::load(&choice, &environment(&[]));
         let refused = loaded.map_or_else(|error| error.to_string(), |_| String::new());
@@ -811,7 +852,7 @@ fn a_configuration_or_secret_of_another_user_is_refused() {
     let load = || {
         let choice = ConfigChoice {
             file: Some(file.clone()),
-            profile: None,
+            ..ConfigChoice::default()
         };
         Config::load(&choice, &environment(&[]))
     };
@@ -838,7 +879,7 @@ fn files_that_others_read_are_warned_of_and_files_that_others_write_are_refused(
         std::fs::write(&file, text).unwrap();
         let choice = ConfigChoice {
             file: Some(file.clone()),
-            profile: None,
+            ..ConfigChoice::default()
         };
         Config::load(&choice, &environment(&[]))
     };

@@ -116,6 +116,13 @@ impl Node {
         self.overlay(&node("", Written::Table(sections)));
     }
 
+    /// Takes keys out of a section.
+    pub(super) fn remove(&mut self, section: &str, keys: &[&str]) {
+        if let Some(Written::Table(entries)) = self.entry(section).map(|section| &mut section.written) {
+            entries.retain(|(name, _)| !keys.contains(&name.as_str()));
+        }
+    }
+
     fn entry(&mut self, key: &str) -> Option<&mut Self> {
         let Written::Table(entries) = &mut self.written else {
             return None;

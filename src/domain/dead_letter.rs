@@ -184,6 +184,38 @@ impl Home {
     }
 }
 
+/// What makes a queue one of dead letters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DeadQueueKind {
+    /// It is that of our own delivery queues.
+    Own,
+    /// Queues of others dead-letter into it.
+    DeadLetter,
+    /// Applications publish into it what they gave up: its name, the configuration or its first message says so.
+    Error,
+    /// It is the store, for what no queue of the broker takes.
+    Store,
+    /// It is the event table.
+    Event,
+}
+
+impl DeadQueueKind {
+    /// Every word.
+    pub const NAMES: [&'static str; 5] = ["own", "dead_letter", "error", "store", "event"];
+
+    /// As printed and filtered by.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::DeadLetter => "dead_letter",
+            Self::Error => "error",
+            Self::Store => "store",
+            Self::Event => "event",
+        }
+    }
+}
+
 /// A dead letter as it is listed: everything but body and headers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeadLetter {

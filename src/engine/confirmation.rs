@@ -3,8 +3,9 @@
 //! It grows with what is lost, then with how much is touched: a yes; the number, where it is large; the name of the queue
 //! whose messages are lost. In a protected profile a number is typed from two on.
 
-use super::command::{Danger, Plan};
+use super::command::{Command, Danger, Plan};
 use super::operation::Friction;
+use super::runs::Selection;
 
 /// The least number that is typed.
 const TYPED_FROM: u64 = 11;
@@ -74,6 +75,18 @@ pub fn confirmation(plans: &[Plan], is_protected: bool) -> Confirmation {
     }
 }
 
+impl Command {
+    /// Whether the queue that it is about has to be named whole where nobody sees the plan: its messages are lost, or leave
+    /// their order.
+    #[must_use]
+    pub fn needs_whole_name(&self) -> bool {
+        if let Self::Run(order) = self {
+            return matches!(order.selection, Selection::Queue(_) | Selection::Head(_));
+        }
+        matches!(self.about().friction, Friction::Name(_))
+    }
+}
+
 fn by_name(queue: &str) -> Confirmation {
     Confirmation::Word {
         what: "name of the queue",
@@ -91,7 +104,8 @@ fn events(plans: &[Plan]) -> u64 {
 mod tests {
     use super::*;
     use crate::domain::id::QueueName;
-    use crate::engine::{Command, RedeliverTarget};
+    use crate::engine::RedeliverTarget;
+    use crate::engine::runs::{Order, OrderKind};
 
     fn word(plan: Plan, is_protected: bool) -> Option<String> {
         match confirmation(&[plan], is_protected) {
@@ -105,8 +119,11 @@ mod tests {
         let queue = QueueName::parse("redrive.a.b").unwrap();
         let purge = Plan::of(Command::PurgeQueue(queue.clone()), 1, Danger::Destroys);
         assert_eq!(word(purge, false).as_deref(), Some("redrive.a.b"));
-        let pause = Plan::of(Command::PauseQueue(queue), 1, Danger::Reversible);
+        let pause = Plan::of(Command::PauseQueue(queue.clone()), 1, Danger::Reversible);
         assert_eq!(word(pause, true), None);
+        let move_away = Order::new(OrderKind::Move, Selection::Queue(queue.clone()));
+        assert!(Command::PurgeQueue(queue.clone()).needs_whole_name() && Command::Run(move_away).needs_whole_name());
+        assert!(!Command::RescueQueue(queue).needs_whole_name());
         let many = |lines| Plan::of(Command::Redeliver(RedeliverTarget::All), lines, Danger::Reversible);
         assert_eq!(
             (word(many(10), false), word(many(11), false).as_deref()),

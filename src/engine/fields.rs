@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
+use super::dead::DeadQueueRow;
 use super::places::Places;
 use super::row::EndpointRow;
 use super::row::QueueRow;
 use super::view::{QueueView, Retry};
-use crate::domain::dead_letter::DeadLetter;
+use crate::domain::dead_letter::{DeadLetter, DeadQueueKind};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::filter::{Field, FieldKind, FieldValue, Fields};
 use crate::domain::message::Message;
@@ -89,6 +90,51 @@ pub const DEAD_FIELDS: &[Field] = &[
     Field::new("header.", FieldKind::Text),
     Field::new("body.", FieldKind::Text),
 ];
+
+/// The fields that a filter over queues of dead letters may name. `age` is how long ago the first of them failed first,
+/// `fed_by` the names of the queues and exchanges that they come from.
+pub const DEAD_QUEUE_FIELDS: &[Field] = &[
+    Field::new("name", FieldKind::Text),
+    Field::new("queue", FieldKind::Text),
+    Field::new("kind", FieldKind::Word(&DeadQueueKind::NAMES)),
+    Field::new("letters", FieldKind::Number),
+    Field::new("consumed", FieldKind::Bool),
+    Field::new("age", FieldKind::Duration),
+    Field::new("fed_by", FieldKind::Text),
+    Field::new("problem", FieldKind::Text),
+];
+
+/// A queue of dead letters as a filter sees it.
+#[derive(Debug)]
+pub(super) struct DeadQueueFields<'a> {
+    /// The queue.
+    pub(super) row: &'a DeadQueueRow,
+    /// What time it is.
+    pub(super) now: Timestamp,
+}
+
+impl Fields for DeadQueueFields<'_> {
+    fn field(&self, name: &str) -> FieldValue<'_> {
+        let (row, queue) = (self.row, &self.row.queue);
+        match name {
+            "name" | "queue" => text(Some(queue.name.as_str())),
+            "kind" => text(queue.kind.map(DeadQueueKind::as_str)),
+            "letters" => count(queue.letters()),
+            "consumed" => FieldValue::Bool(queue.consumed),
+            "age" => span(row.first_failed_at.map(|at| self.now.since(at))),
+            "fed_by" => {
+                let names = row
+                    .fed_by
+                    .iter()
+                    .flat_map(|from| [Some(from.queue.as_str()), from.exchange.as_deref()]);
+                let names: Vec<&str> = names.flatten().filter(|name| !name.is_empty()).collect();
+                FieldValue::Text(names.join(" ").into())
+            }
+            "problem" => text(queue.problem.as_deref()),
+            _ => FieldValue::Missing,
+        }
+    }
+}
 
 /// A dead letter as a filter sees it.
 #[derive(Debug)]

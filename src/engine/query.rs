@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use super::audit::AuditVerified;
-use super::dead::{DeadDetail, DeadGroup, DeadListQuery, DeadPage};
+use super::dead::{DeadDetail, DeadGroup, DeadListQuery, DeadPage, DeadQueueRow, DeadQueuesQuery};
 use super::death::Watched;
 use super::events::{self, Claim, EventCount, EventTypeRecord, EventsQuery, HandledEvent, Subscription};
 use super::expiring::{ExpiringPage, ExpiringQuery, SaveRecord};
@@ -88,6 +88,8 @@ queries! { engine, true;
     Dead(query: DeadListQuery) -> DeadPage<DeadLetter> { engine.0.dead_letters.dead_list(&query) }
     /// The same in groups of those that failed alike (sort and cursor do not apply).
     DeadGroups(query: DeadListQuery) -> DeadPage<DeadGroup> { engine.0.dead_letters.dead_groups(&query) }
+    /// The queues that dead letters are in, with the queues that those come from.
+    DeadQueues(query: DeadQueuesQuery) -> DeadPage<DeadQueueRow> { engine.0.dead_letters.dead_queue_page(&query) }
     /// What the next shift has to know, with what was done in so long a time.
     Handover(span: Duration) -> handover::Handover { engine.handover(span) }
     /// Events, newest first. A page may be short, or empty, with a cursor: then that much was looked through without a
@@ -196,7 +198,7 @@ queries! { engine, false;
     #[cfg_attr(not(feature = "internals"), allow(dead_code, reason = "asked by tests"))]
     Incarnations() -> Vec<Incarnation> { async { Ok(engine.0.store.incarnations().await?) } }
     /// Queues with a lifetime and leftovers, what is lost first in front.
-    Expiring(query: ExpiringQuery) -> ExpiringPage { engine.0.queues.expiring.lifetimes.list(&query) }
+    Expiring(query: ExpiringQuery) -> ExpiringPage { engine.0.queues.expiring_page(&query) }
     /// Messages that were saved from such queues, newest save first.
     Saves(query: SaveQuery) -> Page<SaveRecord> { engine.0.queues.expiring.lifetimes.saves(&query) }
     /// Broker, rights, plugins, store, clock, with mends.

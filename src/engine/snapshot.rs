@@ -16,7 +16,7 @@ use crate::domain::queue::QueueState;
 use crate::domain::time::Timestamp;
 use crate::store::Incarnation;
 
-pub use super::fields::{DEAD_FIELDS, ENDPOINT_FIELDS, QUEUE_FIELDS, RETRY_FIELDS};
+pub use super::fields::{DEAD_FIELDS, DEAD_QUEUE_FIELDS, ENDPOINT_FIELDS, QUEUE_FIELDS, RETRY_FIELDS};
 pub use super::row::{EndpointRow, QueueFacts, QueueRow};
 pub use super::worst::{WORST_MAX, Worst};
 

@@ -201,6 +201,30 @@ pub struct DeadGroupQuery {
     pub limit: u32,
 }
 
+/// The dead letters of one queue, as the looks at it saw them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadSpan {
+    /// The queue; an event type for the event table.
+    pub queue: QueueName,
+    /// Where they live.
+    pub home: Home,
+    /// When the first of them failed first.
+    pub first_failed_at: Option<Timestamp>,
+    /// When the last of them failed last.
+    pub last_failed_at: Option<Timestamp>,
+}
+
+/// How many dead letters of a queue died in the same queue first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadOrigin {
+    /// The queue that they are in.
+    pub queue: QueueName,
+    /// The queue that they died in first (from outside).
+    pub origin: String,
+    /// How many.
+    pub letters: u64,
+}
+
 /// Dead letters and the looks at their queues.
 #[async_trait]
 pub trait DeadLetters: Send + Sync {
@@ -244,6 +268,13 @@ pub trait DeadLetters: Send + Sync {
 
     /// Groups, the largest first.
     async fn dead_groups(&self, query: &DeadGroupQuery) -> Result<Vec<DeadGroup>, StoreError>;
+
+    /// Each queue that has rows, with the times of their failures.
+    async fn dead_spans(&self) -> Result<Vec<DeadSpan>, StoreError>;
+
+    /// Where the letters of the broker's queues and of the store died first: at most `limit`, those of most letters
+    /// first.
+    async fn dead_origins(&self, limit: u32) -> Result<Vec<DeadOrigin>, StoreError>;
 
     /// One row with its copy, where there is one.
     async fn dead_letter(&self, id: &DeadLetterId) -> Result<Option<DeadRow>, StoreError>;
@@ -329,5 +360,22 @@ pub(super) fn dead_group(row: &impl Columns) -> Result<DeadGroup, sqlx::Error> {
         last_failed_at: time_optional(row, "last_failed_at")?,
         recent: number(row, "recent")?,
         before: number(row, "earlier")?,
+    })
+}
+
+pub(super) fn dead_span(row: &impl Columns) -> Result<DeadSpan, sqlx::Error> {
+    Ok(DeadSpan {
+        queue: parsed(row, "queue", QueueName::parse)?,
+        home: named(row, "home", Home::from_name)?,
+        first_failed_at: time_optional(row, "first_failed_at")?,
+        last_failed_at: time_optional(row, "last_failed_at")?,
+    })
+}
+
+pub(super) fn dead_origin(row: &impl Columns) -> Result<DeadOrigin, sqlx::Error> {
+    Ok(DeadOrigin {
+        queue: parsed(row, "queue", QueueName::parse)?,
+        origin: text(row, "origin")?,
+        letters: number(row, "letters")?,
     })
 }

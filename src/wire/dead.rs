@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::domain::dead_letter::{DeadLetter as Letter, Target, policy, response};
+use crate::domain::dead_letter::{DeadLetter as Letter, DeadQueueKind, Target, policy, response};
 use crate::domain::death::Death as DomainDeath;
-use crate::engine::dead::{DeadDetail, DeadGroup, DeadPage, DeadQueueView, DeadSum};
+use crate::engine::dead::{DeadDetail, DeadGroup, DeadPage, DeadQueueRow, DeadQueueView, DeadSum, Feeder};
 
 use super::queue::{Header, headers};
 use super::{Unread, time};
@@ -109,6 +109,8 @@ impl From<&DeadGroup> for Group {
 #[allow(missing_docs, reason = "each is described beside the view that it is made from")]
 pub struct Queue {
     pub name: String,
+    pub kind: Option<&'static str>,
+    pub consumed: bool,
     pub ready: Option<u64>,
     pub messages: Option<u64>,
     pub looked_at: Option<String>,
@@ -122,6 +124,8 @@ impl From<&DeadQueueView> for Queue {
     fn from(view: &DeadQueueView) -> Self {
         Self {
             name: view.name.as_str().to_owned(),
+            kind: view.kind.map(DeadQueueKind::as_str),
+            consumed: view.consumed,
             ready: view.ready,
             messages: view.messages,
             looked_at: view.looked_at.and_then(time),
@@ -129,6 +133,93 @@ impl From<&DeadQueueView> for Queue {
             seen: view.looking.map(|(seen, _)| seen),
             expected: view.looking.and_then(|(_, expected)| expected),
             problem: view.problem.clone(),
+        }
+    }
+}
+
+/// A queue whose dead letters end in another one.
+#[derive(Clone, Debug, Serialize)]
+pub struct FeederShape {
+    /// Its name.
+    pub queue: String,
+    /// The exchange that they come through, empty for the default exchange; null: no argument and no policy says that
+    /// they come here, the letters themselves do.
+    pub exchange: Option<String>,
+    /// The key that they come with; null: their own.
+    pub routing_key: Option<String>,
+    /// Whether they surely get here, by the bindings or because some did.
+    pub certain: bool,
+    /// How many of the letters that were seen died in it first.
+    pub letters: u64,
+}
+
+impl From<&Feeder> for FeederShape {
+    fn from(feeder: &Feeder) -> Self {
+        Self {
+            queue: feeder.queue.clone(),
+            exchange: feeder.exchange.clone(),
+            routing_key: feeder.routing_key.clone(),
+            certain: feeder.is_certain,
+            letters: feeder.letters,
+        }
+    }
+}
+
+/// A queue that dead letters are in, with the queues that they come from.
+#[derive(Clone, Debug, Serialize)]
+pub struct QueueRow {
+    /// The queue and the look at it.
+    #[serde(flatten)]
+    pub queue: Queue,
+    /// How many dead letters are in it; null is not known, never zero.
+    pub letters: Option<u64>,
+    /// When the first of those that were seen failed first.
+    pub first_failed_at: Option<String>,
+    /// When the last of them failed last.
+    pub last_failed_at: Option<String>,
+    /// The queues that they come from, those of most letters first; at most 50 are named.
+    pub fed_by: Vec<FeederShape>,
+}
+
+impl From<&DeadQueueRow> for QueueRow {
+    fn from(row: &DeadQueueRow) -> Self {
+        Self {
+            queue: Queue::from(&row.queue),
+            letters: row.queue.letters(),
+            first_failed_at: row.first_failed_at.and_then(time),
+            last_failed_at: row.last_failed_at.and_then(time),
+            fed_by: row.fed_by.iter().map(FeederShape::from).collect(),
+        }
+    }
+}
+
+/// A page of the queues that dead letters are in.
+#[derive(Clone, Debug, Serialize)]
+pub struct QueueList {
+    /// The queues of this page.
+    pub items: Vec<QueueRow>,
+    /// Where the next page begins; opaque.
+    pub next_cursor: Option<String>,
+    /// When it was read.
+    pub taken_at: Option<String>,
+    /// When the oldest look ended that this is from; null while a queue was not looked at since it changed.
+    pub as_of: Option<String>,
+    /// How many dead letters there are in all, whatever this page shows.
+    pub total: Total,
+    /// What could not be read, so that there may be more than this.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<Unread>,
+}
+
+impl From<&DeadPage<DeadQueueRow>> for QueueList {
+    fn from(page: &DeadPage<DeadQueueRow>) -> Self {
+        Self {
+            items: page.page.items.iter().map(QueueRow::from).collect(),
+            next_cursor: page.page.next_cursor.clone(),
+            taken_at: time(page.page.taken_at),
+            as_of: page.as_of.and_then(time),
+            total: Total::from(page.sum()),
+            problems: page.problems.iter().map(Unread::from).collect(),
         }
     }
 }

@@ -348,6 +348,30 @@ pub async fn prepared() -> Installation {
     installation
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dry_run_tells_nobody_and_handles_nothing() {
+    let mut installation = Installation::embedded();
+    installation.append("[[alert]]\nname = \"team\"\non = [\"endpoint_unavailable\"]\ncommand = [\"touch\", \"told\"]");
+    installation.append("[[handler]]\ntype = \"hr\"\ncommand = [\"touch\", \"handled\"]");
+    let tested = installation
+        .run(&["alert", "test", "team", "--dry-run", "--json"])
+        .await
+        .expect_code(0);
+    assert_eq!(tested.json()["taken"], false);
+    let push = ["event", "push", "--type", "hr", "--reference", "1"];
+    installation.run(&push).await.expect_code(0);
+    let process = ["event", "process", "--type", "hr", "--once", "--dry-run", "--json"];
+    assert_eq!(installation.run(&process).await.expect_code(0).json()["due"], 1);
+    assert!(!installation.path("told").exists() && !installation.path("handled").exists());
+    let refused = installation
+        .run(&["event", "show", "1", "--filter", "state = dead"])
+        .await;
+    assert!(
+        refused.expect_code(2).stderr.contains("unexpected argument '--filter'"),
+        "it is not offered"
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_notification_is_published_seen_and_purged_only_when_confirmed() {
     let at = prepared().await;

@@ -24,6 +24,12 @@ const DEAD: &[(&str, &str)] = &[
     ("limit", "integer"),
     ("cursor", "string"),
 ];
+const LISTED: &[(&str, &str)] = &[
+    ("filter", "string"),
+    ("sort", "string"),
+    ("limit", "integer"),
+    ("cursor", "string"),
+];
 const ACT: &[(&str, &str)] = &[("dry_run", "boolean"), ("reason", "string")];
 const ACT_URL: &[(&str, &str)] = &[("url", "string"), ("dry_run", "boolean"), ("reason", "string")];
 const FILTERED: &[(&str, &str)] = &[("filter", "string"), ("limit", "integer"), ("cursor", "string")];
@@ -94,6 +100,7 @@ const READS: &[(&str, &[&str])] = &[
     ("/v1/jobs/{id}", &[MANAGEMENT]),
     ("/v1/dead", &[BROKER, MANAGEMENT, STORE]),
     ("/v1/dead/groups", &[BROKER, MANAGEMENT, STORE]),
+    ("/v1/dead/queues", &[BROKER, MANAGEMENT, STORE]),
     ("/v1/dead/export", &[BROKER, MANAGEMENT, STORE]),
     ("/v1/dead/{id}", &[BROKER, MANAGEMENT, STORE]),
     ("/v1/runs", &[STORE]),
@@ -149,12 +156,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "Redelivered",
     ),
     Operation {
-        query: &[
-            ("filter", "string"),
-            ("sort", "string"),
-            ("limit", "integer"),
-            ("cursor", "string"),
-        ],
+        query: LISTED,
         ..get("/v1/queues", "Queues, filtered and sorted.", "QueueList")
     },
     Operation {
@@ -535,6 +537,15 @@ pub(super) const OPERATIONS: &[Operation] = &[
             "/v1/dead/groups",
             "Dead letters in groups of those that failed alike, the largest first.",
             "DeadGroupList",
+        )
+    },
+    Operation {
+        query: LISTED,
+        ..get(
+            "/v1/dead/queues",
+            "The queues that dead letters are in, the one with the most first: how many, since when, and which queues they \
+             come from.",
+            "DeadQueueList",
         )
     },
     Operation {

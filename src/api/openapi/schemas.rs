@@ -275,8 +275,22 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     ),
     (
         "DeadQueue",
-        "name:string ready:integer? messages:integer? looked_at:time? looking:boolean seen:integer? \
-         expected:integer? problem:string?",
+        "name:string kind:string? consumed:boolean ready:integer? messages:integer? looked_at:time? looking:boolean \
+         seen:integer? expected:integer? problem:string?",
+    ),
+    (
+        "DeadQueueRow",
+        "name:string kind:string? consumed:boolean ready:integer? messages:integer? looked_at:time? looking:boolean \
+         seen:integer? expected:integer? problem:string? letters:integer? first_failed_at:time? last_failed_at:time? \
+         fed_by:[DeadFeeder]",
+    ),
+    (
+        "DeadFeeder",
+        "queue:string exchange:string? routing_key:string? certain:boolean letters:integer",
+    ),
+    (
+        "DeadQueueList",
+        "items:[DeadQueueRow] next_cursor:string? taken_at:time? as_of:time? total:DeadTotal problems:[Unread]",
     ),
     (
         "DeadLetterList",

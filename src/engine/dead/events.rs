@@ -8,7 +8,7 @@ use super::look::{HOLD, SOON};
 use super::outlet::Outlet;
 use super::{DeadDetail, DeadIndex, DeadLetters, DeadPages, DeadQueueView, DeadSelection, DeadSort};
 use crate::ambient;
-use crate::domain::dead_letter::{DeadLetter, EVENT_TABLE, Home, of_event};
+use crate::domain::dead_letter::{DeadLetter, DeadQueueKind, EVENT_TABLE, Home, of_event};
 use crate::domain::death;
 use crate::domain::event::Event;
 use crate::domain::id::QueueName;
@@ -40,6 +40,8 @@ pub(in crate::engine) fn event_table_view(known: &[DeadQueue]) -> Option<DeadQue
     known.messages.filter(|messages| *messages > 0)?;
     Some(DeadQueueView {
         name: known.name.clone(),
+        kind: Some(DeadQueueKind::Event),
+        fed_by: Arc::default(),
         ready: known.messages,
         messages: known.messages,
         looked_at: known.looked_at,

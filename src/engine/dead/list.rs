@@ -40,15 +40,15 @@ const RECENT: Duration = Duration::from_hours(1);
 const EXPORTED_AHEAD: usize = 64;
 
 /// How the dead-letter queues stand after a look.
-struct Looked {
-    views: Vec<DeadQueueView>,
-    problems: Vec<Unread>,
-    now: Timestamp,
+pub(super) struct Looked {
+    pub(super) views: Vec<DeadQueueView>,
+    pub(super) problems: Vec<Unread>,
+    pub(super) now: Timestamp,
 }
 
 impl Looked {
     /// As of when the list of a queue, or of all, is: that of its oldest look.
-    fn as_of(&self, queue: Option<&QueueName>) -> Option<Timestamp> {
+    pub(super) fn as_of(&self, queue: Option<&QueueName>) -> Option<Timestamp> {
         let asked = self
             .views
             .iter()
@@ -262,7 +262,7 @@ impl DeadLetters {
 
     /// Begins the looks that are due and waits for them, at most for `patience`; answers how every queue
     /// stands then. Queues that are gone are forgotten; those that nobody could look for are not gone.
-    async fn dead_looks(self: &Arc<Self>, patience: Duration) -> Result<Looked, EngineError> {
+    pub(super) async fn dead_looks(self: &Arc<Self>, patience: Duration) -> Result<Looked, EngineError> {
         let Targets {
             queues: targets,
             unread,
@@ -581,6 +581,8 @@ impl DeadLetters {
         let looking = known.filter(|known| known.claimed_by.is_some());
         DeadQueueView {
             name: target.name.clone(),
+            kind: Some(target.kind),
+            fed_by: Arc::clone(&target.fed_by),
             ready: target.ready,
             messages: known.and_then(|known| known.messages),
             looked_at: known.and_then(|known| known.looked_at),
@@ -599,6 +601,8 @@ impl DeadLetters {
 fn unread_view(known: &DeadQueue, why: &str) -> DeadQueueView {
     DeadQueueView {
         name: known.name.clone(),
+        kind: None,
+        fed_by: Arc::default(),
         ready: None,
         messages: known.messages,
         looked_at: known.looked_at,

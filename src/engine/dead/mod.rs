@@ -15,6 +15,7 @@ mod outlet;
 mod pages;
 mod peek;
 mod places;
+mod queues;
 mod sought;
 mod stored;
 mod sum;
@@ -26,7 +27,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::ambient::HashSet;
-use crate::domain::dead_letter::{DeadLetter, Target};
+use crate::domain::dead_letter::{DeadLetter, DeadQueueKind, Target};
 use crate::domain::death::DeathHistory;
 use crate::domain::id::QueueName;
 use crate::domain::message::Message;
@@ -49,7 +50,9 @@ pub(in crate::engine) use list::dead_filter;
 pub use outlet::EXPORT_TIME;
 pub(in crate::engine) use pages::DeadPages;
 pub(in crate::engine) use places::DeadCounts;
+pub use queues::{DeadQueueRow, DeadQueuesQuery};
 pub(in crate::engine) use targets::DeadTarget;
+pub use targets::Feeder;
 pub(in crate::engine) use watch::Died;
 pub(in crate::engine) use ways::{Exchanges, Way};
 
@@ -212,6 +215,10 @@ pub struct DeadPage<T> {
 pub struct DeadQueueView {
     /// Its name.
     pub name: QueueName,
+    /// What makes it one of dead letters; `None` where that could not be read.
+    pub kind: Option<DeadQueueKind>,
+    /// The queues that dead-letter into it, as far as arguments, policies and bindings say that.
+    pub fed_by: Arc<Vec<Feeder>>,
     /// Messages in it, as the broker lists it.
     pub ready: Option<u64>,
     /// Messages that the last whole look saw.

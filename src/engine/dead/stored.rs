@@ -1,12 +1,16 @@
 //! Dead letters in the store, where those are that no queue of the broker takes (docs/protocols.md 32): walked like a
 //! queue, so that looks, runs, edits and exports treat them as the others.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::{DeadDetail, DeadIndex, DeadLetters, DeadTarget, DeadTargets};
 use crate::broker::{BrokerError, DeliveryTag, Walk, WalkOptions, Walked};
-use crate::domain::dead_letter::{self, DeadLetter, DeadLetterId, Found, HEADER_DEAD, Home, STORE, likeness};
+use crate::domain::dead_letter::{
+    self, DeadLetter, DeadLetterId, DeadQueueKind, Found, HEADER_DEAD, Home, STORE, likeness,
+};
 use crate::domain::id::QueueName;
 use crate::domain::message::{HeaderValue, Message, decode, encode};
 use crate::engine::EngineError;
@@ -45,6 +49,8 @@ impl DeadTargets {
         let name = QueueName::parse(STORE).ok().filter(|_| count > 0);
         Ok(name.map(|name| DeadTarget {
             name,
+            kind: DeadQueueKind::Store,
+            fed_by: Arc::default(),
             ready: Some(count),
             unacked: None,
             consumers: 0,

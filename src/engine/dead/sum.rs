@@ -83,8 +83,8 @@ impl<T> DeadPage<T> {
     }
 }
 
-/// While somebody looks, they are in that one's hand.
-fn letters(view: &DeadQueueView) -> Option<u64> {
+/// How many are in a queue: while somebody looks, they are in that one's hand.
+pub(super) fn letters(view: &DeadQueueView) -> Option<u64> {
     match view.looking {
         Some((_, expected)) => expected.or(view.messages).or(view.ready),
         None => view.ready,

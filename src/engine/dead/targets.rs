@@ -8,12 +8,13 @@
 //! While the broker cannot be asked which queues there are, those found before are known still, and nothing is
 //! forgotten: what could not be read is not gone.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crate::broker::{BrokerError, ListedQueue, Look};
 use crate::domain::broker_rules::{Policies, Version, delivery_limit};
+use crate::domain::dead_letter::DeadQueueKind;
 use crate::domain::error_queue::is_error_queue;
 use crate::domain::id::QueueName;
 use crate::domain::naming::QueueType;
@@ -31,10 +32,35 @@ const GOOD: Duration = Duration::from_secs(10);
 /// Targets that are told apart, at most.
 const TARGETS_MAX: usize = 500;
 
+/// Queues that are named as those that a dead-letter queue has its letters from, at most.
+pub(super) const FEEDERS_MAX: usize = 50;
+
+/// A queue whose dead letters end in another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Feeder {
+    /// Its name (from outside).
+    pub queue: String,
+    /// The exchange that they come through, empty for the default exchange; `None`: no argument and no policy says it,
+    /// the letters do.
+    pub exchange: Option<String>,
+    /// The key that they come with; `None`: their own.
+    pub routing_key: Option<String>,
+    /// Whether they surely get there, by the bindings or because some did.
+    pub is_certain: bool,
+    /// How many of the letters that were seen died in it first.
+    pub letters: u64,
+}
+
+/// The names of dead-letter queues, whether they are there or not, with the queues that dead-letter into each.
+type Fed = BTreeMap<String, Vec<Feeder>>;
+
 /// A queue that dead letters end in.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::engine) struct DeadTarget {
     pub(in crate::engine) name: QueueName,
+    pub(super) kind: DeadQueueKind,
+    /// The queues that dead-letter into it.
+    pub(super) fed_by: Arc<Vec<Feeder>>,
     pub(in crate::engine) ready: Option<u64>,
     pub(in crate::engine) unacked: Option<u64>,
     /// Consumers that somebody has on it; unknown counts as none.
@@ -184,27 +210,39 @@ impl DeadTargets {
         };
         let policies = compiled(&self.broker.policies().await?);
         let version = self.broker.version().await;
-        self.counted(target(&detail, &detail, &policies, version)).await
+        let target = self.target(&detail, &detail, Vec::new(), &policies, version);
+        self.counted(target).await
     }
 
     async fn find_targets(&self, others: Others) -> Result<Vec<DeadTarget>, EngineError> {
         let listed = self.broker.queues_all().await?.queues;
         let policies = compiled(&self.broker.policies().await?);
         let version = self.broker.version().await;
-        let mut names = self.target_names(&listed, &policies).await?;
+        let mut fed = self.fed_among(&listed, &policies, &mut Exchanges::new()).await?;
         if others == Others::LookedAt {
-            self.peek_among(&listed, &policies, &names).await;
-            names.extend(self.error_queues_by_headers());
+            self.peek_among(&listed, &policies, &fed.keys().cloned().collect())
+                .await;
+            let named = self.error_queues_by_headers().into_iter();
+            fed.extend(
+                named
+                    .map(|name| (name, Vec::new()))
+                    .filter(|(name, _)| !fed.contains_key(name))
+                    .collect::<Fed>(),
+            );
         }
         let mut targets = Vec::new();
-        for queue in listed.into_iter().filter(|queue| names.contains(queue.name.as_str())) {
+        for queue in listed {
+            let Some(feeders) = fed.remove(queue.name.as_str()) else {
+                continue;
+            };
             if targets.len() >= TARGETS_MAX {
                 break;
             }
             // The one answer about all has neither consumers nor times.
             let detail = self.broker.queue_detail(&queue.name).await?;
             let Some(detail) = detail else { continue };
-            targets.extend(self.counted(target(&queue, &detail, &policies, version)).await?);
+            let target = self.target(&queue, &detail, feeders, &policies, version);
+            targets.extend(self.counted(target).await?);
         }
         targets.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(targets)
@@ -215,6 +253,8 @@ impl DeadTargets {
         let name = QueueName::parse(&self.settings.naming.dead_letter_queue()).ok();
         let named = name.map(|name| DeadTarget {
             name,
+            kind: DeadQueueKind::Own,
+            fed_by: Arc::default(),
             ready: None,
             unacked: None,
             consumers: 0,
@@ -245,54 +285,107 @@ impl DeadTargets {
         policies: &Policies,
         exchanges: &mut Exchanges,
     ) -> Result<BTreeSet<String>, EngineError> {
+        let fed = self.fed_among(listed, policies, exchanges).await?;
+        Ok(fed.into_keys().collect())
+    }
+
+    /// The same, each with the queues that dead-letter into it.
+    async fn fed_among(
+        &self,
+        listed: &[ListedQueue],
+        policies: &Policies,
+        exchanges: &mut Exchanges,
+    ) -> Result<Fed, EngineError> {
         let naming = &self.settings.naming;
-        let mut names = BTreeSet::from([naming.dead_letter_queue()]);
+        let mut fed = Fed::from([(naming.dead_letter_queue(), Vec::new())]);
         // Those that applications fill by themselves.
         let added = &self.settings.dead_queues;
         let filled = listed.iter().map(|queue| queue.name.as_str());
-        names.extend(filled.filter(|name| is_error_queue(name, added)).map(str::to_owned));
-        let mut ways: VecDeque<Way> = VecDeque::new();
+        let filled = filled.filter(|name| is_error_queue(name, added)).map(str::to_owned);
+        for name in filled.chain(self.error_queues_by_headers()) {
+            fed.entry(name).or_default();
+        }
+        let mut ways: BTreeMap<Way, Vec<&QueueName>> = BTreeMap::new();
         for queue in listed {
             let text = |key: &str| policies.text(&queue.declared(), key).map(str::to_owned);
             let Some(exchange) = text("dead-letter-exchange") else {
                 continue;
             };
             match (exchange.as_str(), text("dead-letter-routing-key")) {
-                ("", Some(key)) => drop(names.insert(key)),
+                ("", Some(key)) => {
+                    let way = Way {
+                        exchange,
+                        key: Some(key.clone()),
+                    };
+                    feed(&mut fed, key, &way, &[&queue.name], true);
+                }
                 // A queue that dies into itself.
                 ("", None) => {}
                 (exchange, _) if exchange == naming.exchange() => {}
-                (_, key) => ways.push_back(Way { exchange, key }),
+                (_, key) => ways.entry(Way { exchange, key }).or_default().push(&queue.name),
             }
         }
-        names.append(&mut self.follow_among(ways, exchanges).await?.queues);
-        names.extend(self.error_queues_by_headers());
-        names.retain(|name| !naming.is_delivery_queue(name) && *name != naming.wake_queue());
-        Ok(names)
+        for (way, from) in ways {
+            let reached = self.follow_among(VecDeque::from([way.clone()]), exchanges).await?;
+            for name in reached.queues {
+                feed(&mut fed, name, &way, &from, reached.doubts.is_empty());
+            }
+        }
+        fed.retain(|name, _| !naming.is_delivery_queue(name) && *name != naming.wake_queue());
+        Ok(fed)
+    }
+
+    fn target(
+        &self,
+        queue: &ListedQueue,
+        detail: &ListedQueue,
+        feeders: Vec<Feeder>,
+        policies: &Policies,
+        version: Option<Version>,
+    ) -> DeadTarget {
+        let number = |key: &str| policies.smallest(&queue.declared(), key);
+        let positive = |key: &str| number(key).and_then(|number| u64::try_from(number).ok());
+        let quorum = queue.queue_type.as_deref() == Some("quorum");
+        let expires = positive("expires").filter(|_| detail.consumers.unwrap_or(0) == 0);
+        let kind = if queue.name.as_str() == self.settings.naming.dead_letter_queue() {
+            DeadQueueKind::Own
+        } else if feeders.is_empty() {
+            DeadQueueKind::Error
+        } else {
+            DeadQueueKind::DeadLetter
+        };
+        DeadTarget {
+            name: queue.name.clone(),
+            kind,
+            fed_by: Arc::new(feeders),
+            ready: queue.ready.or(detail.ready),
+            unacked: queue.unacked.or(detail.unacked),
+            consumers: detail.consumers.unwrap_or(0),
+            quorum,
+            delivery_limit: delivery_limit(&queue.declared(), policies, version),
+            redelivered: detail.redelivered,
+            message_ttl_ms: positive("message-ttl"),
+            renewed_by_looks: !quorum && positive("expires").is_some(),
+            expires_at: detail
+                .idle_since
+                .zip(expires)
+                .map(|(idle, ms)| idle.plus(Duration::from_millis(ms))),
+            unread: None,
+        }
     }
 }
 
-fn target(queue: &ListedQueue, detail: &ListedQueue, policies: &Policies, version: Option<Version>) -> DeadTarget {
-    let number = |key: &str| policies.smallest(&queue.declared(), key);
-    let positive = |key: &str| number(key).and_then(|number| u64::try_from(number).ok());
-    let quorum = queue.queue_type.as_deref() == Some("quorum");
-    let expires = positive("expires").filter(|_| detail.consumers.unwrap_or(0) == 0);
-    DeadTarget {
-        name: queue.name.clone(),
-        ready: queue.ready.or(detail.ready),
-        unacked: queue.unacked.or(detail.unacked),
-        consumers: detail.consumers.unwrap_or(0),
-        quorum,
-        delivery_limit: delivery_limit(&queue.declared(), policies, version),
-        redelivered: detail.redelivered,
-        message_ttl_ms: positive("message-ttl"),
-        renewed_by_looks: !quorum && positive("expires").is_some(),
-        expires_at: detail
-            .idle_since
-            .zip(expires)
-            .map(|(idle, ms)| idle.plus(Duration::from_millis(ms))),
-        unread: None,
-    }
+/// Notes that dead letters of these queues end in the queue of this name.
+fn feed(fed: &mut Fed, name: String, way: &Way, from: &[&QueueName], is_certain: bool) {
+    let feeders = fed.entry(name).or_default();
+    let room = FEEDERS_MAX.saturating_sub(feeders.len());
+    feeders.extend(from.iter().take(room).map(|queue| Feeder {
+        queue: queue.as_str().to_owned(),
+        exchange: Some(way.exchange.clone()),
+        routing_key: way.key.clone(),
+        is_certain,
+        letters: 0,
+    }));
 }
 
 fn is_away(error: &EngineError) -> bool {

@@ -17,6 +17,7 @@ use crate::domain::words::{plural, plural_of};
 use crate::engine::EngineError;
 use crate::engine::dead::Exchanges;
 use crate::engine::error::chain;
+use crate::engine::expiring::{ExpiringPage, ExpiringQuery};
 use crate::engine::rules::compiled;
 use crate::engine::view::Check;
 
@@ -110,6 +111,26 @@ impl Queues {
             Some((_, last)) => Err(Some(last)),
             None => Err(None),
         }
+    }
+
+    /// Queues with a lifetime, each for what the list of queues says that it is.
+    pub(in crate::engine) async fn expiring_page(&self, query: &ExpiringQuery) -> Result<ExpiringPage, EngineError> {
+        let mut page = self.expiring.lifetimes.list(query).await?;
+        if page.items.iter().all(|item| item.kind != QueueKind::Foreign) {
+            return Ok(page);
+        }
+        let preflight = match self.preflight_known() {
+            Ok(known) | Err(Some(known)) => known,
+            Err(None) => match self.broker.queues_all().await {
+                Ok(all) => self.preflight(&all.queues).await,
+                // The list itself says what could not be read.
+                Err(_) => return Ok(page),
+            },
+        };
+        for item in &mut page.items {
+            item.kind = preflight.kind(item.kind, &item.name);
+        }
+        Ok(page)
     }
 
     async fn read_preflight(&self, listed: &[ListedQueue]) -> Result<Preflight, EngineError> {

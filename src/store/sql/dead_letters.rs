@@ -10,10 +10,12 @@ use crate::domain::dead_letter::{DeadLetter, DeadLetterId, EVENT_TABLE};
 use crate::domain::id::QueueName;
 use crate::store::columns::{Columns, integer};
 use crate::store::dead_letters::{
-    dead_group, dead_letter, dead_letter_columns, dead_letter_updated, dead_queue, dead_queue_columns,
+    dead_group, dead_letter, dead_letter_columns, dead_letter_updated, dead_origin, dead_queue, dead_queue_columns,
+    dead_span,
 };
 use crate::store::{
-    DeadClaim, DeadGroup, DeadGroupQuery, DeadLetters, DeadLooked, DeadQuery, DeadQueue, DeadRow, StoreError,
+    DeadClaim, DeadGroup, DeadGroupQuery, DeadLetters, DeadLooked, DeadOrigin, DeadQuery, DeadQueue, DeadRow, DeadSpan,
+    StoreError,
 };
 
 static CLAIM: Statement = Statement::new(
@@ -83,6 +85,16 @@ static GROUPS: Statement = Statement::new(
      count(*) FILTER (WHERE last_failed_at >= $3 AND last_failed_at < $2) AS earlier \
      FROM redrive.dead_letters WHERE $1::text IS NULL OR queue = $1 GROUP BY fingerprint, place, what \
      ORDER BY letters DESC, max(last_failed_at) DESC NULLS LAST, fingerprint LIMIT $4",
+);
+
+static SPANS: Statement = Statement::new(
+    "SELECT queue, home, min(first_failed_at) AS first_failed_at, max(last_failed_at) AS last_failed_at \
+     FROM redrive.dead_letters GROUP BY queue, home ORDER BY queue, home",
+);
+static ORIGINS: Statement = Statement::new(
+    "SELECT queue, origin, count(*) AS letters FROM redrive.dead_letters \
+     WHERE home <> 'event' AND origin IS NOT NULL GROUP BY queue, origin \
+     ORDER BY letters DESC, queue, origin LIMIT $1",
 );
 
 #[async_trait]
@@ -190,6 +202,21 @@ impl<D: Driver> DeadLetters for D {
     async fn dead_groups(&self, query: &DeadGroupQuery) -> Result<Vec<DeadGroup>, StoreError> {
         let values = values![&query.queue, query.recent_since, query.before_since, query.limit];
         self.list("grouping dead letters", &GROUPS, values, dead_group).await
+    }
+
+    async fn dead_spans(&self) -> Result<Vec<DeadSpan>, StoreError> {
+        self.list("reading the times of dead letters", &SPANS, values![], dead_span)
+            .await
+    }
+
+    async fn dead_origins(&self, limit: u32) -> Result<Vec<DeadOrigin>, StoreError> {
+        self.list(
+            "reading the origins of dead letters",
+            &ORIGINS,
+            values![limit],
+            dead_origin,
+        )
+        .await
     }
 
     async fn dead_letter(&self, id: &DeadLetterId) -> Result<Option<DeadRow>, StoreError> {

@@ -3,6 +3,7 @@
 mod browsing;
 mod events;
 mod foreign;
+mod queues;
 pub(crate) mod shop;
 mod sum;
 

@@ -2,7 +2,7 @@
 
 use clap::{Arg, ArgAction, Command, CommandFactory};
 use redrive::internals::cli::{COMMANDS, Cli, Does};
-use redrive::internals::domain::dead_letter::Home;
+use redrive::internals::domain::dead_letter::{DeadQueueKind, Home};
 use redrive::internals::domain::endpoint::EndpointState;
 use redrive::internals::domain::event::EventState;
 use redrive::internals::domain::filter::{Field, FieldKind};
@@ -147,11 +147,12 @@ fn commands() -> String {
 }
 
 fn fields() -> String {
-    let lists: [(&str, &[Field]); 5] = [
+    let lists: [(&str, &[Field]); 6] = [
         ("queues", snapshot::QUEUE_FIELDS),
         ("endpoints", snapshot::ENDPOINT_FIELDS),
         ("retries", snapshot::RETRY_FIELDS),
         ("dead letters", snapshot::DEAD_FIELDS),
+        ("queues of dead letters", snapshot::DEAD_QUEUE_FIELDS),
         ("events", events::EVENT_FIELDS),
     ];
     let shown = |field: &Field| {
@@ -233,7 +234,7 @@ fn words() -> String {
         !QueueState::WORDS.iter().any(|other| other.ends_with(&end))
     };
     let homes = ["broker", "event", "store"].map(|home| Home::from_name(home).unwrap().as_str());
-    let rows: [(&str, Vec<&str>); 8] = [
+    let rows: [(&str, Vec<&str>); 9] = [
         ("`kind` of a queue", QueueKind::NAMES.to_vec()),
         (
             "`state` of a delivery queue",
@@ -246,6 +247,7 @@ fn words() -> String {
         ),
         ("`phase` of a retry", Phase::ALL.map(Phase::as_str).to_vec()),
         ("`home` of a dead letter", homes.to_vec()),
+        ("`kind` of a queue of dead letters", DeadQueueKind::NAMES.to_vec()),
         ("`state` of an event", EventState::NAMES.to_vec()),
         ("`state` of a run", RunState::NAMES.to_vec()),
     ];

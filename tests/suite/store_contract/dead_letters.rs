@@ -7,7 +7,8 @@ use redrive::internals::domain::id::QueueName;
 use redrive::internals::domain::message::{HeaderValue, Message, encode};
 use redrive::internals::domain::time::Timestamp;
 use redrive::internals::store::{
-    DeadClaim, DeadGroupQuery, DeadLooked, DeadQuery, DeadRow, DeadSort, DeadText, NewStoredLetter,
+    DeadClaim, DeadGroupQuery, DeadLooked, DeadOrigin, DeadQuery, DeadRow, DeadSort, DeadSpan, DeadText,
+    NewStoredLetter,
 };
 
 use super::fixtures::{HOUR, Place};
@@ -325,6 +326,34 @@ pub(super) async fn groups_are_counted_with_their_times_and_trend(place: &Place)
         ..query
     };
     assert_eq!(place.store.dead_groups(&none).await.unwrap(), []);
+}
+
+pub(super) async fn each_queue_has_the_times_of_its_letters_and_the_queues_that_they_died_in(place: &Place) {
+    let from = |name: &str, origin: &str, number: u32, at: i64| {
+        let mut row = row(name, number, 404, at);
+        row.letter.origin = Some(origin.to_owned());
+        row
+    };
+    let rows = [
+        from("dlq", "orders", 1, 10),
+        from("dlq", "orders", 2, 30),
+        from("dlq", "mails", 3, 20),
+    ];
+    looked(place, "dlq", &rows).await;
+    looked(place, "other", &[from("other", "orders", 4, 5)]).await;
+    let spans = place.store.dead_spans().await.unwrap();
+    let last = |span: &DeadSpan| span.last_failed_at.map(Timestamp::seconds);
+    let read: Vec<_> = spans.iter().map(|span| (span.queue.as_str(), last(span))).collect();
+    assert_eq!(read, [("dlq", Some(30)), ("other", Some(5))]);
+    let origins = async |limit| {
+        let origins = place.store.dead_origins(limit).await.unwrap();
+        let told = |of: &DeadOrigin| (of.queue.as_str().to_owned(), of.origin.clone(), of.letters);
+        origins.iter().map(told).collect::<Vec<_>>()
+    };
+    let of = |queue: &str, origin: &str, letters| (queue.to_owned(), origin.to_owned(), letters);
+    let all = [of("dlq", "orders", 2), of("dlq", "mails", 1), of("other", "orders", 1)];
+    assert_eq!(origins(10).await, all);
+    assert_eq!(origins(1).await, all[..1]);
 }
 
 pub(super) async fn a_queue_that_is_gone_is_forgotten_unless_somebody_has_it(place: &Place) {

@@ -184,6 +184,7 @@ contract! {
         letters_are_found_by_queue_and_group
         letters_are_found_by_their_exact_texts
         groups_are_counted_with_their_times_and_trend
+        each_queue_has_the_times_of_its_letters_and_the_queues_that_they_died_in
         what_a_run_changed_is_as_if_nobody_had_looked
         a_queue_that_is_gone_is_forgotten_unless_somebody_has_it
         taken_out_letters_are_removed_by_id;

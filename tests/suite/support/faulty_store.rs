@@ -22,9 +22,9 @@ use redrive::internals::domain::url::EndpointUrl;
 use redrive::internals::store::Numbers;
 use redrive::internals::store::{
     Acted, Advance, AttemptQuery, AuditChain, AuditEntry, Beat, Begun, BrokerFacts, Changed, Claim, ClaimOutcome,
-    ClaimSpan, DeadClaim, DeadGroup, DeadGroupQuery, DeadLetters, DeadLooked, DeadQuery, DeadQueue, DeadRow,
-    Deliveries, EndpointQuery, Endpoints, EventAct, EventBatch, EventClaim, EventClaims, EventCount, EventOutbox,
-    EventQuery, EventSearch, EventSignal, EventSignals, EventTypeRecord, EventTypes, Events, EventsChange,
+    ClaimSpan, DeadClaim, DeadGroup, DeadGroupQuery, DeadLetters, DeadLooked, DeadOrigin, DeadQuery, DeadQueue,
+    DeadRow, DeadSpan, Deliveries, EndpointQuery, Endpoints, EventAct, EventBatch, EventClaim, EventClaims, EventCount,
+    EventOutbox, EventQuery, EventSearch, EventSignal, EventSignals, EventTypeRecord, EventTypes, Events, EventsChange,
     EventsChanged, EventsFound, Evidence, Expired, Failure, FailureRecorded, Finish, Finished, Frozen, Guarded,
     HandledEvent, HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, ItemQuery, ItemRecord, KeptKind,
     KeptMessage, KeptPolicies, KeptQuery, LearnedQueue, LeaseOutcome, LifetimeQuery, LifetimeRecord, Lifetimes,
@@ -380,6 +380,8 @@ passed_on! {
         dead_queue_forget(queue: &QueueName) -> bool;
         dead_letters(query: &DeadQuery) -> Vec<DeadLetter>;
         dead_groups(query: &DeadGroupQuery) -> Vec<DeadGroup>;
+        dead_spans() -> Vec<DeadSpan>;
+        dead_origins(limit: u32) -> Vec<DeadOrigin>;
         dead_letter(id: &DeadLetterId) -> Option<DeadRow>;
         dead_letters_remove(ids: &[DeadLetterId]) -> u64;
     }

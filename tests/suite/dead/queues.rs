@@ -1,0 +1,242 @@
+//! The queues that dead letters are in: of what kind, how many, since when, and where they come from.
+
+use lapin::ExchangeKind;
+use lapin::types::AMQPValue;
+use redrive::internals::domain::dead_letter::DeadQueueKind;
+use redrive::internals::engine::dead::{DeadPage, DeadQueueRow, DeadQueuesQuery};
+use redrive::internals::engine::query;
+use serde_json::{Value, json};
+
+use super::shop::{BOUND, Shop, text};
+use crate::support::daemon::{Installation, Outcome};
+use crate::support::servers::Vhost;
+use crate::support::wait::wait_until;
+
+impl Shop {
+    async fn dead_queues(&self, filter: Option<&str>, sort: Option<&str>) -> DeadPage<DeadQueueRow> {
+        let query = DeadQueuesQuery {
+            filter: filter.map(str::to_owned),
+            sort: sort.map(str::to_owned),
+            limit: 100,
+            cursor: None,
+            patience: BOUND,
+        };
+        self.ask(query::DeadQueues(query)).await.unwrap()
+    }
+}
+
+fn names(page: &DeadPage<DeadQueueRow>) -> Vec<&str> {
+    page.page.items.iter().map(|row| row.queue.name.as_str()).collect()
+}
+
+/// The queues that a row's letters come from: name, exchange, whether that is certain, and how many of them were seen.
+fn feeders(row: &DeadQueueRow) -> Vec<(&str, Option<&str>, bool, u64)> {
+    let of = row.fed_by.iter();
+    of.map(|from| {
+        (
+            from.queue.as_str(),
+            from.exchange.as_deref(),
+            from.is_certain,
+            from.letters,
+        )
+    })
+    .collect()
+}
+
+/// Letters of two queues, one of them behind an exchange that another one uses too, and of an application.
+async fn shop_with_letters() -> Shop {
+    let shop = Shop::open().await;
+    shop.exchange("graves", ExchangeKind::Topic).await;
+    for name in ["orders.dead", "mails.dead", "billing_error"] {
+        shop.queue(name, &[]).await;
+    }
+    shop.bind("orders.dead", "graves", "orders.#").await;
+    let through = |exchange: &str, key: &str| {
+        [
+            ("x-dead-letter-exchange", text(exchange)),
+            ("x-dead-letter-routing-key", text(key)),
+        ]
+    };
+    shop.queue("orders", &through("graves", "orders.new")).await;
+    shop.queue("returns", &through("graves", "orders.back")).await;
+    let full = [
+        &through("", "mails.dead")[..],
+        &[("x-max-length", AMQPValue::LongInt(1))],
+    ]
+    .concat();
+    shop.queue("mails", &full).await;
+    shop.fill("orders", 3).await;
+    shop.reject_all("orders").await;
+    shop.fill("mails", 2).await;
+    shop.fill("billing_error", 1).await;
+    shop
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_queue_says_how_many_letters_it_has_since_when_and_which_queues_they_come_from() {
+    let shop = shop_with_letters().await;
+    let page = wait_until("all dead letters are seen", BOUND, async || {
+        let page = shop.dead_queues(Some("letters > 0"), None).await;
+        let seen: u64 = page.page.items.iter().filter_map(|row| row.queue.messages).sum();
+        (seen == 5).then_some(page)
+    })
+    .await;
+    assert_eq!(
+        names(&page),
+        ["orders.dead", "billing_error", "mails.dead"],
+        "most letters first"
+    );
+    let [orders, billing, mails] = &page.page.items[..] else {
+        panic!("three have some")
+    };
+    let kinds = [orders, billing, mails].map(|row| row.queue.kind.unwrap());
+    assert_eq!(
+        kinds,
+        [
+            DeadQueueKind::DeadLetter,
+            DeadQueueKind::Error,
+            DeadQueueKind::DeadLetter
+        ]
+    );
+    assert_eq!(
+        [orders, billing, mails].map(|row| row.queue.letters()),
+        [Some(3), Some(1), Some(1)]
+    );
+    let graves = Some("graves");
+    assert_eq!(
+        feeders(orders),
+        [("orders", graves, true, 3), ("returns", graves, true, 0)]
+    );
+    assert_eq!(feeders(mails), [("mails", Some(""), true, 1)]);
+    assert_eq!(
+        feeders(billing),
+        [],
+        "an application published it, and nothing in it says where it failed"
+    );
+    assert!(orders.first_failed_at.is_some() && orders.first_failed_at <= orders.last_failed_at);
+    assert!(page.problems.is_empty() && page.as_of.is_some());
+
+    let found = shop
+        .dead_queues(Some("fed_by ~ returns and kind = dead_letter"), None)
+        .await;
+    assert_eq!(names(&found), ["orders.dead"]);
+    let found = shop.dead_queues(Some("letters > 0"), Some("name")).await;
+    assert_eq!(names(&found), ["billing_error", "mails.dead", "orders.dead"]);
+    let own = shop.dead_queues(Some("kind = own"), None).await;
+    assert_eq!(own.page.items.len(), 1, "our own is one of them, and empty: {own:?}");
+    assert_eq!(own.page.items[0].queue.letters(), Some(0));
+}
+
+/// Two queues of others on a vhost that redrive never used, with a letter or two in each.
+async fn foreign() -> Vhost {
+    let vhost = Vhost::create().await;
+    let put = async |path: &str, body: Value| {
+        let (kind, name) = path.split_once('/').unwrap();
+        vhost
+            .manage("PUT", &format!("/api/{kind}/{}/{name}", vhost.name), Some(&body))
+            .await;
+    };
+    put("exchanges/graves", json!({"type": "direct", "durable": true})).await;
+    put("queues/orders.dead", json!({"durable": true})).await;
+    put("queues/billing_error", json!({"durable": true})).await;
+    let arguments = json!({"x-message-ttl": 1, "x-dead-letter-exchange": "graves", "x-dead-letter-routing-key": "o"});
+    put("queues/orders", json!({"durable": true, "arguments": arguments})).await;
+    let post = async |path: &str, body: Value| {
+        vhost.manage("POST", path, Some(&body)).await;
+    };
+    let binding = format!("/api/bindings/{}/e/graves/q/orders.dead", vhost.name);
+    post(&binding, json!({"routing_key": "o"})).await;
+    for queue in ["orders", "orders", "billing_error"] {
+        let message = json!({"routing_key": queue, "payload": "x", "payload_encoding": "string", "properties": {}});
+        post(&format!("/api/exchanges/{}/amq.default/publish", vhost.name), message).await;
+    }
+    vhost
+}
+
+/// What was declared on a vhost, whatever is in it.
+async fn declared(vhost: &Vhost) -> Vec<String> {
+    let mut all = Vec::new();
+    for kind in ["queues", "exchanges", "bindings", "policies"] {
+        let found = vhost
+            .manage("GET", &format!("/api/{kind}/{}", vhost.name), None)
+            .await
+            .json();
+        let names = found.as_array().unwrap().iter();
+        all.extend(names.map(|one| {
+            let said = ["name", "source", "destination", "routing_key"].map(|key| one[key].to_string());
+            format!("{kind} {}", said.join(" "))
+        }));
+    }
+    all.sort();
+    all
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dead_letters_of_a_broker_that_is_typed_are_shown_and_nothing_is_declared_on_it() {
+    let (vhost, configured) = (foreign().await, Vhost::create().await);
+    let before = declared(&vhost).await;
+    let mut installation = Installation::on_rabbit(&configured);
+    installation.set_environment("REDRIVE_MANAGEMENT_URL", &vhost.node.management);
+    let broker = vhost.amqp();
+    let queues = async |more: &[&str]| -> Outcome {
+        let arguments = [&["dead", "queues", "--broker", &broker], more].concat();
+        installation.run(&arguments).await.expect_code(0)
+    };
+    let listed = wait_until("both letters expired", BOUND, async || {
+        let outcome = queues(&["--json"]).await;
+        (outcome.json()[0]["letters"] == 2 && outcome.json()[0]["messages"] == 2).then_some(outcome)
+    })
+    .await;
+    let rows = listed.json();
+    assert_eq!(rows.as_array().unwrap().len(), 2, "{rows}");
+    assert_eq!(
+        (&rows[0]["name"], &rows[0]["kind"]),
+        (&json!("orders.dead"), &json!("dead_letter"))
+    );
+    let feeder = json!({"queue": "orders", "exchange": "graves", "routing_key": "o", "certain": true, "letters": 2});
+    assert_eq!(rows[0]["fed_by"], json!([feeder]));
+    assert!(
+        rows[0]["first_failed_at"].is_string() && rows[0]["looked_at"].is_string(),
+        "{rows}"
+    );
+    assert_eq!(
+        (&rows[1]["name"], &rows[1]["kind"]),
+        (&json!("billing_error"), &json!("error"))
+    );
+    let table = queues(&["--filter", "kind = dead_letter"]).await;
+    assert!(
+        table.stdout.contains("orders via graves") && !table.stdout.contains("billing"),
+        "{table:?}"
+    );
+    for outcome in [&listed, &table] {
+        let said = outcome.stderr.matches("looked without declaring anything").count();
+        assert_eq!(said, 1, "{outcome:?}");
+    }
+    assert_eq!(declared(&vhost).await, before);
+    installation
+        .run(&["dead", "queues", "--sort", "size"])
+        .await
+        .expect_code(2);
+
+    let daemon = Installation::on_rabbit(&vhost).daemon().await;
+    let answer = daemon.get("/v1/dead/queues?sort=-letters&limit=1").await;
+    let page = answer.json();
+    assert_eq!(answer.status, 200, "{page}");
+    assert_eq!(
+        (&page["items"][0]["name"], &page["items"][0]["letters"]),
+        (&json!("orders.dead"), &json!(2))
+    );
+    assert_eq!(
+        (&page["total"]["letters"], page["items"].as_array().unwrap().len()),
+        (&json!(3), 1)
+    );
+    assert!(
+        page["taken_at"].is_string() && page["next_cursor"].is_string(),
+        "{page}"
+    );
+    let cursor = page["next_cursor"].as_str().unwrap();
+    let next = daemon
+        .get(&format!("/v1/dead/queues?sort=-letters&limit=1&cursor={cursor}"))
+        .await;
+    assert_eq!(next.json()["items"][0]["name"], "billing_error");
+}
