@@ -156,6 +156,7 @@ struct Seeded {
 }
 
 /// Until it is dropped, the thread's randomness, ids and order of maps follow from its seed.
+#[cfg_attr(not(feature = "internals"), allow(dead_code, reason = "a test gives a seed"))]
 #[must_use = "the seed holds until this is dropped"]
 pub struct SeedHeld(());
 
@@ -167,6 +168,7 @@ impl Drop for SeedHeld {
 
 /// From now on all that is random on this thread follows from `seed`: for a run that is to be repeated. The time in
 /// ids is that of `clock`.
+#[cfg_attr(not(feature = "internals"), allow(dead_code, reason = "a test gives a seed"))]
 pub fn seed(seed: u64, clock: Clock) -> SeedHeld {
     SEEDED.set(Some(Seeded {
         random: fastrand::Rng::with_seed(seed),

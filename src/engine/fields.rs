@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use super::dead::DeadQueueRow;
 use super::places::Places;
 use super::row::EndpointRow;
 use super::row::QueueRow;
@@ -103,38 +102,6 @@ pub const DEAD_QUEUE_FIELDS: &[Field] = &[
     Field::new("fed_by", FieldKind::Text),
     Field::new("problem", FieldKind::Text),
 ];
-
-/// A queue of dead letters as a filter sees it.
-#[derive(Debug)]
-pub(super) struct DeadQueueFields<'a> {
-    /// The queue.
-    pub(super) row: &'a DeadQueueRow,
-    /// What time it is.
-    pub(super) now: Timestamp,
-}
-
-impl Fields for DeadQueueFields<'_> {
-    fn field(&self, name: &str) -> FieldValue<'_> {
-        let (row, queue) = (self.row, &self.row.queue);
-        match name {
-            "name" | "queue" => text(Some(queue.name.as_str())),
-            "kind" => text(queue.kind.map(DeadQueueKind::as_str)),
-            "letters" => count(queue.letters()),
-            "consumed" => FieldValue::Bool(queue.consumed),
-            "age" => span(row.first_failed_at.map(|at| self.now.since(at))),
-            "fed_by" => {
-                let names = row
-                    .fed_by
-                    .iter()
-                    .flat_map(|from| [Some(from.queue.as_str()), from.exchange.as_deref()]);
-                let names: Vec<&str> = names.flatten().filter(|name| !name.is_empty()).collect();
-                FieldValue::Text(names.join(" ").into())
-            }
-            "problem" => text(queue.problem.as_deref()),
-            _ => FieldValue::Missing,
-        }
-    }
-}
 
 /// A dead letter as a filter sees it.
 #[derive(Debug)]
@@ -305,16 +272,16 @@ impl Retry {
     }
 }
 
-fn text(text: Option<&str>) -> FieldValue<'_> {
+pub(super) fn text(text: Option<&str>) -> FieldValue<'_> {
     text.map_or(FieldValue::Missing, |text| FieldValue::Text(text.into()))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a filter compares depths, not ids")]
-fn count(number: Option<u64>) -> FieldValue<'static> {
+pub(super) fn count(number: Option<u64>) -> FieldValue<'static> {
     number.map_or(FieldValue::Missing, |number| FieldValue::Number(number as f64))
 }
 
-fn span(span: Option<Duration>) -> FieldValue<'static> {
+pub(super) fn span(span: Option<Duration>) -> FieldValue<'static> {
     span.map_or(FieldValue::Missing, FieldValue::Duration)
 }
 

@@ -2,17 +2,17 @@
 //! from. Arguments, policies and bindings say that, and so do the letters themselves.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::targets::{FEEDERS_MAX, Feeder};
 use super::{DeadLetters, DeadPage, DeadQueueView, sum};
+use crate::ambient::HashMap;
 use crate::domain::dead_letter::{DeadQueueKind, EVENT_TABLE, Home};
-use crate::domain::filter::Filter;
+use crate::domain::filter::{FieldValue, Fields, Filter};
 use crate::domain::time::Timestamp;
 use crate::engine::EngineError;
-use crate::engine::fields::{DEAD_QUEUE_FIELDS, DeadQueueFields};
+use crate::engine::fields::{DEAD_QUEUE_FIELDS, count, span, text};
 use crate::engine::paging::{bounded, offset_of};
 use crate::engine::view::Page;
 use crate::store::DeadOrigin;
@@ -68,6 +68,38 @@ impl DeadQueueView {
     }
 }
 
+/// A queue of dead letters as a filter sees it.
+#[derive(Debug)]
+struct DeadQueueFields<'a> {
+    /// The queue.
+    row: &'a DeadQueueRow,
+    /// What time it is.
+    now: Timestamp,
+}
+
+impl Fields for DeadQueueFields<'_> {
+    fn field(&self, name: &str) -> FieldValue<'_> {
+        let (row, queue) = (self.row, &self.row.queue);
+        match name {
+            "name" | "queue" => text(Some(queue.name.as_str())),
+            "kind" => text(queue.kind.map(DeadQueueKind::as_str)),
+            "letters" => count(queue.letters()),
+            "consumed" => FieldValue::Bool(queue.consumed),
+            "age" => span(row.first_failed_at.map(|at| self.now.since(at))),
+            "fed_by" => {
+                let names = row
+                    .fed_by
+                    .iter()
+                    .flat_map(|from| [Some(from.queue.as_str()), from.exchange.as_deref()]);
+                let names: Vec<&str> = names.flatten().filter(|name| !name.is_empty()).collect();
+                FieldValue::Text(names.join(" ").into())
+            }
+            "problem" => text(queue.problem.as_deref()),
+            _ => FieldValue::Missing,
+        }
+    }
+}
+
 impl DeadLetters {
     pub(in crate::engine) async fn dead_queue_page(
         self: &Arc<Self>,
@@ -111,7 +143,7 @@ impl DeadLetters {
 
     /// The queues with what the index says of their letters.
     async fn rows(&self, views: &[DeadQueueView]) -> Result<Vec<DeadQueueRow>, EngineError> {
-        let mut spans: HashMap<String, (Option<Timestamp>, Option<Timestamp>)> = HashMap::new();
+        let mut spans: HashMap<String, (Option<Timestamp>, Option<Timestamp>)> = HashMap::default();
         for span in self.store.dead_spans().await? {
             let name = match span.home {
                 Home::Event => EVENT_TABLE,
@@ -121,7 +153,7 @@ impl DeadLetters {
             *first = first.iter().copied().chain(span.first_failed_at).min();
             *last = (*last).max(span.last_failed_at);
         }
-        let mut origins: HashMap<String, Vec<DeadOrigin>> = HashMap::new();
+        let mut origins: HashMap<String, Vec<DeadOrigin>> = HashMap::default();
         for origin in self.store.dead_origins(ORIGINS_MAX).await? {
             origins
                 .entry(origin.queue.as_str().to_owned())
