@@ -47,11 +47,12 @@ impl Written {
 impl Node {
     /// The tree of a TOML document.
     pub(super) fn parse(text: &str) -> Result<Self, Problem> {
+        let lines = Lines::of(text);
         let document = DeTable::parse(text).map_err(|error| Problem::Syntax {
-            line: line_of(text, error.span().map_or(0, |span| span.start)),
+            line: lines.at(error.span().map_or(0, |span| span.start)),
             message: error.message().to_owned(),
         })?;
-        table(text, "", document.get_ref()).map(|written| Self {
+        table(&lines, "", document.get_ref()).map(|written| Self {
             path: String::new(),
             line: None,
             written,
@@ -163,7 +164,7 @@ const fn is_table(node: &Node) -> bool {
     matches!(node.written, Written::Table(_))
 }
 
-fn table(text: &str, path: &str, entries: &DeTable<'_>) -> Result<Written, Problem> {
+fn table(lines: &Lines, path: &str, entries: &DeTable<'_>) -> Result<Written, Problem> {
     let nodes = entries.iter().map(|(key, value)| {
         let name = key.get_ref().to_string();
         let path = if path.is_empty() {
@@ -171,13 +172,13 @@ fn table(text: &str, path: &str, entries: &DeTable<'_>) -> Result<Written, Probl
         } else {
             format!("{path}.{name}")
         };
-        let line = line_of(text, key.span().start);
-        Ok((name, node(text, path, line, value.get_ref())?))
+        let line = lines.at(key.span().start);
+        Ok((name, node(lines, path, line, value.get_ref())?))
     });
     nodes.collect::<Result<_, Problem>>().map(Written::Table)
 }
 
-fn node(text: &str, path: String, line: usize, value: &DeValue<'_>) -> Result<Node, Problem> {
+fn node(lines: &Lines, path: String, line: usize, value: &DeValue<'_>) -> Result<Node, Problem> {
     let unreadable = |what: &str| Problem::Value {
         field: path.clone(),
         line: Some(line),
@@ -197,12 +198,12 @@ fn node(text: &str, path: String, line: usize, value: &DeValue<'_>) -> Result<No
         DeValue::Datetime(value) => Written::Date(value.to_string()),
         DeValue::Array(items) => {
             let nodes = items.iter().enumerate().map(|(index, item)| {
-                let line = line_of(text, item.span().start);
-                node(text, format!("{path}[{index}]"), line, item.get_ref())
+                let line = lines.at(item.span().start);
+                node(lines, format!("{path}[{index}]"), line, item.get_ref())
             });
             Written::List(nodes.collect::<Result<_, Problem>>()?)
         }
-        DeValue::Table(entries) => table(text, &path, entries)?,
+        DeValue::Table(entries) => table(lines, &path, entries)?,
     };
     Ok(Node {
         path,
@@ -211,7 +212,17 @@ fn node(text: &str, path: String, line: usize, value: &DeValue<'_>) -> Result<No
     })
 }
 
-fn line_of(text: &str, offset: usize) -> usize {
-    let before = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
-    1 + before.split(|byte| *byte == b'\n').count().saturating_sub(1)
+/// Where the lines of a text end, looked for once: a list may have a value at every second byte.
+struct Lines(Vec<usize>);
+
+impl Lines {
+    fn of(text: &str) -> Self {
+        let bytes = text.bytes().enumerate();
+        Self(bytes.filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect())
+    }
+
+    /// The line of the byte at `offset`, from 1.
+    fn at(&self, offset: usize) -> usize {
+        1 + self.0.partition_point(|end| *end < offset)
+    }
 }

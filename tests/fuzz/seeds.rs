@@ -180,7 +180,11 @@ fn configurations() -> Vec<Vec<u8>> {
         "[events]\n[[handler]]\ntype = \"order.made\"\ncommand = [\"true\"]\n",
         "a.b.c = [1, 2.5e3, true, 2026-01-01T00:00:00Z, [{ d = -inf }]]\n",
     ];
-    texts(&all)
+    // As many values as fit: what is done for each of them is done for one value alone.
+    let many = format!("[delivery]\nallow_networks = [{}]\n", "1,".repeat(30_000));
+    let mut all = texts(&all);
+    all.push(many.into_bytes());
+    all
 }
 
 // ---- AMQP ------------------------------------------------------------------
