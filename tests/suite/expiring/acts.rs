@@ -242,7 +242,7 @@ pub(super) async fn what_cannot_be_extended_or_saved_says_why(stage: &mut Stage)
         .await
         .unwrap_err()
         .to_string();
-    assert!(error.contains("our own"), "{error}");
+    assert!(error.contains("redrive's own"), "{error}");
     stage.engine.job_remove(&id).await.unwrap();
     let error = refused(ExpiringOrder::Save(these(&queue))).await.unwrap_err();
     assert!(matches!(error, EngineError::Expired { .. }), "{error}");
