@@ -33,8 +33,9 @@
 //! ```
 
 pub use crate::ambient::Clock;
-pub use crate::domain::event::{Event, EventType, HandlingRules};
-pub use crate::sqlite::SqliteFile;
+pub use crate::domain::event::{Event, EventType, HandlingRules, Reference};
+pub use crate::domain::time::Timestamp;
+pub use crate::sqlite::{SqliteError, SqliteFile};
 pub use crate::store::postgres::PostgresStore;
 pub use crate::store::sqlite::SqliteStore;
-pub use crate::store::{Finished, Inside, TransactionHandler};
+pub use crate::store::{Finished, Inside, StoreError, TransactionHandler};
