@@ -171,22 +171,16 @@ async fn page(shared: &Shared, event_type: Option<EventType>, selection: Selecti
 
 pub(super) async fn counts(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
     let counts = shared.engine()?.query(query::EventCounts()).await?;
-    let items: Vec<Count> = counts.iter().map(Count::from).collect();
-    Ok(answer(
-        StatusCode::OK,
-        &serde_json::json!({"items": items, "next_cursor": null}),
-    ))
+    let list = List::only(counts.iter().map(Count::from), shared.clock.now());
+    Ok(answer(StatusCode::OK, &list))
 }
 
 /// All of a reference: what is due now, and what is dated.
 pub(super) async fn show(State(shared): State<Arc<Shared>>, about: InType) -> Result<Response, Problem> {
     let (event_type, reference) = about.reference()?;
     let events = shared.engine()?.query(query::EventsOf(event_type, reference)).await?;
-    let items: Vec<Event> = events.iter().map(Event::from).collect();
-    Ok(answer(
-        StatusCode::OK,
-        &serde_json::json!({"items": items, "next_cursor": null}),
-    ))
+    let list = List::only(events.iter().map(Event::from), shared.clock.now());
+    Ok(answer(StatusCode::OK, &list))
 }
 
 #[derive(Default, Deserialize)]

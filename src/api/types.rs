@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use crate::engine::Command;
 use crate::engine::events::{ClaimRequest, EventCommand, SubscriptionChoice};
 use crate::engine::query;
+use crate::wire::List;
 use crate::wire::event::{Claim, Subscription, Type};
 use crate::wire::input;
 use crate::wire::plan::Asked;
@@ -27,11 +28,8 @@ use super::problem::answer;
 
 pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
     let types = shared.engine()?.query(query::EventTypes()).await?;
-    let items: Vec<Type> = types.iter().map(Type::from).collect();
-    Ok(answer(
-        StatusCode::OK,
-        &serde_json::json!({"items": items, "next_cursor": null}),
-    ))
+    let list = List::only(types.iter().map(Type::from), shared.clock.now());
+    Ok(answer(StatusCode::OK, &list))
 }
 
 pub(super) async fn show(State(shared): State<Arc<Shared>>, OfType(name): OfType) -> Result<Response, Problem> {
@@ -65,11 +63,8 @@ pub(super) async fn subscriptions(
     OfType(name): OfType,
 ) -> Result<Response, Problem> {
     let rows = shared.engine()?.query(query::Subscriptions(name)).await?;
-    let items: Vec<Subscription> = rows.iter().map(Subscription::from).collect();
-    Ok(answer(
-        StatusCode::OK,
-        &serde_json::json!({"items": items, "next_cursor": null}),
-    ))
+    let list = List::only(rows.iter().map(Subscription::from), shared.clock.now());
+    Ok(answer(StatusCode::OK, &list))
 }
 
 #[derive(Deserialize)]

@@ -65,6 +65,16 @@ impl<T> Whole<T> {
 }
 
 impl<T> List<T> {
+    /// The only page of what was read at a time.
+    pub fn only(items: impl IntoIterator<Item = T>, at: Timestamp) -> Self {
+        Self {
+            items: items.into_iter().collect(),
+            next_cursor: None,
+            taken_at: time(at),
+            problems: Vec::new(),
+        }
+    }
+
     /// The shape of a page.
     pub fn of<V>(page: &Page<V>) -> Self
     where

@@ -181,4 +181,14 @@ mod tests {
             assert!(SCHEMAS.iter().any(|(known, _)| *known == name), "{name}");
         }
     }
+
+    #[test]
+    fn every_list_says_as_of_when_it_is() {
+        let lists = SCHEMAS.iter().filter(|(_, keys)| keys.starts_with("items:["));
+        let silent: Vec<&str> = lists
+            .filter(|(_, keys)| !keys.contains(" taken_at:time?"))
+            .map(|(name, _)| *name)
+            .collect();
+        assert!(silent.is_empty(), "{silent:?}");
+    }
 }

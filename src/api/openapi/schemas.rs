@@ -169,9 +169,15 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
         "EventList",
         "items:[Event] next_cursor:string? taken_at:time? problems:[Unread]",
     ),
-    ("EventCountList", "items:[EventCount] next_cursor:string?"),
-    ("EventTypeList", "items:[EventType] next_cursor:string?"),
-    ("SubscriptionList", "items:[Subscription] next_cursor:string?"),
+    (
+        "EventCountList",
+        "items:[EventCount] next_cursor:string? taken_at:time?",
+    ),
+    ("EventTypeList", "items:[EventType] next_cursor:string? taken_at:time?"),
+    (
+        "SubscriptionList",
+        "items:[Subscription] next_cursor:string? taken_at:time?",
+    ),
     (
         "QueueList",
         "items:[Queue] next_cursor:string? taken_at:time? problems:[Unread]",
