@@ -16,6 +16,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
+use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::ambient;
 
@@ -217,7 +218,11 @@ pub fn made_secret(path: &Path) -> io::Result<String> {
 /// A new one, of 256 random bits.
 pub fn new_secret() -> io::Result<String> {
     let mut random = [0; 32];
-    File::open("/dev/urandom")?.read_exact(&mut random)?;
+    let mut filled = 0;
+    // By the system call: an image may have no /dev.
+    while filled < random.len() {
+        filled += getrandom(&mut random[filled..], GetRandomFlags::empty())?;
+    }
     Ok(URL_SAFE_NO_PAD.encode(random))
 }
 
