@@ -9,7 +9,7 @@
 
 use std::cell::RefCell;
 use std::future::Future;
-use std::hash::{BuildHasher, DefaultHasher, Hasher as _};
+use std::hash::{BuildHasher, DefaultHasher, Hasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -221,13 +221,21 @@ pub type HashMap<K, V> = std::collections::HashMap<K, V, Hashing>;
 /// The same for a set.
 pub type HashSet<T> = std::collections::HashSet<T, Hashing>;
 
-/// Hashes under a number that nobody outside knows, so that nobody can choose keys that collide.
-#[derive(Clone, Copy, Debug)]
-pub struct Hashing(u64);
+/// Hashes under keys that nobody outside knows, so that nobody can choose names that collide.
+#[derive(Clone, Debug)]
+pub enum Hashing {
+    /// The keys are those of the standard library.
+    Free(RandomState),
+    /// The run has a seed, and this number follows from it.
+    Seeded(u64),
+}
 
 impl Default for Hashing {
     fn default() -> Self {
-        Self(random())
+        drawn(
+            |seeded| Self::Seeded(seeded.random.u64(..)),
+            || Self::Free(RandomState::new()),
+        )
     }
 }
 
@@ -235,9 +243,14 @@ impl BuildHasher for Hashing {
     type Hasher = DefaultHasher;
 
     fn build_hasher(&self) -> DefaultHasher {
-        let mut hasher = DefaultHasher::new();
-        hasher.write_u64(self.0);
-        hasher
+        match self {
+            Self::Free(keys) => keys.build_hasher(),
+            Self::Seeded(number) => {
+                let mut hasher = DefaultHasher::new();
+                hasher.write_u64(*number);
+                hasher
+            }
+        }
     }
 }
 
