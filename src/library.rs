@@ -10,10 +10,10 @@ use crate::ambient;
 use crate::app;
 use crate::cli::{Exit, Failure};
 use crate::config::{Config, ConfigChoice, Environment};
-use crate::domain::id::{ExecutionId, IdError, NotificationId};
-use crate::domain::url::EndpointUrl;
 use crate::engine::{self, Ended, EngineError, NewNotification};
 use crate::jobs::Jobs;
+use crate::wire::input;
+use crate::wire::problem::Problem;
 
 /// Which store, which broker, and how it is delivered: a configuration as the program reads it (docs/contract.md).
 #[derive(Clone, Debug)]
@@ -26,9 +26,7 @@ impl Settings {
     /// The first thing that is wrong, with its field and the mend.
     pub fn load() -> Result<Self, OpenError> {
         let config = Config::load(&ConfigChoice::default(), &Environment::of_process());
-        config
-            .map(Self)
-            .map_err(|error| Failure::of(Exit::Configuration, &error).into())
+        config.map(Self).map_err(|error| unusable(&error))
     }
 
     /// Those of a text in TOML; the variables of the program's environment hold against it.
@@ -37,9 +35,7 @@ impl Settings {
     /// The first thing that is wrong, with its field and the mend.
     pub fn from_toml(text: &str) -> Result<Self, OpenError> {
         let config = Config::resolve(text, None, &Environment::of_process());
-        config
-            .map(Self)
-            .map_err(|error| Failure::of(Exit::Configuration, &error).into())
+        config.map(Self).map_err(|error| unusable(&error))
     }
 }
 
@@ -85,8 +81,8 @@ impl Notification {
     pub fn new(execution: &str, url: &str, body: impl Into<Bytes>) -> Result<Self, EngineError> {
         Ok(Self(NewNotification {
             id: None,
-            execution: execution_of(execution)?,
-            url: url_of(url)?,
+            execution: input::execution(execution).map_err(invalid)?,
+            url: input::url(url).map_err(invalid)?,
             headers: Vec::new(),
             content_type: None,
             body: body.into(),
@@ -101,7 +97,7 @@ impl Notification {
     /// # Errors
     /// It is none.
     pub fn id(mut self, id: &str) -> Result<Self, EngineError> {
-        self.0.id = Some(NotificationId::parse(id).map_err(|error| invalid(&error))?);
+        self.0.id = Some(input::id(id).map_err(invalid)?);
         Ok(self)
     }
 
@@ -176,7 +172,8 @@ impl Publisher {
     /// # Errors
     /// As with [`Self::publish`].
     pub async fn end(&self, execution: &str, url: &str) -> Result<Option<Receipt>, EngineError> {
-        match self.0.end(execution_of(execution)?, url_of(url)?).await? {
+        let (execution, url) = (input::execution(execution), input::url(url));
+        match self.0.end(execution.map_err(invalid)?, url.map_err(invalid)?).await? {
             Ended::Marked(receipt) => Ok(Some(receipt.into())),
             Ended::NoQueue(_) => Ok(None),
         }
@@ -283,20 +280,13 @@ impl Engine {
     }
 }
 
-fn execution_of(text: &str) -> Result<ExecutionId, EngineError> {
-    ExecutionId::parse(text).map_err(|error| invalid(&error))
+fn unusable(error: &dyn std::error::Error) -> OpenError {
+    Failure::of(Exit::Configuration, error).into()
 }
 
-fn url_of(text: &str) -> Result<EndpointUrl, EngineError> {
-    EndpointUrl::parse(text).map_err(|error| EngineError::Invalid {
-        field: "url".to_owned(),
-        message: error.to_string(),
-    })
-}
-
-fn invalid(error: &IdError) -> EngineError {
+fn invalid(problem: Problem) -> EngineError {
     EngineError::Invalid {
-        field: error.field.to_owned(),
-        message: error.to_string(),
+        field: problem.field.unwrap_or_default().into(),
+        message: problem.detail,
     }
 }

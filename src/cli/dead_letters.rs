@@ -306,7 +306,7 @@ async fn looked<T, Q: Query<Answer = DeadPage<T>>>(
         for line in lines.iter().filter(|line| !said.contains(line)) {
             note(line);
         }
-        // Whoever asks once, right behind a change, wants to see it: another process may have looked just before.
+        // Who asks once, right after a change, wants to see it: another process may have looked just before.
         let asked_at = *asked_at.get_or_insert(page.page.taken_at);
         let waits = started.elapsed() < AGAIN && page.queues.iter().any(|queue| queue.changed_since_looked(asked_at));
         if (lines.is_empty() && !waits) || started.elapsed() > PATIENCE {
