@@ -93,6 +93,7 @@ mod library;
 mod listen;
 #[cfg(any(test, feature = "internals"))]
 mod parsers;
+mod remote;
 mod sqlite;
 mod store;
 mod telemetry;

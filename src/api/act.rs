@@ -1,16 +1,26 @@
-//! Mutations: over HTTP the call is the confirmation, `?dry_run=true` answers with the plan.
+//! Mutations: over HTTP the call is the confirmation; `?dry_run=true` answers with the plan, and the same call with
+//! `?plan=ID` carries out that plan and nothing else.
+
+use std::collections::HashMap;
 
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
 
-use crate::engine::{Command, Done, Plan};
-use crate::wire::plan::{self, Asked, PlanShape};
+use crate::engine::{Command, Done, Engine, EngineError, query};
+use crate::wire::plan::{self, Asked, PlanShape, Waiting};
 use crate::wire::problem::Problem;
+use crate::wire::time;
 
 use super::Shared;
 use super::guard::Caller;
+use super::plans::{Taken, Ticket};
 use super::problem::answer;
+
+/// Changes, and what others did, that a refusal names.
+const TOLD_MAX: usize = 3;
+/// Lines of the audit that are looked through for it.
+const AUDIT_LOOKED: u32 = 50;
 
 /// How a mutation is asked for.
 #[derive(Debug, Default, Deserialize)]
@@ -20,6 +30,9 @@ pub(super) struct Options {
     pub(super) dry_run: bool,
     #[serde(default)]
     pub(super) reason: Option<String>,
+    /// Carry out the plan that waits under this id.
+    #[serde(default)]
+    pub(super) plan: Option<String>,
     /// For the routes about one endpoint.
     #[serde(default)]
     pub(super) url: Option<String>,
@@ -45,14 +58,14 @@ pub(super) async fn act(
     asked: Asked,
 ) -> Result<Response, Problem> {
     match carry_out(shared, caller, options, command).await? {
-        Acted::Planned(plan) => Ok(answer(StatusCode::OK, &PlanShape::from(&*plan))),
+        Acted::Planned(plan) => Ok(answer(StatusCode::OK, &*plan)),
         Acted::Done(done) => Ok(answer(StatusCode::OK, &plan::done(&done, asked))),
     }
 }
 
 /// What came of it.
 pub(super) enum Acted {
-    Planned(Box<Plan>),
+    Planned(Box<Waiting>),
     Done(Box<Done>),
 }
 
@@ -69,9 +82,67 @@ pub(super) async fn carry_out(
         Some(caller.grant(options.reason)?)
     };
     let engine = shared.engine()?;
-    let plan = engine.plan(command).await?;
-    match grant {
-        None => Ok(Acted::Planned(Box::new(plan))),
-        Some(grant) => Ok(Acted::Done(Box::new(engine.execute(&plan, &grant).await?))),
+    let now = shared.clock.now();
+    let Some(grant) = grant else {
+        let plan = engine.plan(command).await?;
+        let shape = PlanShape::from(&plan);
+        let ticket = shared.plans.keep(caller.actor(), plan, now);
+        return Ok(Acted::Planned(Box::new(waiting(shape, &ticket))));
+    };
+    let Some(id) = options.plan else {
+        let plan = engine.plan(command).await?;
+        return Ok(Acted::Done(Box::new(engine.execute(&plan, &grant).await?)));
+    };
+    let taken = shared.plans.take(&id, caller.actor(), Some(&command), now)?;
+    match engine.execute(&taken.plan, &grant).await {
+        Ok(done) => Ok(Acted::Done(Box::new(done))),
+        Err(error @ EngineError::Refused { .. }) => Err(stale(engine, &taken, &error).await),
+        Err(error) => Err(error.into()),
     }
+}
+
+fn waiting(plan: PlanShape, ticket: &Ticket) -> Waiting {
+    Waiting {
+        plan,
+        plan_id: ticket.id.clone(),
+        expires_at: time(ticket.expires_at),
+    }
+}
+
+/// The refusal of a plan, with what is different now and who was at work meanwhile.
+async fn stale(engine: &Engine, taken: &Taken, error: &EngineError) -> Problem {
+    let mut told = vec![error.to_string()];
+    if let Ok(present) = engine.plan(taken.plan.command.clone()).await {
+        let before: HashMap<&str, &str> = taken
+            .plan
+            .lines
+            .iter()
+            .map(|line| (&*line.target, &*line.now))
+            .collect();
+        let changed = present
+            .lines
+            .iter()
+            .filter(|line| before.get(&*line.target) != Some(&&*line.now));
+        told.extend(changed.take(TOLD_MAX).map(|line| match before.get(&*line.target) {
+            Some(was) => format!("{} was {was:?} and is {:?}", line.target, line.now),
+            None => format!("{} was not there and is {:?}", line.target, line.now),
+        }));
+    }
+    let newest = query::Audit {
+        before: None,
+        limit: AUDIT_LOOKED,
+    };
+    if let Ok(page) = engine.query(newest).await {
+        let meanwhile = page
+            .items
+            .iter()
+            .filter(|entry| entry.at >= taken.made_at && entry.entry.result == "done");
+        told.extend(meanwhile.take(TOLD_MAX).map(|entry| {
+            format!(
+                "{} did {} on {}",
+                entry.entry.actor, entry.entry.command, entry.entry.target
+            )
+        }));
+    }
+    Problem::new(409, told.join("; "))
 }

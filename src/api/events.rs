@@ -234,6 +234,7 @@ pub(super) struct Removal {
     #[serde(default)]
     dry_run: bool,
     reason: Option<String>,
+    plan: Option<String>,
 }
 
 /// With the claim's id it is done; without one an operator removes it.
@@ -252,6 +253,7 @@ pub(super) async fn remove(
     let options = Options {
         dry_run: removal.dry_run,
         reason: removal.reason,
+        plan: removal.plan,
         ..Options::default()
     };
     let command = EventCommand::Cancel(EventSelection::Reference(event_type, reference));

@@ -82,6 +82,19 @@ impl Caller {
     }
 
     /// Whether nothing is masked for him.
+    pub(super) fn actor(&self) -> &str {
+        &self.actor
+    }
+
+    /// Beside what the route needs: what this request needs.
+    pub(super) fn must_have(&self, scope: Scope) -> Result<(), Problem> {
+        if self.scopes.allow(scope) {
+            Ok(())
+        } else {
+            Err(lacks(scope))
+        }
+    }
+
     pub(super) fn sees_all(&self) -> bool {
         self.scopes.allow(Scope::Operate)
     }

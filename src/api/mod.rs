@@ -10,6 +10,7 @@
 mod act;
 mod alerts;
 mod answer;
+mod attach;
 mod connections;
 mod dead;
 mod endpoints;
@@ -28,6 +29,7 @@ mod network;
 mod notifications;
 mod openapi;
 mod pace;
+mod plans;
 mod policies;
 mod problem;
 mod queues;
@@ -107,6 +109,10 @@ struct Shared {
     logins: login::Logins,
     /// Who was answered what the masks name.
     told: reveal::Told,
+    /// Plans that were shown and wait for their execution.
+    plans: plans::Plans,
+    /// What those who are attached see.
+    sights: attach::Sights,
 }
 
 impl Shared {
@@ -144,6 +150,8 @@ pub async fn serve(
         clock,
         logins: login::Logins::default(),
         told: reveal::Told::default(),
+        plans: plans::Plans::default(),
+        sights: attach::Sights::default(),
     });
     let router = routes::router(Arc::clone(&shared));
     let bounds = || Bounds {

@@ -32,6 +32,7 @@ pub(super) struct Of {
     #[serde(default)]
     dry_run: bool,
     reason: Option<String>,
+    plan: Option<String>,
     version: Option<i64>,
 }
 
@@ -48,6 +49,7 @@ impl Of {
         Options {
             dry_run: self.dry_run,
             reason: self.reason.clone(),
+            plan: self.plan.clone(),
             ..Options::default()
         }
     }

@@ -102,6 +102,7 @@ pub(super) struct Unsubscription {
     #[serde(default)]
     dry_run: bool,
     reason: Option<String>,
+    plan: Option<String>,
 }
 
 pub(super) async fn unsubscribe(
@@ -119,6 +120,7 @@ pub(super) async fn unsubscribe(
     let options = Options {
         dry_run: which.dry_run,
         reason: which.reason,
+        plan: which.plan,
         ..Options::default()
     };
     let command = EventCommand::Unsubscribe {

@@ -22,7 +22,7 @@ use crate::console::theme::Sources;
 use crate::console::{self, Connect, ConnectProblem, ConsoleError, ConsoleSettings, Deliver, Next};
 use crate::domain::schema::SchemaMode;
 use crate::domain::text;
-use crate::engine::{Access, Engine, EngineError};
+use crate::engine::{Access, Engine, EngineError, EngineHandle};
 use crate::telemetry::LogTarget;
 
 use super::compose::{self, OpenError};
@@ -45,7 +45,10 @@ pub(super) async fn run(
     let failed = Arc::new(Mutex::new(None));
     let connect = Connect::new({
         let failed = Arc::clone(&failed);
-        move || open(Arc::clone(&config), schema, Arc::clone(&failed))
+        move || {
+            let opening = open(Arc::clone(&config), schema, Arc::clone(&failed));
+            async { opening.await.map(EngineHandle::from) }
+        }
     });
     let result = Box::pin(console::run(connect, settings, CancellationToken::new())).await;
     let failed = failed.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -54,7 +54,7 @@ pub(super) async fn show(settings: ConsoleSettings) -> Result<Exit, Failure> {
         .await
         .map_err(failure)?;
     let engine = demo.engine().clone();
-    let connect = Connect::new(move || std::future::ready(Ok(engine.clone())));
+    let connect = Connect::new(move || std::future::ready(Ok(engine.clone().into())));
     let shown = super::console::ended(
         Box::pin(crate::console::run(connect, settings, demo.over())).await,
         None,

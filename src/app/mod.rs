@@ -1,5 +1,6 @@
 //! The composition root: configuration → store, broker, sender → engine → front. It holds no logic.
 
+mod attach;
 mod compose;
 mod console;
 mod daemon;
@@ -48,6 +49,11 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             let mut config = load(cli, &environment)?;
             let mut is_chosen = false;
             console::log(&environment)?;
+            if let Some(target) = attach::target(cli, &config, &environment)? {
+                let mut settings = console::settings(cli, &config)?;
+                settings.reload = Some(reload::reload(cli.config_choice(), environment.clone(), &config));
+                return next(block_on(|| attach::show(target, settings))?);
+            }
             if first_run::is_first(cli, &config, &environment) {
                 let surroundings = environment.clone();
                 match block_on(|| first_run::ask(config, surroundings))? {
@@ -64,10 +70,7 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             } else {
                 schema(&config, cli.access(access(&config)))
             };
-            match block_on(|| console::run(config, schema, settings))? {
-                None => Ok(Exit::Done),
-                Some(next) => Err(console::go_on_with(&next)),
-            }
+            next(block_on(|| console::run(config, schema, settings))?)
         }
         Mode::Listen => receive(cli, &environment),
         Mode::Offline => offline(cli, &environment),
@@ -98,8 +101,19 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             let config = load(cli, &environment)?;
             cli.check_access(access(&config))?;
             log(&environment, cli.log_filter(Some(LOG_OF_COMMANDS)))?;
-            block_on(|| command(cli, config))
+            match attach::target(cli, &config, &environment)? {
+                Some(target) => block_on(|| attach::command(cli, target, &config)),
+                None => block_on(|| command(cli, config)),
+            }
         }
+    }
+}
+
+/// How the program continues after a console.
+fn next(next: Option<crate::console::Next>) -> Result<Exit, Failure> {
+    match next {
+        None => Ok(Exit::Done),
+        Some(next) => Err(console::go_on_with(&next)),
     }
 }
 
@@ -134,7 +148,7 @@ async fn command(cli: &Cli, config: Config) -> Result<Exit, Failure> {
             return Err(error.failure);
         }
     };
-    let result = cli::run(cli, &engine, &config.profile, &warnings).await;
+    let result = cli::run(cli, &engine.clone().into(), &config.profile, &warnings).await;
     engine.close().await;
     result
 }

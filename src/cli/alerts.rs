@@ -19,7 +19,11 @@ pub(super) async fn test(session: &Session<'_>, name: &str) -> Result<Exit, Fail
     let reason = session.cli.global.reason.clone();
     let grant = session.access.grant(&actor("cli"), reason);
     let grant = grant.ok_or_else(|| Failure::refused("this is read-only: nobody was told"))?;
-    session.engine.alert_test(name, &grant).await?;
+    session
+        .engine
+        .here("the test of an alert")?
+        .alert_test(name, &grant)
+        .await?;
     let facts = [("alert", Some(name.to_owned())), ("test", Some("was taken".to_owned()))];
     session.output.facts(&json!({"alert": name, "taken": true}), &facts)?;
     Ok(Exit::Done)

@@ -196,6 +196,16 @@ pub(super) enum Sub {
     Token,
     /// Receive what redrive sends, on your own machine: shows each request, checks its signature, answers as told.
     Listen(super::listen::Listen),
+    /// The console on a daemon elsewhere, over its HTTP API: neither broker nor store is needed here. A profile with `daemon`
+    /// does the same, for every command.
+    Attach {
+        /// The daemon's address, such as https://redrive.example:8470.
+        url: String,
+        /// File with one of the daemon's api.tokens. Without it the token is that of REDRIVE_API_TOKEN, on the daemon's own
+        /// machine the one that it made, or asked for.
+        #[arg(long, value_name = "FILE")]
+        token_file: Option<PathBuf>,
+    },
     /// Print what can be written after --filter, and the fields of each list.
     #[command(after_help = super::filters::page())]
     Filters,

@@ -82,7 +82,7 @@ async fn push(session: &Session<'_>, new: &Push) -> Result<Exit, Failure> {
             how: PushedHow::New,
         }
     } else {
-        session.engine.event_push(event.clone()).await?
+        session.engine.here("pushing events")?.event_push(event.clone()).await?
     };
     let shape = Pushed::of(&event, pushed);
     let facts = [
@@ -117,7 +117,10 @@ async fn process(session: &Session<'_>, event_type: &str) -> Result<Exit, Failur
     let stop = CancellationToken::new();
     let mut signals = [signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?];
     let event_type = wire::event_type(event_type)?;
-    let working = session.engine.process_once(&event_type, stop.clone());
+    let working = session
+        .engine
+        .here("handling events")?
+        .process_once(&event_type, stop.clone());
     tokio::pin!(working);
     let [interrupted, terminated] = &mut signals;
     let processed = loop {

@@ -36,12 +36,12 @@ async fn submit(session: &Session<'_>, submit: &JobSubmit) -> Result<Exit, Failu
     };
     let lifetime = match submit.ttl.as_deref() {
         Some(text) => self::lifetime(text)?,
-        None => session.engine.job_lifetime(),
+        None => session.engine.here("a job")?.job_lifetime(),
     };
     if session.cli.global.dry_run {
         say("not submitted: this is what would be");
     } else {
-        session.engine.job_submit(id.clone(), lifetime).await?;
+        session.engine.here("a job")?.job_submit(id.clone(), lifetime).await?;
     }
     print_job(session, &JobShape::new(&id, Some(lifetime)))
 }
@@ -51,7 +51,7 @@ async fn connect(session: &Session<'_>, connect: &JobConnect) -> Result<Exit, Fa
     let lifetime = connect.ttl.as_deref().map(self::lifetime).transpose()?;
     // To follow it would take its messages.
     if connect.check || session.cli.global.dry_run {
-        let job = session.engine.job_check(&id, lifetime).await?;
+        let job = session.engine.here("a job")?.job_check(&id, lifetime).await?;
         return print_job(session, &JobShape::from(&job));
     }
     let options = ConnectOptions {
@@ -59,7 +59,11 @@ async fn connect(session: &Session<'_>, connect: &JobConnect) -> Result<Exit, Fa
         auto_cleanup_after_ttl: lifetime,
         auto_disconnect_on_result: true,
     };
-    let mut connection = session.engine.connect_to_submitted_job(id.clone(), options).await?;
+    let mut connection = session
+        .engine
+        .here("a job")?
+        .connect_to_submitted_job(id.clone(), options)
+        .await?;
     let mut followed = Followed::default();
     while let Some(message) = connection.next().await? {
         followed.take(session, &message)?;
@@ -102,6 +106,7 @@ async fn publish(session: &Session<'_>, publish: &JobPublish) -> Result<Exit, Fa
     } else {
         session
             .engine
+            .here("a job")?
             .job_publish(&id, part, publish.content_type.clone(), body)
             .await?;
     }

@@ -41,7 +41,7 @@ mod who;
 use clap::Parser;
 
 use crate::config::ProfileConfig;
-use crate::engine::{Access, Command, Engine, Plan};
+use crate::engine::{Access, Command, EngineHandle, Plan};
 
 pub use args::Cli;
 pub use exit::{Exit, Failure};
@@ -130,7 +130,6 @@ impl Cli {
 
     /// What to be.
     pub fn mode(&self) -> Result<Mode, Failure> {
-        let alone = self.command.is_none();
         match (self.daemon, self.demo, &self.command) {
             // A process that stays would show it to every user of the machine for as long.
             (_, _, None) if self.global.broker.is_some() => Err(Failure::new(
@@ -144,11 +143,11 @@ impl Cli {
             )),
             (daemon, true, None) => Ok(Mode::Demo { daemon }),
             (true, false, None) => Ok(Mode::Daemon),
-            (false, false, None) => Ok(Mode::Console),
-            (false, false, Some(_)) if self.work && !alone => Err(Failure::new(
+            (false, false, Some(_)) if self.work => Err(Failure::new(
                 Exit::Usage,
                 "--work is the console's; leave the command out",
             )),
+            (false, false, None | Some(Sub::Attach { .. })) => Ok(Mode::Console),
             (false, false, Some(Sub::Listen(_))) => Ok(Mode::Listen),
             (false, false, Some(Sub::Policy(args::Policy::Preview { of, .. }))) if of.is_nothing() => Ok(Mode::Offline),
             (
@@ -167,6 +166,15 @@ impl Cli {
             ) => Ok(Mode::Offline),
             (false, false, Some(Sub::Store(command))) if !matches!(command, StoreCommand::Adopt) => Ok(Mode::Store),
             (false, false, Some(_)) => Ok(Mode::Command),
+        }
+    }
+
+    /// The daemon that the console is to be attached to, and the file with its token.
+    #[must_use]
+    pub fn attaches(&self) -> Option<(&str, Option<&std::path::Path>)> {
+        match &self.command {
+            Some(Sub::Attach { url, token_file }) => Some((url, token_file.as_deref())),
+            Some(_) | None => None,
         }
     }
 
@@ -251,7 +259,12 @@ pub fn doctor_without_engine(cli: &Cli, failure: &Failure, warnings: &[String]) 
 }
 
 /// Runs a command on an engine; `warnings` are those of the configuration.
-pub async fn run(cli: &Cli, engine: &Engine, profile: &ProfileConfig, warnings: &[String]) -> Result<Exit, Failure> {
+pub async fn run(
+    cli: &Cli,
+    engine: &EngineHandle,
+    profile: &ProfileConfig,
+    warnings: &[String],
+) -> Result<Exit, Failure> {
     let session = Session {
         cli,
         engine,
@@ -295,6 +308,7 @@ pub async fn run(cli: &Cli, engine: &Engine, profile: &ProfileConfig, warnings: 
             | Sub::Config(_)
             | Sub::Theme(_)
             | Sub::Listen(_)
+            | Sub::Attach { .. }
             | Sub::Filters
             | Sub::Completions { .. }
             | Sub::Man { .. },
@@ -316,7 +330,7 @@ pub const fn access(profile: &ProfileConfig) -> Access {
 
 struct Session<'a> {
     cli: &'a Cli,
-    engine: &'a Engine,
+    engine: &'a EngineHandle,
     output: Output<'a>,
     access: Access,
     /// Whether the profile asks for more than a yes where others do not yet.
@@ -374,6 +388,7 @@ const fn changes_something(command: &Sub) -> bool {
         | Sub::Handover(_)
         | Sub::Theme(_)
         | Sub::Listen(_)
+        | Sub::Attach { .. }
         | Sub::Filters
         | Sub::QueueName(_)
         | Sub::Config(_)

@@ -52,7 +52,7 @@ pub(super) async fn queue(session: &Session<'_>, named: &Named) -> Result<NamedQ
     if let Some(url) = &named.url {
         let (execution, url) = (input::execution(&named.name)?, input::url(url)?);
         return Ok(NamedQueue::whole(
-            session.engine.naming().delivery_queue(&execution, &url),
+            session.engine.delivery_queue(&execution, &url).await?,
         ));
     }
     let whole = input::queue(&named.name)?;

@@ -66,6 +66,7 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
             | Sub::Handover(_)
             | Sub::Theme(_)
             | Sub::Listen(_)
+            | Sub::Attach { .. }
             | Sub::Policy(_),
         )
         | None => Err(Failure::new(Exit::Usage, "this command needs an engine")),

@@ -18,6 +18,7 @@ const STORE: Does = Does::Reads(&["store"]);
 
 /// Every command, as it is typed.
 pub const COMMANDS: &[(&str, Does)] = &[
+    ("attach", Does::Nothing),
     ("publish", Does::Changes),
     ("end", Does::Changes),
     ("queues", ALL),

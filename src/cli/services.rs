@@ -31,9 +31,10 @@ pub(super) async fn publish(session: &Session<'_>, publish: &Publish) -> Result<
         restart_count: publish.restart_count,
     };
     // The daemons of this configuration would deliver nothing to it.
-    session.engine.check_url(&new.url)?;
+    let engine = session.engine.here("publishing")?;
+    engine.check_url(&new.url)?;
     if session.cli.global.dry_run {
-        let queue = session.engine.naming().delivery_queue(&new.execution, &new.url);
+        let queue = engine.naming().delivery_queue(&new.execution, &new.url);
         say("not published: this is what would be");
         let shape = Published {
             id: id.as_str().to_owned(),
@@ -42,7 +43,7 @@ pub(super) async fn publish(session: &Session<'_>, publish: &Publish) -> Result<
         };
         return print_published(session, &shape);
     }
-    match session.engine.publish(new).await {
+    match engine.publish(new).await {
         Ok(receipt) => print_published(session, &Published::from(&receipt)),
         Err(error) => {
             // The caller repeats with the same id, also where it was made up here; what is wrong is not worth it.
@@ -66,7 +67,7 @@ fn print_published(session: &Session<'_>, shape: &Published) -> Result<Exit, Fai
 pub(super) async fn end(session: &Session<'_>, target: &Target) -> Result<Exit, Failure> {
     let (execution, url) = (input::execution(&target.execution)?, input::url(&target.url)?);
     if session.cli.global.dry_run {
-        let queue = session.engine.naming().delivery_queue(&execution, &url);
+        let queue = session.engine.delivery_queue(&execution, &url).await?;
         say("not ended: this is the queue that would be");
         session.output.facts(
             &serde_json::json!({"queue": queue.as_str()}),
@@ -74,7 +75,7 @@ pub(super) async fn end(session: &Session<'_>, target: &Target) -> Result<Exit, 
         )?;
         return Ok(Exit::Done);
     }
-    let shape = EndedShape::from(&session.engine.end(execution, url).await?);
+    let shape = EndedShape::from(&session.engine.here("an end mark")?.end(execution, url).await?);
     if !shape.marked {
         say("there is no such queue: nothing to end");
     }

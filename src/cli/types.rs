@@ -111,7 +111,7 @@ pub(super) async fn claim(session: &Session<'_>, claim: &Claim) -> Result<Exit, 
     if session.cli.global.dry_run {
         return Err(Failure::new(Exit::Usage, "a claim has no plan; leave --dry-run out"));
     }
-    let engine = session.engine;
+    let engine = session.engine.here("a claim")?;
     match claim {
         Claim::Create { of, ttl, grace, limit } => {
             let request = ClaimRequest {

@@ -34,7 +34,9 @@ pub use delivery::{DeliveryConfig, EndpointConfig};
 pub use environment::Environment;
 pub use error::{ConfigError, Problem};
 pub use events::{ConsumerConfig, EventsConfig, HandlerAction, HandlerConfig};
-pub use operation::{ConsoleConfig, DeadConfig, JanitorConfig, MetricsConfig, OtherProfile, ProfileConfig};
+pub use operation::{
+    ConsoleConfig, DaemonConfig, DeadConfig, JanitorConfig, MetricsConfig, OtherProfile, ProfileConfig,
+};
 pub use print::quoted;
 pub use secret::SecretUrl;
 pub use storage::{BrokerConfig, BrokerKind, StoreConfig};

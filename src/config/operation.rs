@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use regex::{Regex, RegexBuilder};
+use secrecy::SecretString;
 
 use super::error::Problem;
 use super::section::Section;
@@ -22,7 +23,7 @@ pub(super) const JANITOR_KEYS: &[&str] = &[
 pub(super) const METRICS_KEYS: &[&str] = &["statsd", "statsd_dialect"];
 pub(super) const CONSOLE_KEYS: &[&str] = &["theme", "keys", "mouse", "refresh_s", "mask", "unmask"];
 /// The keys of a profile that are not sections.
-pub(super) const PROFILE_KEYS: &[&str] = &["label", "colour", "protected", "read_only"];
+pub(super) const PROFILE_KEYS: &[&str] = &["label", "colour", "protected", "read_only", "daemon", "token"];
 
 /// Colours of a profile, beside `#rrggbb`.
 const COLOURS: &[&str] = &["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
@@ -75,7 +76,7 @@ pub struct ConsoleConfig {
 }
 
 /// The profile in use.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct ProfileConfig {
     /// Its name; none when there is none.
     pub name: Option<String>,
@@ -87,8 +88,19 @@ pub struct ProfileConfig {
     pub protected: bool,
     /// Whether nothing can be changed at all.
     pub read_only: bool,
+    /// The daemon that console and commands are attached to, instead of broker and store.
+    pub daemon: Option<DaemonConfig>,
     /// The other profiles of the file.
     pub others: Vec<OtherProfile>,
+}
+
+/// A daemon elsewhere.
+#[derive(Clone, Debug)]
+pub struct DaemonConfig {
+    /// Where its API is.
+    pub url: String,
+    /// What it is asked with.
+    pub token: Option<SecretString>,
 }
 
 /// A profile that is not in use.
@@ -239,6 +251,27 @@ pub(super) fn profile(name: Option<&str>, section: Section<'_>) -> Result<Profil
         colour: colour.map(str::to_owned),
         protected: section.flag("protected", false)?,
         read_only: section.flag("read_only", false)?,
+        daemon: daemon(section)?,
         others: Vec::new(),
     })
+}
+
+fn daemon(section: Section<'_>) -> Result<Option<DaemonConfig>, Problem> {
+    let token = section.secret("token")?;
+    let Some(url) = section.text("daemon")? else {
+        return match token {
+            Some(token) => {
+                Err(token.problem("is for the daemon that daemon names: give daemon = \"https://HOST:8470\" too"))
+            }
+            None => Ok(None),
+        };
+    };
+    let parsed = url::Url::parse(url).ok();
+    if !parsed.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.host_str().is_some()) {
+        return Err(section.problem("daemon", "must be the address of a daemon, such as https://HOST:8470"));
+    }
+    Ok(Some(DaemonConfig {
+        url: url.to_owned(),
+        token: token.map(|token| token.text),
+    }))
 }

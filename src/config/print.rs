@@ -89,6 +89,12 @@ fn profile(page: &mut Page, profile: &ProfileConfig) {
     }
     let _ = writeln!(page.0, "# protected = {}", profile.protected);
     let _ = writeln!(page.0, "# read_only = {}", profile.read_only);
+    if let Some(daemon) = &profile.daemon {
+        let _ = writeln!(page.0, "# daemon = {}", Toml::Text(daemon.url.clone()));
+        if daemon.token.is_some() {
+            let _ = writeln!(page.0, "# token = {}", Toml::Text(HIDDEN.to_owned()));
+        }
+    }
 }
 
 fn store(page: &mut Page, store: &StoreConfig) {

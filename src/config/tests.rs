@@ -113,7 +113,7 @@ fn without_a_file_everything_is_embedded_and_has_the_documented_default() {
     assert_eq!(config.api.listen.to_string(), "127.0.0.1:8470");
     assert_eq!((config.events.cutoff, config.events.backoff_base.as_secs()), (20, 225));
     assert_eq!(config.janitor.leftover_pattern.as_str(), r"^jobs\.");
-    assert!(config.warnings().is_empty() && config.profile == ProfileConfig::default());
+    assert!(config.warnings().is_empty() && config.profile.name.is_none() && config.profile.daemon.is_none());
 }
 
 #[test]
@@ -783,6 +783,7 @@ fn every_example_of_the_template_is_possible() {
         "/etc/redrive/url_hash_key",
         "/etc/redrive/example_token",
         "/etc/redrive/collector_token",
+        "/etc/redrive/api-token",
     ];
     let text = missing.iter().fold(examples.join("\n"), |text, path| {
         text.replace(&format!("{{ file = \"{path}\" }}"), "\"t\"")
@@ -795,6 +796,7 @@ fn every_example_of_the_template_is_possible() {
         (1, 1, 1)
     );
     assert!(config.profile.protected && config.delivery.drain.as_secs() == 20);
+    assert_eq!(config.profile.daemon.unwrap().url, "https://redrive.example:8470");
 }
 
 #[test]

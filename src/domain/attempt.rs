@@ -6,7 +6,7 @@ use super::time::Timestamp;
 use super::url::EndpointUrl;
 
 /// A row of the attempt log.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Attempt {
     /// The notification.
     pub message_id: NotificationId,

@@ -46,7 +46,7 @@ const FOREIGN_ERRORS: [(&str, &str); 4] = [
 ];
 
 /// Names one dead letter of a queue: 32 hex digits, and `.n` for the n-th of equal ones from the second on.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct DeadLetterId(String);
 
 impl DeadLetterId {
@@ -144,7 +144,7 @@ fn own_text<'m>(message: &'m Message, name: &str) -> Option<&'m str> {
 pub const STORE: &str = "(store)";
 
 /// Which of its homes it lives in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Home {
     /// A dead-letter queue of the broker.
     Broker,
@@ -185,7 +185,7 @@ impl Home {
 }
 
 /// What makes a queue one of dead letters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub enum DeadQueueKind {
     /// It is that of our own delivery queues.
     Own,
@@ -217,7 +217,7 @@ impl DeadQueueKind {
 }
 
 /// A dead letter as it is listed: everything but body and headers.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct DeadLetter {
     /// Its id.
     pub id: DeadLetterId,
@@ -352,7 +352,7 @@ pub fn fingerprint(place: &str, what: &str) -> String {
 }
 
 /// Where a redrive sends it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Target {
     /// Back into the delivery queue that it died in.
     Delivery(QueueName),

@@ -5,7 +5,7 @@ use super::time::Timestamp;
 use super::url::EndpointUrl;
 
 /// What may be sent to a URL at present.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum EndpointState {
     /// Everything.
     #[default]
@@ -43,7 +43,7 @@ impl EndpointState {
 }
 
 /// Who probes an unavailable endpoint, and until when that claim holds (docs/protocols.md 14).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ProbeClaim {
     /// Random; only its holder may settle the probe.
     pub token: i64,
@@ -52,7 +52,7 @@ pub struct ProbeClaim {
 }
 
 /// An endpoint as it is stored.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Endpoint {
     /// The URL.
     pub url: EndpointUrl,

@@ -45,7 +45,7 @@ pub fn unused_since(before: Option<Timestamp>, looked: &Looked) -> Option<Timest
 }
 
 /// What begins the time of a queue anew.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Extends {
     /// A declare without effect otherwise.
     Redeclare,

@@ -6,20 +6,23 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::as_text;
 use super::broker_rules::{DELIVERY_LIMIT_MIN, Declared, Policies, first_default_limit};
 use super::naming::QueueType;
 use super::queue::QueueKind;
 use super::run;
 
 /// Something that will surprise.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Finding {
     /// Names its kind.
-    pub code: &'static str,
+    #[serde(deserialize_with = "as_text::word::deserialize")]
+    pub code: as_text::Word,
     /// What it would do, and where it comes from.
     pub effect: String,
     /// What to do.
-    pub mend: &'static str,
+    #[serde(deserialize_with = "as_text::word::deserialize")]
+    pub mend: as_text::Word,
 }
 
 /// What an exchange does with dead letters.

@@ -10,7 +10,7 @@ use super::death::COUNTING_HEADERS;
 use super::message::{HeaderValue, Message, encode_headers};
 
 /// Half of a SHA-256 over id, type, content type, timestamp, headers and body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct Fingerprint([u8; 16]);
 
 impl Fingerprint {

@@ -30,7 +30,7 @@ pub struct JobError {
 }
 
 /// The id of a job: a UUID in lower case with hyphens.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct JobId(String);
 
 impl JobId {
@@ -108,7 +108,7 @@ pub fn of_queue(name: &str) -> Option<(JobId, JobPart)> {
 }
 
 /// How long queues live unused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Lifetime {
     /// Until somebody deletes them.
     Never,

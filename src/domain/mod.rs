@@ -1,5 +1,6 @@
 //! The pure heart: words, rules and decisions. No async, no IO, no clock, no randomness, no serde.
 
+pub mod as_text;
 pub mod attempt;
 pub mod broker_rules;
 pub mod database;

@@ -81,7 +81,7 @@ impl FailureKind {
 }
 
 /// What an outcome amounts to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum OutcomeClass {
     /// The receiver has it.
     Delivered,

@@ -7,7 +7,7 @@ use super::time::Timestamp;
 use super::url::EndpointUrl;
 
 /// What a broker queue is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum QueueKind {
     /// The ordered queue of one (execution, url).
     Delivery,
@@ -42,7 +42,7 @@ impl QueueKind {
 }
 
 /// The state of a delivery queue, as printed (docs/contract.md, *Documents*).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum QueueState {
     /// A worker holds it.
     Delivering,
@@ -135,7 +135,7 @@ impl QueueState {
 }
 
 /// Why a queue moves or does not: one code, one sentence, and until when where that is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Why {
     /// The state whose reason this is.
     pub state: QueueState,
@@ -146,7 +146,7 @@ pub struct Why {
 }
 
 /// Who paused a queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Pause {
     /// The actor.
     pub by: String,
@@ -157,7 +157,7 @@ pub struct Pause {
 }
 
 /// The message at the head of a queue that failed at least once (stored only with a failure).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Head {
     /// Which message.
     pub message: NotificationId,

@@ -59,7 +59,7 @@ impl<'a> Parent<'a> {
 
 /// The context of whoever caused something that is kept first, and sent later: the first header, and the second one
 /// behind a space where there is one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct TraceContext(String);
 
 impl TraceContext {

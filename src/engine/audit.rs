@@ -16,7 +16,7 @@ use crate::store::{AuditChain, AuditEntry, NewAudit};
 const PAGE: u32 = 1_000;
 
 /// What the chain of the audit was found to be.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct AuditVerified {
     /// Lines that were checked.
     pub lines: u64,
@@ -31,7 +31,7 @@ pub struct AuditVerified {
 }
 
 /// A line that does not follow what is before it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct BrokenLink {
     /// The line.
     pub line: i64,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
+use crate::domain::as_text;
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
 use crate::domain::mask::{MASK, MaskRules};
@@ -37,7 +38,7 @@ pub(super) fn at_most(count: usize, field: &str, mend: &str) -> Result<(), Engin
 }
 
 /// What an operator wants done.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Command {
     /// Make endpoints available and go on where they stopped.
     Redeliver(RedeliverTarget),
@@ -89,7 +90,7 @@ pub enum Command {
 }
 
 /// Which endpoints.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum RedeliverTarget {
     /// These.
     Urls(Vec<EndpointUrl>),
@@ -98,7 +99,7 @@ pub enum RedeliverTarget {
 }
 
 /// What a command would do: frozen when it was planned, shown before it is done.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Plan {
     /// What.
     pub command: Command,
@@ -167,7 +168,7 @@ impl Plan {
 }
 
 /// What a planned run would do; its items are frozen in the store.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RunPlan {
     /// The run's id.
     pub id: String,
@@ -192,7 +193,7 @@ pub struct RunPlan {
 }
 
 /// Who gets those of a run that were published alike.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Receivers {
     /// The exchange that they were published to (from outside).
     pub exchange: String,
@@ -203,7 +204,8 @@ pub struct Receivers {
     /// How many messages.
     pub messages: u64,
     /// By which way they go: `exchange` or `queue`.
-    pub via: &'static str,
+    #[serde(deserialize_with = "as_text::word::deserialize")]
+    pub via: as_text::Word,
     /// The queues that the exchange leads to for the key; `None` where that is not known from here.
     pub bound: Option<Vec<String>>,
     /// The queues that get them; `None` where that is not known from here.
@@ -213,7 +215,7 @@ pub struct Receivers {
 }
 
 /// How much a plan can destroy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Danger {
     /// Nothing is lost and it can be undone.
     Reversible,
@@ -222,7 +224,7 @@ pub enum Danger {
 }
 
 /// One thing that a plan changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct PlanLine {
     /// The URL, queue or message.
     pub target: String,
@@ -315,7 +317,7 @@ impl WriteGrant {
 }
 
 /// What came of a plan.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum Done {
     /// Endpoints that were made available.
     Redelivered(Vec<Redelivered>),
@@ -369,7 +371,7 @@ pub enum Done {
 }
 
 /// One endpoint that was made available.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Redelivered {
     /// Which.
     pub url: EndpointUrl,
@@ -380,7 +382,7 @@ pub struct Redelivered {
 }
 
 /// A test's answer.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Tested {
     /// Which endpoint.
     pub url: EndpointUrl,

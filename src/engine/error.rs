@@ -1,5 +1,7 @@
 //! Why the engine did not do it, in terms that a front can map to an exit code or a status.
 
+use serde::{Deserialize, Serialize};
+
 use crate::broker::BrokerError;
 use crate::domain::job::JobError;
 use crate::domain::notification::NotificationError;
@@ -80,6 +82,72 @@ pub enum EngineError {
     /// The store.
     #[error("store failed")]
     Store(#[from] StoreError),
+}
+
+/// An error as it is told to an attached process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[expect(missing_docs, reason = "each is the variant of the same name of EngineError")]
+pub enum ToldError {
+    Invalid { field: String, message: String },
+    RefusedUrl { why: String },
+    NotFound { what: String },
+    Expired { queue: String },
+    Refused { why: String },
+    OtherOwner { why: String },
+    Unconfirmed { id: String, why: String },
+    TooLarge { why: String },
+    Busy { why: String },
+    Unread { unread: Unread },
+}
+
+impl ToldError {
+    /// What of broker and store fails there is something that cannot be read, or that somebody has to mend.
+    #[must_use]
+    pub fn of(engine: &super::Engine, error: EngineError) -> Self {
+        let (why, is_misconfigured) = (chain(&error), error.is_misconfigured());
+        match error {
+            EngineError::Invalid { field, message } => Self::Invalid { field, message },
+            EngineError::InvalidPolicy(error) => Self::Invalid {
+                field: error.field.unwrap_or_default(),
+                message: error.message,
+            },
+            EngineError::RefusedUrl { why } => Self::RefusedUrl { why },
+            EngineError::NotFound { what } => Self::NotFound { what },
+            EngineError::Expired { queue } => Self::Expired { queue },
+            EngineError::Refused { why } => Self::Refused { why },
+            EngineError::OtherOwner { why } => Self::OtherOwner { why },
+            EngineError::Unconfirmed { id, why } => Self::Unconfirmed { id, why },
+            EngineError::TooLarge { why } => Self::TooLarge { why },
+            EngineError::Busy { why } => Self::Busy { why },
+            EngineError::Unread(unread) => Self::Unread { unread: *unread },
+            EngineError::Broker(_) | EngineError::Store(_) if is_misconfigured => Self::OtherOwner { why },
+            error @ (EngineError::Broker(_) | EngineError::Store(_)) if error.is_unreachable() => {
+                match engine.unread(error) {
+                    Ok(unread) => Self::Unread { unread },
+                    Err(_) => Self::Refused { why },
+                }
+            }
+            EngineError::Broker(_) | EngineError::Store(_) => Self::Refused { why },
+        }
+    }
+}
+
+impl From<ToldError> for EngineError {
+    fn from(told: ToldError) -> Self {
+        match told {
+            ToldError::Invalid { field, message } => Self::Invalid { field, message },
+            ToldError::RefusedUrl { why } => Self::RefusedUrl { why },
+            ToldError::NotFound { what } => Self::NotFound { what },
+            ToldError::Expired { queue } => Self::Expired { queue },
+            ToldError::Refused { why } => Self::Refused { why },
+            ToldError::OtherOwner { why } => Self::OtherOwner { why },
+            ToldError::Unconfirmed { id, why } => Self::Unconfirmed { id, why },
+            ToldError::TooLarge { why } => Self::TooLarge { why },
+            ToldError::Busy { why } => Self::Busy { why },
+            ToldError::Unread { unread } => Self::Unread(Box::new(unread)),
+        }
+    }
 }
 
 impl From<JobError> for EngineError {

@@ -1,5 +1,6 @@
 //! What happened, as it happens: lossy and bounded; the truth is in the store and on the broker.
 
+use crate::domain::as_text;
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
@@ -8,7 +9,7 @@ use crate::domain::turn::Turn;
 use crate::domain::url::EndpointUrl;
 
 /// Something happened.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum Event {
     /// An attempt ended.
     Attempted(Box<Attempt>),
@@ -53,14 +54,15 @@ pub enum Event {
     /// Broker or store went away or came back.
     Connection {
         /// `broker` or `store`.
-        part: &'static str,
+        #[serde(deserialize_with = "as_text::word::deserialize")]
+        part: as_text::Word,
         /// Whether it is there.
         up: bool,
     },
 }
 
 /// How a queue with a lifetime went.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Gone {
     /// Its time was over.
     Expired,

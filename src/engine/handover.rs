@@ -30,7 +30,7 @@ const STUCK: &[QueueState] = &[
 ];
 
 /// Everything that is told.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Handover {
     /// From when on it tells what was done.
     pub since: Timestamp,
@@ -51,7 +51,7 @@ pub struct Handover {
 }
 
 /// One of its parts.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct HandoverPart<T> {
     /// What was read; `None`: nothing could be.
     pub items: Option<Vec<T>>,

@@ -27,6 +27,7 @@ pub mod expiring;
 mod failing;
 mod fence;
 mod fields;
+pub mod handle;
 mod handover;
 mod health;
 mod holdings;
@@ -89,6 +90,7 @@ pub use command::{
 pub use confirmation::{Confirmation, confirmation};
 pub use error::EngineError;
 pub use event::Event;
+pub use handle::{EngineHandle, RemoteEngine};
 pub use handover::{Handover, HandoverPart};
 pub use operation::Subject;
 pub use query::{Query, QueuesQuery};

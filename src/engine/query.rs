@@ -3,6 +3,9 @@
 use std::future::Future;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
 use super::audit::AuditVerified;
 use super::dead::{DeadDetail, DeadGroup, DeadListQuery, DeadPage, DeadQueueRow, DeadQueuesQuery};
 use super::death::Watched;
@@ -14,16 +17,20 @@ use super::runs::{Edit, EditedLetter, RunDetail, RunView};
 pub use super::view::QueuesQuery;
 use super::view::{AttemptView, BrowsedMessage, Check, EndpointView, Page, QueueView, Readiness, Retry};
 use super::{Engine, EngineError, handover};
+use crate::ambient;
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::event::{Event, EventType, Reference};
-use crate::domain::id::QueueName;
+use crate::domain::id::{ExecutionId, QueueName};
 use crate::domain::url::EndpointUrl;
 pub use crate::store::{AttemptQuery, AuditEntry, Incarnation, PolicyScope, PolicyVersion, SaveQuery};
 
 /// What can be asked.
-pub trait Query: Send + 'static {
+pub trait Query: Serialize + DeserializeOwned + Send + 'static {
     /// What it is answered with.
-    type Answer: Send + 'static;
+    type Answer: Serialize + DeserializeOwned + Send + 'static;
+
+    /// Its name, by which an attached process asks it.
+    const NAME: &'static str;
 
     /// Whether it is a list that is read, and nothing is held meanwhile.
     const ONLY_READS: bool = false;
@@ -33,15 +40,38 @@ pub trait Query: Send + 'static {
     fn answer(self, engine: &Engine) -> impl Future<Output = Result<Self::Answer, EngineError>> + Send;
 }
 
+/// The answer to a query that was sent by its name; both are JSON. `None`: there is no such query.
+pub async fn named(engine: &Engine, name: &str, given: &[u8]) -> Option<Result<Vec<u8>, EngineError>> {
+    match of_lists(engine, name, given).await {
+        Some(answer) => Some(answer),
+        None => of_others(engine, name, given).await,
+    }
+}
+
+async fn answered<Q: Query>(engine: &Engine, given: &[u8]) -> Result<Vec<u8>, EngineError> {
+    let query: Q = serde_json::from_slice(given).map_err(|error| EngineError::Invalid {
+        field: Q::NAME.to_owned(),
+        message: format!(
+            "this daemon's release does not understand the question {}: {error}",
+            Q::NAME
+        ),
+    })?;
+    let answer = engine.query(query).await?;
+    ambient::beside(|| serde_json::to_vec(&answer)).map_err(|error| EngineError::Refused {
+        why: format!("the answer to {} cannot be written: {error}", Q::NAME),
+    })
+}
+
 /// Each query is one entry: what is given with it, its answer, and which service has that.
 macro_rules! queries {
-    ($engine:ident, $only_reads:expr; $($(#[$doc:meta])* $query:ident $given:tt -> $answer:ty { $by:expr })+) => {
+    ($named:ident, $engine:ident, $only_reads:expr; $($(#[$doc:meta])* $query:ident $given:tt -> $answer:ty { $by:expr })+) => {
         $(
             queries!(@struct [$(#[$doc])*] $query $given);
 
             impl Query for $query {
                 type Answer = $answer;
 
+                const NAME: &'static str = stringify!($query);
                 const ONLY_READS: bool = $only_reads;
 
                 async fn answer(self, $engine: &Engine) -> Result<$answer, EngineError> {
@@ -50,15 +80,22 @@ macro_rules! queries {
                 }
             }
         )+
+
+        async fn $named(engine: &Engine, name: &str, given: &[u8]) -> Option<Result<Vec<u8>, EngineError>> {
+            match name {
+                $(<$query as Query>::NAME => Some(answered::<$query>(engine, given).await),)+
+                _ => None,
+            }
+        }
     };
     (@struct [$($doc:tt)*] $query:ident ($($given:ident: $type:ty),*)) => {
         $($doc)*
-        #[derive(Clone, Debug)]
+        #[derive(Clone, Debug, Serialize, Deserialize)]
         pub struct $query($(pub $type),*);
     };
     (@struct [$($doc:tt)*] $query:ident { $($(#[$of:meta])* $given:ident: $type:ty,)* }) => {
         $($doc)*
-        #[derive(Clone, Debug)]
+        #[derive(Clone, Debug, Serialize, Deserialize)]
         pub struct $query {
             $($(#[$of])* pub $given: $type,)*
         }
@@ -72,7 +109,7 @@ macro_rules! queries {
 }
 
 // Lists: nothing is held while they are read.
-queries! { engine, true;
+queries! { of_lists, engine, true;
     /// Queues, filtered, sorted, a page.
     Queues(query: QueuesQuery) -> Page<QueueView> { engine.0.queues.queues(&query) }
     /// Endpoints, those that are not available first.
@@ -122,7 +159,7 @@ queries! { engine, true;
     } -> Vec<HandledEvent> { engine.0.events.event_history(&event_type, limit) }
 }
 
-queries! { engine, false;
+queries! { of_others, engine, false;
     /// One queue, with a fresh look.
     Queue(name: QueueName) -> QueueView { engine.0.queues.queue(&name) }
     /// The head of a delivery queue; takes its lease, never reorders.
@@ -203,6 +240,10 @@ queries! { engine, false;
     Saves(query: SaveQuery) -> Page<SaveRecord> { engine.0.queues.expiring.lifetimes.saves(&query) }
     /// Broker, rights, plugins, store, clock, with mends.
     Doctor() -> Vec<Check> { async { Ok(engine.0.observation.doctor.checks().await) } }
+    /// The name of a delivery queue, whether or not it is there.
+    DeliveryQueue(execution: ExecutionId, url: EndpointUrl) -> QueueName {
+        async { Ok(engine.naming().delivery_queue(&execution, &url)) }
+    }
     /// Whether broker and store can be reached.
     IsReady() -> Readiness { async { Ok(engine.0.daemon.healing.readiness()) } }
 }

@@ -12,7 +12,7 @@ use crate::store::NewAudit;
 const TARGET_WIDTH_MAX: usize = 400;
 
 /// What somebody wants to see unmasked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Reveal {
     /// Which message: `dead letter 0c1f…` (from outside).
     pub target: String,

@@ -26,7 +26,7 @@ const NOT_IN_NAME: u8 = u8::MAX;
 const AFTER_EXECUTION: usize = 33;
 
 /// A queue in a list: the detail is asked for with [`super::query::Queue`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct QueueRow {
     /// Its name on the broker.
     pub name: QueueName,
@@ -52,7 +52,7 @@ pub struct QueueRow {
 }
 
 /// What few rows have.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 struct Seldom {
     /// One that is not in the name.
     execution: Option<ExecutionId>,
@@ -252,7 +252,7 @@ fn time(micros: i64) -> Option<Timestamp> {
 }
 
 /// An endpoint in a list.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct EndpointRow {
     /// As it is stored.
     pub endpoint: Endpoint,

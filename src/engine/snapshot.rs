@@ -74,7 +74,7 @@ impl Snapshot {
 }
 
 /// How a part answered when the snapshot was made.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Part {
     /// Why it could not be read this time (from outside); `None`: it was.
     pub problem: Option<String>,
@@ -83,7 +83,7 @@ pub struct Part {
 }
 
 /// How much of the broker does not answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Silent {
     /// All of it: nothing can be delivered.
     Broker,
@@ -94,7 +94,7 @@ pub enum Silent {
 }
 
 /// Sums of a snapshot.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Totals {
     /// Messages in delivery queues, ready and in hand; `None` where one count is missing.
     pub waiting: Option<u64>,

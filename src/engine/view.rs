@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use crate::domain::as_text;
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::findings::Finding;
@@ -18,7 +19,7 @@ use crate::domain::url::EndpointUrl;
 use crate::domain::words::{count, plural};
 
 /// Which queues.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct QueuesQuery {
     /// A filter expression (docs/contract.md, *Filters*).
     pub filter: Option<String>,
@@ -31,7 +32,7 @@ pub struct QueuesQuery {
 }
 
 /// A queue.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct QueueView {
     /// Its name on the broker.
     pub name: QueueName,
@@ -107,7 +108,7 @@ impl QueueView {
 }
 
 /// An endpoint.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct EndpointView {
     /// Its row.
     pub endpoint: Endpoint,
@@ -120,7 +121,7 @@ pub struct EndpointView {
 }
 
 /// What is tried when.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Retry {
     /// When; `None`: waits for a person.
     pub at: Option<Timestamp>,
@@ -139,7 +140,7 @@ pub struct Retry {
 }
 
 /// A message that was looked at.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct BrowsedMessage {
     /// 1 for the head.
     pub position: u32,
@@ -152,7 +153,7 @@ pub struct BrowsedMessage {
 }
 
 /// A page of something with the time at which it was read.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Page<T> {
     /// The items.
     pub items: Vec<T>,
@@ -165,7 +166,7 @@ pub struct Page<T> {
 }
 
 /// Where numbers are read from.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Source {
     /// The broker itself.
     Broker,
@@ -175,10 +176,12 @@ pub enum Source {
     Store,
     /// One queue.
     Queue(QueueName),
+    /// The daemon that this process is attached to.
+    Daemon,
 }
 
 impl Source {
-    /// Its name: `broker`, `management`, `store` or `queue NAME`.
+    /// Its name: `broker`, `management`, `store`, `daemon` or `queue NAME`.
     #[must_use]
     pub fn name(&self) -> String {
         match self {
@@ -186,12 +189,13 @@ impl Source {
             Self::Management => "management".to_owned(),
             Self::Store => "store".to_owned(),
             Self::Queue(queue) => format!("queue {}", queue.as_str()),
+            Self::Daemon => "daemon".to_owned(),
         }
     }
 }
 
 /// What an answer lacks: something that could not be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Unread {
     /// Where it would have come from.
     pub source: Source,
@@ -202,7 +206,7 @@ pub struct Unread {
 }
 
 /// One check of `doctor`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Check {
     /// `broker`, `management`, `store`, `clock`, …
     pub name: String,
@@ -251,7 +255,7 @@ impl Check {
 }
 
 /// How a check came out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum CheckResult {
     /// Fine.
     Fine,
@@ -262,7 +266,7 @@ pub enum CheckResult {
 }
 
 /// Whether everything that delivery needs works, as found within the last seconds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Readiness {
     /// Login, vhost, limits, rights, exchange and queues on the broker.
     pub broker: PartState,
@@ -277,7 +281,7 @@ pub struct Readiness {
 }
 
 /// How a part is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct PartState {
     /// Why it does not work; `None`: it does.
     pub problem: Option<String>,
@@ -286,11 +290,12 @@ pub struct PartState {
 }
 
 /// A part that does not work, and that delivery can do without.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Degraded {
     /// `management`: depths and policies are unknown; `publishing`: the broker takes nothing (alarm), or would lose
     /// what it takes (a policy of our exchange).
-    pub part: &'static str,
+    #[serde(deserialize_with = "as_text::word::deserialize")]
+    pub part: as_text::Word,
     /// Why.
     pub problem: String,
     /// Since when.

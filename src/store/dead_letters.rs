@@ -168,7 +168,7 @@ pub struct DeadQuery {
 }
 
 /// A group of dead letters that failed alike.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct DeadGroup {
     /// What they share.
     pub fingerprint: String,

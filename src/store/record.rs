@@ -37,7 +37,7 @@ pub struct NewIncarnation {
 }
 
 /// What tells a process from others of its machine, as far as the system says it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ProcessMark {
     /// The machine since its boot, and the namespace of process ids: where it is equal, so are the ids' meanings.
     pub machine: Option<String>,
@@ -74,7 +74,7 @@ pub enum Beat {
 }
 
 /// What is known of an incarnation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Incarnation {
     /// Its id.
     pub id: IncarnationId,
@@ -308,7 +308,7 @@ pub struct Tally {
 }
 
 /// Which attempts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct AttemptQuery {
     /// Of this queue.
     pub queue: Option<QueueName>,
@@ -382,7 +382,7 @@ pub enum ProbeNext {
 }
 
 /// A new line of the audit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct NewAudit {
     /// Who.
     pub actor: String,
@@ -401,7 +401,7 @@ pub struct NewAudit {
 }
 
 /// A line of the audit; each carries the hash of the line before it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct AuditEntry {
     /// Its id.
     pub id: i64,
@@ -416,7 +416,7 @@ pub struct AuditEntry {
 }
 
 /// What a policy is for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct PolicyScope {
     /// Event type (the queue of the seed).
     pub event_type: Option<String>,
@@ -436,7 +436,7 @@ pub struct NewPolicy {
 }
 
 /// A saved version.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct PolicyVersion {
     /// What for.
     pub scope: PolicyScope,

@@ -102,7 +102,7 @@ pub struct NewRun {
 }
 
 /// An item to be frozen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct NewItem {
     /// Its place, from 0 without gaps.
     pub ordinal: u64,
@@ -134,7 +134,7 @@ pub struct Frozen {
 }
 
 /// A run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct RunRecord {
     /// Its id.
     pub id: String,
@@ -266,7 +266,7 @@ pub struct ItemQuery {
 }
 
 /// An item.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ItemRecord {
     /// As it was frozen; state and reason as they are now.
     pub item: NewItem,

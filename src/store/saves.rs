@@ -92,7 +92,7 @@ pub trait Lifetimes: Send + Sync {
 }
 
 /// Why messages were saved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum SaveCause {
     /// A person or service asked for it.
     Asked,
@@ -121,7 +121,7 @@ impl SaveCause {
 }
 
 /// Where a save stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum SaveState {
     /// Its messages are being taken out of their queue.
     Taking,
@@ -219,7 +219,7 @@ pub struct SavedMessage {
 }
 
 /// A save.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct SaveRecord {
     /// Its id.
     pub id: String,
@@ -248,7 +248,7 @@ pub struct SaveRecord {
 }
 
 /// Which saves.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct SaveQuery {
     /// Before this id.
     pub before: Option<String>,

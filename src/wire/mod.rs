@@ -5,6 +5,7 @@
 //! domain type: each shape is made from one at the edge. Left out on purpose: statuses, exit codes
 //! and tables, which belong to the two fronts.
 
+pub mod attach;
 pub mod dead;
 pub mod endpoint;
 pub mod event;

@@ -34,6 +34,18 @@ pub struct PlanShape {
     pub run: Option<RunPlanShape>,
 }
 
+/// A plan that waits for its execution.
+#[derive(Clone, Debug, Serialize)]
+pub struct Waiting {
+    /// The plan.
+    #[serde(flatten)]
+    pub plan: PlanShape,
+    /// The id that it is carried out with: the same call with `?plan=ID`.
+    pub plan_id: String,
+    /// Until when it waits.
+    pub expires_at: Option<String>,
+}
+
 /// One thing that changes.
 #[derive(Clone, Debug, Serialize)]
 pub struct PlanLine {

@@ -153,6 +153,7 @@ fn run_side(side: &str, arguments: &[String]) {
         "console" => runtime().block_on(console::hold_rows()),
         "dead" => runtime().block_on(dead::fill(arguments)),
         "bare" => runtime().block_on(bare::run(arguments)),
+        "light" => runtime().block_on(bare::run_light(arguments)),
         "events" => runtime().block_on(events::run_side(arguments)),
         "growth" => runtime().block_on(growth::run_side(arguments)),
         "engine" => runtime().block_on(delivering::run(arguments)),

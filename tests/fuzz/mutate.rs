@@ -29,31 +29,36 @@ const NUMBERS: [u64; 14] = [
 /// A source of inputs: first the seeds as they are.
 pub struct Mutator {
     rng: Rng,
-    seeds: usize,
+    untried: std::vec::IntoIter<Vec<u8>>,
+    /// The seeds are its begin, and stay in it.
     corpus: Vec<Vec<u8>>,
+    seeds: usize,
     words: Vec<Vec<u8>>,
     bytes_max: usize,
-    given: usize,
 }
 
 impl Mutator {
     /// The same inputs for the same seed, as long as the same ones are kept.
     pub fn new(seed: u64, seeds: Vec<Vec<u8>>, bytes_max: usize) -> Self {
+        let corpus: Vec<_> = seeds
+            .iter()
+            .filter(|seed| seed.len() <= KEPT_BYTES_MAX)
+            .cloned()
+            .collect();
         Self {
             rng: Rng::with_seed(seed),
-            seeds: seeds.len(),
+            seeds: corpus.len(),
             words: seeds.iter().flat_map(|seed| words(seed)).collect(),
-            corpus: seeds,
+            untried: seeds.into_iter(),
+            corpus,
             bytes_max,
-            given: 0,
         }
     }
 
     /// The next input.
     pub fn next(&mut self) -> Vec<u8> {
-        self.given += 1;
-        if self.given <= self.seeds {
-            return self.corpus[self.given - 1].clone();
+        if let Some(seed) = self.untried.next() {
+            return seed;
         }
         let mut input = self.one().clone();
         let changes = 1 + self.rng.usize(..4).saturating_sub(1) + if self.rng.u8(..8) == 0 { 12 } else { 0 };

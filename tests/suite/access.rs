@@ -717,3 +717,47 @@ async fn the_ids_that_are_made_here_are_no_publishers_to_choose() {
     let (_, tail) = id.rsplit_once('-').unwrap();
     assert!(tail.len() == 16 && !shown.contains(tail), "{id}: {shown}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_that_was_shown_is_what_is_carried_out_once_and_by_its_token() {
+    let installation = embedded();
+    let mut daemon = installation.daemon().await;
+    daemon.token = Some(ADMIN.to_owned());
+    let notification = json!({"execution_id": "a", "url": "http://127.0.0.1:9/"});
+    assert_eq!(daemon.post("/v1/notifications", &notification).await.status, 202);
+    wait_until("the endpoint is known", BOUND, async || {
+        let endpoints = daemon.get("/v1/endpoints").await;
+        endpoints.text().contains("127.0.0.1:9").then_some(())
+    })
+    .await;
+    daemon.token = Some(OPERATOR.to_owned());
+    let disable = json!({"url": "http://127.0.0.1:9/"});
+    let planned = daemon.post("/v1/endpoints/disable?dry_run=true", &disable).await;
+    assert_eq!(planned.status, 200, "{}", planned.text());
+    let (id, until) = (
+        planned.json()["plan_id"].as_str().unwrap().to_owned(),
+        planned.json()["expires_at"].clone(),
+    );
+    assert!(until.as_str().is_some_and(|text| text.ends_with('Z')), "{until}");
+    let path = format!("/v1/endpoints/disable?plan={id}");
+
+    daemon.token = Some(ADMIN.to_owned());
+    assert!(refused(&daemon.post(&path, &disable).await, 409).contains("another token"));
+    daemon.token = Some(OPERATOR.to_owned());
+    let other = json!({"url": "http://127.0.0.1:9/other"});
+    assert!(refused(&daemon.post(&path, &other).await, 409).contains("asks for something else"));
+    assert_eq!(daemon.post(&path, &disable).await.status, 200);
+    assert!(refused(&daemon.post(&path, &disable).await, 409).contains("was carried out"));
+
+    let again = daemon.post("/v1/redeliver?dry_run=true", &disable).await;
+    let id = again.json()["plan_id"].as_str().unwrap().to_owned();
+    daemon.token = Some(ADMIN.to_owned());
+    assert_eq!(daemon.post("/v1/redeliver", &disable).await.status, 200);
+    daemon.token = Some(OPERATOR.to_owned());
+    let stale = refused(&daemon.post(&format!("/v1/redeliver?plan={id}"), &disable).await, 409);
+    assert!(
+        stale.contains("stale") && stale.contains("disabled") && stale.contains("did redeliver"),
+        "{stale}"
+    );
+    assert_eq!(daemon.stop().await, Some(0));
+}

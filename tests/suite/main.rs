@@ -23,6 +23,7 @@
 mod access;
 mod alerts;
 mod api;
+mod attached;
 mod broker_contract;
 mod cli;
 mod clients;

@@ -30,13 +30,19 @@ const LISTED: &[(&str, &str)] = &[
     ("limit", "integer"),
     ("cursor", "string"),
 ];
-const ACT: &[(&str, &str)] = &[("dry_run", "boolean"), ("reason", "string")];
-const ACT_URL: &[(&str, &str)] = &[("url", "string"), ("dry_run", "boolean"), ("reason", "string")];
+const ACT: &[(&str, &str)] = &[("dry_run", "boolean"), ("plan", "string"), ("reason", "string")];
+const ACT_URL: &[(&str, &str)] = &[
+    ("url", "string"),
+    ("dry_run", "boolean"),
+    ("plan", "string"),
+    ("reason", "string"),
+];
 const FILTERED: &[(&str, &str)] = &[("filter", "string"), ("limit", "integer"), ("cursor", "string")];
 const TEST: &[(&str, &str)] = &[
     ("url", "string"),
     ("method", "string"),
     ("dry_run", "boolean"),
+    ("plan", "string"),
     ("reason", "string"),
 ];
 
@@ -46,6 +52,7 @@ const ACT_SCOPE: &[(&str, &str)] = &[
     ("url", "string"),
     ("version", "integer"),
     ("dry_run", "boolean"),
+    ("plan", "string"),
     ("reason", "string"),
 ];
 
@@ -389,7 +396,12 @@ pub(super) const OPERATIONS: &[Operation] = &[
     },
     Operation {
         method: "delete",
-        query: &[("claim_id", "string"), ("dry_run", "boolean"), ("reason", "string")],
+        query: &[
+            ("claim_id", "string"),
+            ("dry_run", "boolean"),
+            ("plan", "string"),
+            ("reason", "string"),
+        ],
         body: None,
         ..post(
             "/v1/types/{type}/events/{reference}",
@@ -474,6 +486,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
             ("id", "integer"),
             ("url", "string"),
             ("dry_run", "boolean"),
+            ("plan", "string"),
             ("reason", "string"),
         ],
         body: None,

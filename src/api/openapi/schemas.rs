@@ -247,7 +247,7 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     (
         "Plan",
         "command:string title:string lines:[PlanLine] warnings:[string] messages:integer? \
-         destroys:boolean hash:string run:RunPlan",
+         destroys:boolean hash:string run:RunPlan plan_id:string expires_at:time?",
     ),
     (
         "DeadLetter",

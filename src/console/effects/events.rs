@@ -3,7 +3,7 @@
 use crate::console::state::detail::{EventDetail, TypeDetail};
 use crate::console::state::inquire::inquire;
 use crate::domain::event::EventType;
-use crate::engine::Engine;
+use crate::engine::EngineHandle;
 use crate::engine::policies::PolicyView;
 use crate::engine::query;
 use crate::engine::query::PolicyScope;
@@ -12,7 +12,7 @@ use crate::engine::query::PolicyScope;
 const HANDLED_MAX: u32 = 200;
 
 /// An event with what else is known of its key.
-pub(super) async fn event(engine: &Engine, id: i64) -> Result<EventDetail, String> {
+pub(super) async fn event(engine: &EngineHandle, id: i64) -> Result<EventDetail, String> {
     let event = inquire(engine, query::OneEvent(id)).await?;
     let of_key = query::EventsOf(event.event_type.clone(), event.reference.clone());
     let handled = query::EventHistory {
@@ -26,7 +26,7 @@ pub(super) async fn event(engine: &Engine, id: i64) -> Result<EventDetail, Strin
 }
 
 /// A type with its subscriptions, its policy and what was handled of it.
-pub(super) async fn event_type(engine: &Engine, name: EventType) -> Result<TypeDetail, String> {
+pub(super) async fn event_type(engine: &EngineHandle, name: EventType) -> Result<TypeDetail, String> {
     let scope = PolicyScope {
         event_type: Some(name.as_str().to_owned()),
         url: None,
@@ -49,6 +49,6 @@ pub(super) async fn event_type(engine: &Engine, name: EventType) -> Result<TypeD
     })
 }
 
-async fn policy(engine: &Engine, scope: PolicyScope) -> Result<Box<PolicyView>, String> {
+async fn policy(engine: &EngineHandle, scope: PolicyScope) -> Result<Box<PolicyView>, String> {
     inquire(engine, query::Policy(scope)).await.map(Box::new)
 }

@@ -9,7 +9,7 @@ use crate::domain::id::{NotificationId, QueueName};
 use crate::domain::run::ItemState;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
-use crate::engine::Engine;
+use crate::engine::EngineHandle;
 use crate::engine::dead::DeadDetail;
 use crate::engine::query;
 use crate::engine::query::{AttemptQuery, PolicyScope};
@@ -64,7 +64,7 @@ pub(super) async fn up(link: Option<Link>, query: DetailQuery, now: Timestamp) -
 }
 
 /// A dead letter with the attempts that its message had.
-async fn of_letter(engine: &Engine, id: String, now: Timestamp) -> DetailAnswer {
+async fn of_letter(engine: &EngineHandle, id: String, now: Timestamp) -> DetailAnswer {
     let letter = letter(engine, id.clone()).await;
     let message = letter.as_ref().ok().and_then(|letter| letter.letter.message_id.clone());
     let message = message.and_then(|message| NotificationId::parse(&message).ok());
@@ -87,7 +87,7 @@ async fn of_letter(engine: &Engine, id: String, now: Timestamp) -> DetailAnswer 
     }
 }
 
-async fn letter(engine: &Engine, id: String) -> Result<Box<DeadDetail>, String> {
+async fn letter(engine: &EngineHandle, id: String) -> Result<Box<DeadDetail>, String> {
     let query = query::OneDeadLetter {
         id,
         patience: LETTER_PATIENCE,
@@ -96,7 +96,7 @@ async fn letter(engine: &Engine, id: String) -> Result<Box<DeadDetail>, String> 
 }
 
 /// A run with its first items; where some failed, those stand before the others.
-async fn run(engine: &Engine, id: &str) -> Result<RunDetail, String> {
+async fn run(engine: &EngineHandle, id: &str) -> Result<RunDetail, String> {
     let page = async |after| {
         let query = query::Run {
             id: id.to_owned(),
@@ -123,7 +123,7 @@ async fn run(engine: &Engine, id: &str) -> Result<RunDetail, String> {
     Ok(found)
 }
 
-async fn policy(engine: &Engine, scope: PolicyScope) -> Result<About, String> {
+async fn policy(engine: &EngineHandle, scope: PolicyScope) -> Result<About, String> {
     let view = inquire(engine, query::Policy(scope.clone()));
     // The configuration's own has no versions.
     let versions = async {
@@ -138,7 +138,7 @@ async fn policy(engine: &Engine, scope: PolicyScope) -> Result<About, String> {
     Ok(About::Policy { view, history })
 }
 
-async fn of_queue(engine: &Engine, name: QueueName, browse: bool, now: Timestamp) -> DetailAnswer {
+async fn of_queue(engine: &EngineHandle, name: QueueName, browse: bool, now: Timestamp) -> DetailAnswer {
     let with_endpoint = async {
         let queue = queue(engine, name.clone()).await;
         let url = queue.as_ref().ok().and_then(|queue| queue.url.clone());
@@ -173,7 +173,7 @@ async fn of_queue(engine: &Engine, name: QueueName, browse: bool, now: Timestamp
     }
 }
 
-async fn of_endpoint(engine: &Engine, url: EndpointUrl, now: Timestamp) -> DetailAnswer {
+async fn of_endpoint(engine: &EngineHandle, url: EndpointUrl, now: Timestamp) -> DetailAnswer {
     let of_this = AttemptQuery {
         queue: None,
         url: Some(url.clone()),
@@ -192,20 +192,20 @@ async fn of_endpoint(engine: &Engine, url: EndpointUrl, now: Timestamp) -> Detai
     }
 }
 
-async fn queue(engine: &Engine, name: QueueName) -> Result<QueueView, String> {
+async fn queue(engine: &EngineHandle, name: QueueName) -> Result<QueueView, String> {
     inquire(engine, query::Queue(name)).await
 }
 
-async fn endpoint(engine: &Engine, url: EndpointUrl) -> Result<EndpointView, String> {
+async fn endpoint(engine: &EngineHandle, url: EndpointUrl) -> Result<EndpointView, String> {
     inquire(engine, query::Endpoint(url)).await
 }
 
-async fn attempts(engine: &Engine, query: AttemptQuery) -> Result<Vec<AttemptView>, String> {
+async fn attempts(engine: &EngineHandle, query: AttemptQuery) -> Result<Vec<AttemptView>, String> {
     let page = inquire(engine, query::Attempts(query)).await?;
     Ok(page.items)
 }
 
-async fn messages(engine: &Engine, queue: QueueName) -> Result<Vec<BrowsedMessage>, String> {
+async fn messages(engine: &EngineHandle, queue: QueueName) -> Result<Vec<BrowsedMessage>, String> {
     let limit = MESSAGES_MAX;
     inquire(engine, query::Browse { queue, limit }).await
 }

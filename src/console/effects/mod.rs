@@ -26,7 +26,7 @@ use crate::console::state::settings::Reload;
 use crate::domain::time::Timestamp;
 use crate::engine::error::chain;
 use crate::engine::observe::Observer;
-use crate::engine::{Access, Command, Done, Engine, Plan, WriteGrant};
+use crate::engine::{Access, Command, Done, EngineHandle, Plan, WriteGrant};
 
 /// Plans made at once.
 const PLANS_AT_ONCE: usize = 4;
@@ -41,7 +41,7 @@ const READ_ONLY: &str = "read-only: nothing was changed";
 #[derive(Clone, Debug)]
 pub struct Link {
     /// To ask and to act.
-    pub engine: Engine,
+    pub engine: EngineHandle,
     /// To look at once.
     pub observer: Observer,
 }

@@ -14,8 +14,10 @@ use crate::console::state::event::{Event, Input};
 use crate::console::state::settings::{Connect, Deliver};
 use crate::domain::time::Timestamp;
 use crate::engine::observe::Observer;
-use crate::engine::{self, Engine, WriteGrant};
+use crate::engine::{self, EngineHandle, WriteGrant};
 
+/// What only the process that has the broker can do.
+const DELIVERING: &str = "delivering";
 /// Between two tries.
 const RETRY: Duration = Duration::from_secs(1);
 /// How long a store may hold up the end with taking note that this console is gone.
@@ -61,7 +63,7 @@ impl Linker {
     }
 
     /// `None`: the stop came first.
-    async fn open(&mut self) -> Result<Option<Engine>, ConsoleError> {
+    async fn open(&mut self) -> Result<Option<EngineHandle>, ConsoleError> {
         let mut problem = None;
         for attempt in 1.. {
             let next_at = self.clock.now();
@@ -95,20 +97,24 @@ impl Linker {
         let _ = self.inputs.send(event.into()).await;
     }
 
-    async fn deliver(&mut self, engine: &Engine) -> Result<(), ConsoleError> {
+    async fn deliver(&mut self, engine: &EngineHandle) -> Result<(), ConsoleError> {
         match self.deliver {
             Deliver::Never | Deliver::Elsewhere => Ok(()),
-            Deliver::Always => engine.run(self.stop.clone()).await.map_err(ConsoleError::Engine),
-            Deliver::WhenAlone => engine
-                .run_when_alone(self.stop.clone())
-                .await
-                .map_err(ConsoleError::Engine),
+            Deliver::Always => {
+                let engine = engine.here(DELIVERING).map_err(ConsoleError::Engine)?;
+                engine.run(self.stop.clone()).await.map_err(ConsoleError::Engine)
+            }
+            Deliver::WhenAlone => {
+                let engine = engine.here(DELIVERING).map_err(ConsoleError::Engine)?;
+                let runs = engine.run_when_alone(self.stop.clone());
+                runs.await.map_err(ConsoleError::Engine)
+            }
         }
     }
 }
 
 /// Others see who is here as long as something can be changed from here.
-async fn attend(engine: Engine, mut grants: watch::Receiver<Option<WriteGrant>>, stop: CancellationToken) {
+async fn attend(engine: EngineHandle, mut grants: watch::Receiver<Option<WriteGrant>>, stop: CancellationToken) {
     while !stop.is_cancelled() {
         let over = stop.child_token();
         let grant = grants.borrow_and_update().clone();

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::console::table::{ArrangeJob, List, Row, Table};
 use crate::domain::time::Timestamp;
-use crate::engine::Engine;
+use crate::engine::EngineHandle;
 
 /// Rows that are asked for at first, and so many more each time the selection nears the end.
 pub const PAGE: u32 = 500;
@@ -33,7 +33,7 @@ pub struct Source {
     /// It is not asked more often, however fast the screen is refreshed.
     pub every_min: Duration,
     /// Asks for the rows.
-    pub ask: fn(Engine, FeedQuery) -> Asking,
+    pub ask: fn(EngineHandle, FeedQuery) -> Asking,
 }
 
 /// The rows of a question, or why there are none (from outside).

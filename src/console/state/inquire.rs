@@ -1,12 +1,12 @@
 //! Questions to the engine.
 
 use crate::engine::error::chain;
-use crate::engine::{Engine, Query};
+use crate::engine::{EngineHandle, Query};
 
 /// Rows of one question, at most.
 pub(in crate::console) const PAGE_MAX: u32 = 500;
 
-pub(in crate::console) async fn inquire<Q: Query>(engine: &Engine, query: Q) -> Result<Q::Answer, String> {
+pub(in crate::console) async fn inquire<Q: Query>(engine: &EngineHandle, query: Q) -> Result<Q::Answer, String> {
     engine.query(query).await.map_err(|error| chain(&error))
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::console::state::Place;
 use crate::console::state::keymap::Keymap;
 use crate::domain::mask::MaskRules;
-use crate::engine::{Access, Engine};
+use crate::engine::{Access, EngineHandle};
 
 /// What the console is told at its start.
 #[derive(Clone, Debug)]
@@ -91,14 +91,14 @@ pub struct ConnectProblem {
 pub struct Connect(Box<dyn FnMut() -> Connecting + Send>);
 
 /// One try.
-pub type Connecting = Pin<Box<dyn Future<Output = Result<Engine, ConnectProblem>> + Send>>;
+pub type Connecting = Pin<Box<dyn Future<Output = Result<EngineHandle, ConnectProblem>> + Send>>;
 
 impl Connect {
     /// From a function that begins a try.
     pub fn new<F, T>(mut open: F) -> Self
     where
         F: FnMut() -> T + Send + 'static,
-        T: Future<Output = Result<Engine, ConnectProblem>> + Send + 'static,
+        T: Future<Output = Result<EngineHandle, ConnectProblem>> + Send + 'static,
     {
         Self(Box::new(move || Box::pin(open())))
     }

@@ -33,7 +33,7 @@ use crate::console::widgets::words::date;
 use crate::domain::filter::{Field, FieldKind, FieldValue};
 use crate::domain::time::Timestamp;
 use crate::engine::query::AuditEntry;
-use crate::engine::{Engine, query};
+use crate::engine::{EngineHandle, query};
 
 /// The view.
 pub(super) struct Audit;
@@ -199,7 +199,7 @@ pub(in crate::console) static SOURCE: Source = Source {
     ask: |engine, query| Box::pin(async move { rows(&engine, query.limit()).await.map(FedRows::from) }),
 };
 
-async fn rows(engine: &Engine, limit: u32) -> Result<Batch<AuditEntry>, String> {
+async fn rows(engine: &EngineHandle, limit: u32) -> Result<Batch<AuditEntry>, String> {
     let mut rows = Vec::new();
     let mut before = None;
     loop {

@@ -36,7 +36,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::policies::PolicyView;
 use crate::engine::query::PolicyScope;
-use crate::engine::{Engine, query};
+use crate::engine::{EngineHandle, query};
 
 /// The view.
 pub(super) struct Policies;
@@ -208,7 +208,7 @@ pub(in crate::console) static SOURCE: Source = Source {
     ask: |engine, _| Box::pin(async move { rows(&engine).await.map(FedRows::from) }),
 };
 
-async fn rows(engine: &Engine) -> Result<Batch<PolicyView>, String> {
+async fn rows(engine: &EngineHandle) -> Result<Batch<PolicyView>, String> {
     let configured = inquire(engine, query::Policy(PolicyScope::default())).await?;
     let page = inquire(engine, query::Policies()).await?;
     let rows = std::iter::once(configured).chain(page.items).map(Arc::new);

@@ -37,7 +37,7 @@ use crate::domain::text::show;
 use crate::domain::time::Timestamp;
 use crate::engine::runs::RunView;
 use crate::engine::snapshot::Snapshot;
-use crate::engine::{Engine, query};
+use crate::engine::{EngineHandle, query};
 
 /// Cells of a bar in the list.
 const BAR: u16 = 12;
@@ -316,7 +316,7 @@ pub(in crate::console) static SOURCE: Source = Source {
     ask: |engine, query| Box::pin(async move { rows(&engine, query.limit()).await.map(FedRows::from) }),
 };
 
-async fn rows(engine: &Engine, limit: u32) -> Result<Batch<RunView>, String> {
+async fn rows(engine: &EngineHandle, limit: u32) -> Result<Batch<RunView>, String> {
     let mut rows: Vec<Arc<RunView>> = Vec::new();
     loop {
         let next = query::Runs {

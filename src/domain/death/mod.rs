@@ -38,7 +38,7 @@ pub const BROKER_HEADERS: [&str; 11] = [
 pub const COUNTING_HEADERS: [&str; 2] = ["x-delivery-count", "x-acquired-count"];
 
 /// All deaths in one queue for one reason.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Death {
     /// Where.
     pub queue: Option<String>,
@@ -57,7 +57,7 @@ pub struct Death {
 }
 
 /// One end of a history as the headers beside it name it.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct DeathMark {
     /// Where.
     pub queue: Option<String>,
@@ -68,7 +68,7 @@ pub struct DeathMark {
 }
 
 /// What the headers say.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct DeathHistory {
     /// The most recent first.
     pub deaths: Vec<Death>,

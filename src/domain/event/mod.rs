@@ -17,6 +17,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
+use super::as_text;
 use super::id::{EVENT_ID_PREFIX, IncarnationId};
 use super::naming::hex;
 use super::time::Timestamp;
@@ -123,7 +124,7 @@ event_text! {
 }
 
 /// Whether an event is due as soon as it is there, or dated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Subtype {
     /// Due now: one per (type, reference).
     Immediate,
@@ -151,7 +152,7 @@ impl Subtype {
 }
 
 /// What an event is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum EventState {
     /// It waits for its time, or for a handler.
     Ready,
@@ -291,7 +292,7 @@ pub fn check_batch(events: &[NewEvent], now: Timestamp) -> Result<(), EventError
 }
 
 /// A row of the event table.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Event {
     /// Never used twice by a store; one that was restored counts again from there (what goes out has an id of its own).
     pub id: i64,
@@ -318,6 +319,7 @@ pub struct Event {
     /// Pushes that were folded into this row.
     pub merged: u64,
     /// The exact bytes (from outside).
+    #[serde(rename = "payload_base64", default, with = "as_text::maybe_bytes")]
     pub payload: Option<Bytes>,
     /// What else is known of a message that could not be decoded, as JSON (from outside).
     pub properties: Option<String>,
@@ -343,7 +345,7 @@ pub struct Event {
 
 /// Random, made by the store at each push, so that nobody knows the id of a notification before it is sent and no
 /// other store makes the same one. It is never shown.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct EventUid(String);
 
 impl EventUid {
@@ -403,7 +405,7 @@ impl Event {
 }
 
 /// Who has an event, and until when.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct EventLease {
     /// Never used twice.
     pub token: i64,

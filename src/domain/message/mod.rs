@@ -9,6 +9,7 @@ mod shown;
 
 use bytes::Bytes;
 
+use super::as_text;
 use super::time::Timestamp;
 
 pub use codec::{decode, decode_headers, decode_properties, encode, encode_headers, encode_properties, encode_without};
@@ -17,10 +18,10 @@ pub use codec::{decode, decode_headers, decode_properties, encode, encode_header
 pub const HEADER_DEPTH_MAX: usize = 32;
 
 /// A header's value with its AMQP type.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum HeaderValue {
     /// A string of bytes (AMQP long strings are bytes, not text).
-    Text(Bytes),
+    Text(#[serde(with = "as_text::mostly_text")] Bytes),
     /// 64 bits, signed.
     Integer(i64),
     /// 8 bits, signed.
@@ -51,11 +52,11 @@ pub enum HeaderValue {
     /// Seconds since the Unix epoch, as sent: any 64 bits.
     Timestamp(u64),
     /// A byte array, which only RabbitMQ has.
-    Bytes(Bytes),
+    Bytes(#[serde(with = "as_text::mostly_text")] Bytes),
     /// A list.
     Array(Vec<HeaderValue>),
     /// A nested table.
-    Table(Vec<(String, HeaderValue)>),
+    Table(#[serde(with = "as_text::headers")] Vec<(String, HeaderValue)>),
     /// Nothing.
     Void,
     /// Nested too deeply to be kept: rendered (bounded) for people. It cannot be sent on as it was.
@@ -157,7 +158,7 @@ impl HeaderValue {
 }
 
 /// A message with all its properties.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Message {
     /// MIME type of the body.
     pub content_type: Option<String>,
@@ -186,8 +187,10 @@ pub struct Message {
     /// A deprecated property of AMQP, kept as it came.
     pub cluster_id: Option<String>,
     /// Headers in the order received.
+    #[serde(with = "as_text::headers")]
     pub headers: Vec<(String, HeaderValue)>,
     /// The body, byte for byte.
+    #[serde(rename = "body_base64", with = "as_text::bytes")]
     pub body: Bytes,
 }
 

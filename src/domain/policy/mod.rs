@@ -25,7 +25,7 @@ pub const SCHEDULE_S_MAX: u64 = 365 * 24 * 3600;
 ///
 /// The fields are public for reading and for tests; a policy from outside is made by
 /// [`RetryPolicy::from_value`], which is where the bounds are checked.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RetryPolicy {
     /// Retries without any delay, at most [`RETRIES_MAX`].
     pub retries_with_no_delay: u32,
@@ -92,7 +92,7 @@ impl RetryPolicy {
 }
 
 /// The curve of the backoff.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum BackoffFunction {
     /// Equal steps.
     Linear,
@@ -121,7 +121,7 @@ impl BackoffFunction {
 }
 
 /// What happens when every retry is used up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum OnExhausted {
     /// Wait for a person; the message stays at the head.
     Park,
@@ -144,7 +144,7 @@ impl OnExhausted {
 }
 
 /// What happens to a message that the receiver refused (most of 3xx and 4xx).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum OnRefused {
     /// The message goes to its dead-letter queue, with the reason.
     DeadLetter,
@@ -179,7 +179,7 @@ pub struct Override {
 }
 
 /// Whose policy applies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum PolicySource {
     /// The queue's (the event type's; for what is published directly, the configuration's).
     Queue,

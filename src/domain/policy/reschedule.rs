@@ -29,7 +29,7 @@ pub struct Failing<'a> {
 }
 
 /// What a failed message waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Rescheduled {
     /// Its next attempt; one in the past is due at once.
     At {

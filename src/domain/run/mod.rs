@@ -14,7 +14,7 @@ pub use speed::Speed;
 pub use target::{Target, routes};
 
 /// Where a run stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum RunState {
     /// Its items are frozen, nothing is done yet.
     Planned,
@@ -33,7 +33,7 @@ pub enum RunState {
 }
 
 /// What a person wants of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum RunWish {
     /// Stop after the window in flight.
     Pause,
@@ -120,7 +120,7 @@ impl RunWish {
 }
 
 /// Where one item of a run stands: each step is recorded before the next one is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub enum ItemState {
     /// Nothing was done.
     Planned,
@@ -178,7 +178,7 @@ impl ItemState {
 }
 
 /// How many items have which outcome.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct RunCounts {
     /// Settled.
     pub done: u64,

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::domain::id::QueueName;
 
 /// Where to.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Target {
     /// Straight into a queue.
     Queue(QueueName),

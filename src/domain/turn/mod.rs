@@ -12,7 +12,7 @@ pub use standing::{Condition, Group, Standing, Watch};
 use super::time::Timestamp;
 
 /// What happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum TurnKind {
     /// A URL gets only probes.
     EndpointUnavailable,
@@ -184,7 +184,7 @@ impl TurnKind {
 }
 
 /// One turn.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Turn {
     /// What happened.
     pub kind: TurnKind,

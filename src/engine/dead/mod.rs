@@ -56,15 +56,13 @@ pub use targets::Feeder;
 pub(in crate::engine) use watch::Died;
 pub(in crate::engine) use ways::{Exchanges, Way};
 
-type LastFound = (Option<Duration>, Arc<Vec<DeadTarget>>);
-
 /// Which queues dead letters end in.
 #[derive(Debug)]
 pub(in crate::engine) struct DeadTargets {
     core: Arc<Core>,
     pub(in crate::engine) looks: Arc<LookCosts>,
-    /// The targets as last found, and when (uptime); no time: they could not be found since.
-    found: Mutex<Option<LastFound>>,
+    /// The targets as they were found last.
+    found: Mutex<Option<targets::Found>>,
     /// What the first messages of queues said that no name tells.
     peeked: Mutex<peek::Peeked>,
 }
@@ -172,7 +170,7 @@ impl DeadLetters {
 }
 
 /// Which dead letters are meant.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct DeadSelection {
     /// Only of this queue.
     pub queue: Option<QueueName>,
@@ -183,7 +181,7 @@ pub struct DeadSelection {
 }
 
 /// A list of dead letters.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct DeadListQuery {
     /// Which.
     pub selection: DeadSelection,
@@ -198,7 +196,7 @@ pub struct DeadListQuery {
 }
 
 /// A page of dead letters, or of groups, with the queues that they are in.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct DeadPage<T> {
     /// The page.
     pub page: Page<T>,
@@ -211,7 +209,7 @@ pub struct DeadPage<T> {
 }
 
 /// A dead-letter queue and what is known of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct DeadQueueView {
     /// Its name.
     pub name: QueueName,
@@ -234,7 +232,7 @@ pub struct DeadQueueView {
 }
 
 /// A dead letter with everything.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct DeadDetail {
     /// As listed.
     pub letter: DeadLetter,

@@ -21,7 +21,7 @@ use crate::store::DeadOrigin;
 const ORIGINS_MAX: u32 = 10_000;
 
 /// Which queues of dead letters.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct DeadQueuesQuery {
     /// A filter expression (docs/contract.md, *Filters*).
     pub filter: Option<String>,
@@ -37,7 +37,7 @@ pub struct DeadQueuesQuery {
 }
 
 /// A queue of dead letters.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct DeadQueueRow {
     /// The queue, and what is known of it.
     pub queue: DeadQueueView,

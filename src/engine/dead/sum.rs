@@ -6,7 +6,7 @@ use crate::domain::id::QueueName;
 use crate::engine::view::Source;
 
 /// The dead letters of a vhost, and the dead events of the table beside them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct DeadSum {
     /// In dead-letter queues that nobody consumes, and in the store. One that could not be read makes it unknown, not
     /// smaller.

@@ -8,9 +8,14 @@
 //! While the broker cannot be asked which queues there are, those found before are known still, and nothing is
 //! forgotten: what could not be read is not gone.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use crate::broker::{BrokerError, ListedQueue, Look};
 use crate::domain::broker_rules::{Policies, Version, delivery_limit};
@@ -29,14 +34,16 @@ use super::ways::{Exchanges, Way};
 
 /// How long what was found is good for.
 const GOOD: Duration = Duration::from_secs(10);
-/// Targets that are told apart, at most.
+/// Targets that are looked at, at most: each is asked for by itself.
 const TARGETS_MAX: usize = 500;
+/// Targets that are asked for at once.
+const ASKED_AT_ONCE: usize = 16;
 
 /// Queues that are named as those that a dead-letter queue has its letters from, at most.
 pub(super) const FEEDERS_MAX: usize = 50;
 
 /// A queue whose dead letters end in another one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Feeder {
     /// Its name (from outside).
     pub queue: String,
@@ -82,8 +89,18 @@ pub(in crate::engine) struct DeadTarget {
 #[derive(Clone, Debug)]
 pub(in crate::engine) struct Targets {
     pub(in crate::engine) queues: Arc<Vec<DeadTarget>>,
-    /// Why there may be more of them than these.
-    pub(super) unread: Option<Unread>,
+    /// Why there are, or may be, more of them than these.
+    pub(in crate::engine) unread: Option<Unread>,
+}
+
+/// The targets as they were found last.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    /// When (uptime); `None`: they could not be found since.
+    at: Option<Duration>,
+    queues: Arc<Vec<DeadTarget>>,
+    /// How many there are besides these.
+    beyond: usize,
 }
 
 /// What becomes of queues that only their first message would tell.
@@ -125,29 +142,36 @@ impl DeadTargets {
             Others::LookedAt if self.is_time_to_peek() => Others::LookedAt,
             Others::LookedAt | Others::Left => Others::Left,
         };
-        if let Some((at, found)) = &known
-            && at.is_some_and(|at| now.saturating_sub(at) < GOOD)
+        if let Some(found) = &known
+            && found.at.is_some_and(|at| now.saturating_sub(at) < GOOD)
             && others == Others::Left
             && !self.broker.is_embedded()
         {
-            return self.recounted(found, None).await;
+            return self.recounted(&found.queues, self.left_out(found.beyond)).await;
         }
         match self.find_targets(others).await {
-            Ok(found) => {
-                let queues = Arc::new(found);
-                *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some((Some(now), Arc::clone(&queues)));
+            Ok((queues, beyond)) => {
+                let queues = Arc::new(queues);
+                *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(Found {
+                    at: Some(now),
+                    queues: Arc::clone(&queues),
+                    beyond,
+                });
                 self.is_read(&self.listing_source());
-                Ok(Targets { queues, unread: None })
+                Ok(Targets {
+                    queues,
+                    unread: self.left_out(beyond),
+                })
             }
             // Without a connection nothing can be looked at either.
             Err(error) if is_away(&error) => Err(error),
             Err(error) => {
-                if let Some((at, _)) = &mut *self.found.lock().unwrap_or_else(PoisonError::into_inner) {
-                    *at = None;
+                if let Some(found) = &mut *self.found.lock().unwrap_or_else(PoisonError::into_inner) {
+                    found.at = None;
                 }
                 tracing::warn!(error = ?error, "the dead-letter queues of others could not be looked for");
                 let before = match known {
-                    Some((_, found)) => found,
+                    Some(found) => found.queues,
                     None => Arc::new(self.our_own()),
                 };
                 let unread = self.unread(self.listing_source(), &error);
@@ -156,14 +180,23 @@ impl DeadTargets {
         }
     }
 
+    /// What a list lacks where there are more targets than are looked at.
+    fn left_out(&self, beyond: usize) -> Option<Unread> {
+        (beyond > 0).then(|| Unread {
+            source: self.listing_source(),
+            reason: format!(
+                "{beyond} more dead-letter queues are not looked at, only the {TARGETS_MAX} with the most messages; \
+                 --queue NAME looks at any other"
+            ),
+            since: self.clock.now(),
+        })
+    }
+
     /// The same targets with fresh numbers.
     async fn recounted(&self, found: &[DeadTarget], unread: Option<Unread>) -> Result<Targets, EngineError> {
-        let mut targets = Vec::with_capacity(found.len());
-        for target in found {
-            targets.extend(self.counted(target.clone()).await?);
-        }
+        let counting = found.iter().map(|target| self.counted(target.clone()).boxed());
         Ok(Targets {
-            queues: Arc::new(targets),
+            queues: Arc::new(those_there(counting.collect()).await?),
             unread,
         })
     }
@@ -214,8 +247,9 @@ impl DeadTargets {
         self.counted(target).await
     }
 
-    async fn find_targets(&self, others: Others) -> Result<Vec<DeadTarget>, EngineError> {
-        let listed = self.broker.queues_all().await?.queues;
+    /// The targets in order of their names, and how many there are besides these.
+    async fn find_targets(&self, others: Others) -> Result<(Vec<DeadTarget>, usize), EngineError> {
+        let mut listed = self.broker.queues_all().await?.queues;
         let policies = compiled(&self.broker.policies().await?);
         let version = self.broker.version().await;
         let mut fed = self.fed_among(&listed, &policies, &mut Exchanges::new()).await?;
@@ -230,22 +264,35 @@ impl DeadTargets {
                     .collect::<Fed>(),
             );
         }
-        let mut targets = Vec::new();
-        for queue in listed {
-            let Some(feeders) = fed.remove(queue.name.as_str()) else {
-                continue;
-            };
-            if targets.len() >= TARGETS_MAX {
-                break;
-            }
-            // The one answer about all has neither consumers nor times.
-            let detail = self.broker.queue_detail(&queue.name).await?;
-            let Some(detail) = detail else { continue };
-            let target = self.target(&queue, &detail, feeders, &policies, version);
-            targets.extend(self.counted(target).await?);
+        listed.retain(|queue| fed.contains_key(queue.name.as_str()));
+        let beyond = listed.len().saturating_sub(TARGETS_MAX);
+        if beyond > 0 {
+            let ours = self.settings.naming.dead_letter_queue();
+            listed.sort_by_key(|queue| (queue.name.as_str() != ours, Reverse(queue.ready)));
+            listed.truncate(TARGETS_MAX);
         }
+        let asking = listed.iter().map(|queue| {
+            let feeders = fed.remove(queue.name.as_str()).unwrap_or_default();
+            self.asked_for(queue, feeders, &policies, version).boxed()
+        });
+        let mut targets = those_there(asking.collect()).await?;
         targets.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(targets)
+        Ok((targets, beyond))
+    }
+
+    /// What is known of it by itself: the one answer about all queues has neither consumers nor times.
+    async fn asked_for(
+        &self,
+        queue: &ListedQueue,
+        feeders: Vec<Feeder>,
+        policies: &Policies,
+        version: Option<Version>,
+    ) -> Result<Option<DeadTarget>, EngineError> {
+        let Some(detail) = self.broker.queue_detail(&queue.name).await? else {
+            return Ok(None);
+        };
+        let target = self.target(queue, &detail, feeders, policies, version);
+        self.counted(target).await
     }
 
     /// What is known by its name alone.
@@ -373,6 +420,15 @@ impl DeadTargets {
             unread: None,
         }
     }
+}
+
+/// A queue that is asked for; `None` where it is gone.
+type Asking<'a> = BoxFuture<'a, Result<Option<DeadTarget>, EngineError>>;
+
+/// The answers in the order of the questions, without the queues that are gone.
+async fn those_there(asking: Vec<Asking<'_>>) -> Result<Vec<DeadTarget>, EngineError> {
+    let answers: Vec<_> = stream::iter(asking).buffered(ASKED_AT_ONCE).try_collect().await?;
+    Ok(answers.into_iter().flatten().collect())
 }
 
 /// Notes that dead letters of these queues end in the queue of this name.

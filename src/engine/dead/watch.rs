@@ -11,6 +11,7 @@ use super::ways::Way;
 use super::{DeadIndex, DeadTarget};
 use crate::ambient;
 use crate::domain::dead_letter::{HEADER_RUN, STORE};
+use crate::domain::id::QueueName;
 use crate::domain::message::Message;
 use crate::domain::run::Target;
 use crate::engine::EngineError;
@@ -51,11 +52,19 @@ impl DeadIndex {
         // What became a dead-letter queue a moment ago counts too.
         self.targets.forget();
         let Targets { queues, unread } = self.targets.dead_targets_found().await?;
-        if let Some(unread) = unread {
-            return Ok(Died::NotSeen(unread.reason));
+        let known = queues.iter().filter(|queue| graves.contains(queue.name.as_str()));
+        let mut watched: Vec<DeadTarget> = known.cloned().collect();
+        if unread.is_some() {
+            // There may be more than these: whatever is not among them is asked for by its name.
+            let is_known = |name: &&String| queues.iter().any(|queue| queue.name.as_str() == name.as_str());
+            for name in graves.iter().filter(|name| name.as_str() != STORE && !is_known(name)) {
+                if let Ok(name) = QueueName::parse(name) {
+                    watched.extend(self.targets.named_target(&name).await?);
+                }
+            }
         }
         let mut died = 0;
-        for queue in queues.iter().filter(|queue| graves.contains(queue.name.as_str())) {
+        for queue in &watched {
             match self.dead_of_run(queue, run).await? {
                 Died::Seen(count) => died += count,
                 Died::NotSeen(why) => return Ok(Died::NotSeen(format!("queue {:?}: {why}", queue.name.as_str()))),

@@ -179,10 +179,14 @@ impl Dispatcher {
         self.stops.drain.is_cancelled() || self.stops.generation.is_cancelled()
     }
 
-    /// Until the next timer or look, and at most half a second: probes become due by the clock.
+    /// Until the next timer or look, and at most half a second: probes become due by the clock. While it stops nobody
+    /// looks at timers, and one that is due must not wake it over and over.
     fn next_wait(&self) -> Duration {
         let now = self.uptime();
         let longest = Duration::from_millis(500);
+        if self.is_stopping() {
+            return longest;
+        }
         let times = [self.timers.next_at(), self.turns.next_at(), Some(self.look_at)];
         let next = times.into_iter().flatten().min();
         next.map_or(longest, |at| Duration::from_micros(at.saturating_sub(now)).min(longest))

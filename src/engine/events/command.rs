@@ -6,7 +6,7 @@ use crate::domain::url::EndpointUrl;
 use crate::store::{EventTypeRecord, Subscription};
 
 /// What an operator wants done with events.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum EventCommand {
     /// Make them due now; dead ones get their whole budget back.
     Retry(EventSelection),
@@ -40,7 +40,7 @@ pub enum EventCommand {
 }
 
 /// A subscription, by what people know of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum SubscriptionChoice {
     /// Its id.
     Id(i64),
@@ -49,7 +49,7 @@ pub enum SubscriptionChoice {
 }
 
 /// Which events.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum EventSelection {
     /// These.
     Ids(Vec<i64>),
@@ -64,7 +64,7 @@ pub enum EventSelection {
 }
 
 /// What came of a command about events.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum EventsDone {
     /// What was changed, and what was not and why.
     Changed {

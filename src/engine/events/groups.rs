@@ -23,7 +23,7 @@ const PAGE: u32 = 250;
 const LOOK: Duration = Duration::from_millis(600);
 
 /// Events that are there for the same reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct EventGroup {
     /// As a filter names it: `group = "…"`.
     pub id: String,
@@ -42,7 +42,7 @@ pub struct EventGroup {
 }
 
 /// The groups of what was looked at, the largest first.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct EventGroups {
     /// The groups.
     pub groups: Vec<EventGroup>,

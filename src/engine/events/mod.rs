@@ -190,7 +190,7 @@ pub struct IntakeSettings {
 }
 
 /// Which events are listed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct EventsQuery {
     /// Of this type.
     pub event_type: Option<EventType>,

@@ -104,7 +104,7 @@ impl Janitor {
 over_core!(Lifetimes, Saves, Expiring, Janitor);
 
 /// A queue with a lifetime, or one that should have one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ExpiringQueue {
     /// Its name.
     pub name: QueueName,
@@ -135,7 +135,7 @@ pub struct ExpiringQueue {
 }
 
 /// Which queues with a lifetime.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ExpiringQuery {
     /// At most this many; 0 for all that are answered at once.
     pub limit: u32,
@@ -144,7 +144,7 @@ pub struct ExpiringQuery {
 }
 
 /// A page of them, what is lost first in front.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct ExpiringPage {
     /// The queues.
     pub items: Vec<ExpiringQueue>,
@@ -159,7 +159,7 @@ pub struct ExpiringPage {
 }
 
 /// What will be lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Soon {
     /// Queues that go with messages in them.
     pub queues: u64,

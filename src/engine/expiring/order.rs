@@ -6,7 +6,7 @@ use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
 
 /// What is wanted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum ExpiringOrder {
     /// Move the messages of queues into the store.
     Save(Which),
@@ -45,7 +45,7 @@ impl ExpiringOrder {
 }
 
 /// Which queues.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Which {
     /// These.
     Queues(Vec<QueueName>),
@@ -66,7 +66,7 @@ impl Which {
 }
 
 /// What becomes of the messages of a queue that is deleted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Keep {
     /// They are saved, and can be restored for a while.
     #[default]
@@ -76,7 +76,7 @@ pub enum Keep {
 }
 
 /// A queue as a plan found it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct PlannedQueue {
     /// Its name.
     pub name: QueueName,
@@ -89,7 +89,7 @@ pub struct PlannedQueue {
 }
 
 /// What came of one queue or save.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ExpiringOutcome {
     /// Which queue.
     pub queue: QueueName,
@@ -123,7 +123,7 @@ impl ExpiringOutcome {
 }
 
 /// How it came out.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum ExpiringResult {
     /// Its messages are in the store.
     Saved,

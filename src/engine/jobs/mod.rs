@@ -33,7 +33,7 @@ const PURGED_FOR: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// A job that exists.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Job {
     /// Its id.
     pub id: JobId,
@@ -42,7 +42,7 @@ pub struct Job {
 }
 
 /// A job as the broker lists it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct JobListed {
     /// The job.
     pub job: Job,

@@ -39,7 +39,33 @@ pub struct Observer {
     refresh: Arc<watch::Sender<Duration>>,
 }
 
+/// What a look that is made elsewhere is told through.
+#[derive(Debug)]
+pub struct Feed {
+    /// Takes each snapshot.
+    pub snapshots: watch::Sender<Arc<Snapshot>>,
+    /// Woken when the next one is wanted at once.
+    pub look_now: Arc<Notify>,
+}
+
 impl Observer {
+    /// One that is told what others see.
+    #[must_use]
+    pub fn fed() -> (Self, Feed) {
+        let (sender, snapshots) = watch::channel(Arc::new(Snapshot::default()));
+        let look_now = Arc::new(Notify::new());
+        let observer = Self {
+            snapshots,
+            look_now: Arc::clone(&look_now),
+            refresh: Arc::new(watch::channel(Duration::ZERO).0),
+        };
+        let feed = Feed {
+            snapshots: sender,
+            look_now,
+        };
+        (observer, feed)
+    }
+
     /// The newest snapshot, and a wake for each newer one. The first has generation 0 and is empty.
     #[must_use]
     pub fn snapshots(&self) -> watch::Receiver<Arc<Snapshot>> {

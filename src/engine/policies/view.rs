@@ -7,7 +7,7 @@ use crate::domain::url::EndpointUrl;
 use crate::store::{PolicyScope, PolicyVersion};
 
 /// A change of a policy.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct PolicyEdit {
     /// Of which one.
     pub scope: PolicyScope,
@@ -18,7 +18,7 @@ pub struct PolicyEdit {
 }
 
 /// What becomes of a policy.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum PolicyAct {
     /// This JSON text; `null` as [`PolicyAct::Unset`].
     Set(String),
@@ -29,7 +29,7 @@ pub enum PolicyAct {
 }
 
 /// A policy: what is saved for a scope, and what applies there.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct PolicyView {
     /// What for.
     pub scope: PolicyScope,
@@ -50,7 +50,7 @@ impl PolicyView {
 }
 
 /// What a policy that is not saved would do.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct PolicyPreview {
     /// It, every key.
     pub policy: RetryPolicy,
@@ -61,7 +61,7 @@ pub struct PolicyPreview {
 }
 
 /// What a change would do to what already waits.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Forecast {
     /// Heads that wait, alone or as their URL's probe.
     pub waiting: u64,
@@ -84,7 +84,7 @@ pub struct Forecast {
 }
 
 /// What a change would do to one head.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct ForecastLine {
     /// Its queue.
     pub queue: QueueName,

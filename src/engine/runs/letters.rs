@@ -90,6 +90,8 @@ pub(super) fn common(letter: &str) -> &str {
 /// The selected messages that are still to come.
 pub(super) struct Letters {
     from: From,
+    /// What a person should know before the first of them.
+    told: Option<Batch>,
     selection: Selection,
     sieve: Sieve,
     others: Others,
@@ -105,7 +107,7 @@ enum Others {
 
 enum From {
     Queues {
-        left: VecDeque<QueueName>,
+        left: VecDeque<Left>,
         walking: Option<Box<Walking>>,
     },
     Kept {
@@ -114,6 +116,13 @@ enum From {
     },
     /// Read already, under the lease of a delivery queue.
     Read(Batch),
+}
+
+/// A queue that was not begun.
+struct Left {
+    queue: QueueName,
+    /// Whether it is a dead-letter queue that counts looks.
+    counts_looks: bool,
 }
 
 struct Walking {
@@ -147,6 +156,7 @@ enum Begun {
 
 impl RunPlanner {
     pub(super) async fn letters(&self, order: &Order) -> Result<Letters, EngineError> {
+        let mut told = None;
         let from = match (order.kind, &order.selection) {
             (OrderKind::Restore, Selection::Ids(_) | Selection::All) => From::Kept {
                 after: None,
@@ -163,13 +173,21 @@ impl RunPlanner {
                 From::Read(self.read_ours(queue, usize::MAX).await?)
             }
             (_, Selection::Queue(queue)) => From::Queues {
-                left: VecDeque::from([queue.clone()]),
+                left: VecDeque::from([Left {
+                    queue: queue.clone(),
+                    counts_looks: self.limited_target(queue).await?.is_some(),
+                }]),
                 walking: None,
             },
             (_, _) => {
-                let targets = self.dead_targets.dead_targets_asked_for().await?.queues;
+                let targets = self.dead_targets.dead_targets_asked_for().await?;
+                told = targets.unread.map(|unread| left_out(&unread.reason));
+                let left = targets.queues.iter().map(|target| Left {
+                    queue: target.name.clone(),
+                    counts_looks: target.delivery_limit.is_some(),
+                });
                 From::Queues {
-                    left: targets.iter().map(|target| target.name.clone()).collect(),
+                    left: left.collect(),
                     walking: None,
                 }
             }
@@ -180,6 +198,7 @@ impl RunPlanner {
         };
         Ok(Letters {
             from,
+            told,
             selection: order.selection.clone(),
             sieve: self.sieve(filter),
             others: match order.kind {
@@ -204,6 +223,9 @@ impl Letters {
 
     /// The next ones; `None` at the end.
     pub(super) async fn next(&mut self, planner: &RunPlanner) -> Result<Option<Batch>, EngineError> {
+        if let Some(told) = self.told.take() {
+            return Ok(Some(told));
+        }
         match &mut self.from {
             From::Read(batch) => {
                 let batch = std::mem::take(batch);
@@ -211,15 +233,7 @@ impl Letters {
             }
             From::Kept { over: true, .. } => Ok(None),
             From::Kept { after, over } => {
-                let letters = named(&self.selection);
-                let query = KeptQuery {
-                    kind: KeptKind::Discarded,
-                    run: None,
-                    letters,
-                    after: after.clone(),
-                    limit: u32::try_from(BATCH).unwrap_or(u32::MAX),
-                };
-                let kept = planner.store.kept_list(&query).await?;
+                let kept = kept_behind(planner, &self.selection, after.clone()).await?;
                 *over = kept.len() < BATCH;
                 *after = kept.last().map(|kept| kept.letter.clone());
                 Ok(Some(Batch {
@@ -229,8 +243,11 @@ impl Letters {
             }
             From::Queues { left, walking } => loop {
                 if walking.is_none() {
-                    let Some(queue) = left.pop_front() else { return Ok(None) };
-                    if let Some(limited) = planner.limited_target(&queue).await? {
+                    let Some(Left { queue, counts_looks }) = left.pop_front() else {
+                        return Ok(None);
+                    };
+                    // Asked again: each look since the run began counts too.
+                    if counts_looks && let Some(limited) = planner.limited_target(&queue).await? {
                         let batch = planner.indexed_batch(&limited, &self.selection, &mut self.sieve).await;
                         return or_left_out(batch, &queue, &self.selection).map(Some);
                     }
@@ -272,6 +289,22 @@ impl Letters {
             },
         }
     }
+}
+
+/// The next discarded messages that are selected.
+async fn kept_behind(
+    planner: &RunPlanner,
+    selection: &Selection,
+    after: Option<String>,
+) -> Result<Vec<KeptMessage>, EngineError> {
+    let query = KeptQuery {
+        kind: KeptKind::Discarded,
+        run: None,
+        letters: named(selection),
+        after,
+        limit: u32::try_from(BATCH).unwrap_or(u32::MAX),
+    };
+    Ok(planner.store.kept_list(&query).await?)
 }
 
 /// A queue of several whose messages are not taken.

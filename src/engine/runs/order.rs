@@ -8,7 +8,7 @@ use crate::domain::id::QueueName;
 use crate::domain::naming::Naming;
 
 /// Which messages.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Selection {
     /// These dead letters.
     Ids(Vec<String>),
@@ -67,7 +67,7 @@ impl OrderKind {
 }
 
 /// By which way what is redriven goes back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub enum Via {
     /// Through the exchange that it came by, to whoever is bound to it.
     Exchange,
@@ -96,7 +96,7 @@ impl Via {
 }
 
 /// What is wanted of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Order {
     /// What.
     pub kind: OrderKind,

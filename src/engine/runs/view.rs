@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::domain::as_text;
 use crate::domain::id::QueueName;
 use crate::domain::message::Message;
 use crate::domain::run::{Phase, RunCounts, RunState};
@@ -11,7 +12,7 @@ use crate::domain::time::Timestamp;
 use crate::store::{ItemRecord, RunRecord};
 
 /// A run, for people.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RunView {
     /// As it is in the store.
     pub record: RunRecord,
@@ -45,7 +46,7 @@ impl RunView {
 }
 
 /// A run with a page of its items.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RunDetail {
     /// The run.
     pub run: RunView,
@@ -56,9 +57,10 @@ pub struct RunDetail {
 }
 
 /// What becomes of a dead letter's message.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Edit {
     /// The new body.
+    #[serde(rename = "body_base64", default, with = "as_text::maybe_bytes")]
     pub body: Option<Bytes>,
     /// The new content type.
     pub content_type: Option<String>,
@@ -67,7 +69,7 @@ pub struct Edit {
 }
 
 /// A dead letter as it will be sent.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct EditedLetter {
     /// Its id.
     pub id: String,

@@ -72,6 +72,10 @@ impl Worker {
             let Ok(secrets) = signing.await else {
                 return Flow::Stop(End::Fenced);
             };
+            // The store may have answered late: by then the fence may be closed.
+            if let Err(end) = self.may_go_on() {
+                return Flow::Stop(end);
+            }
             let Some(tried) = self.attempt(&hand, secrets).await else {
                 return Flow::Stop(End::Stopping);
             };

@@ -315,7 +315,7 @@ pub struct EventsFound {
 }
 
 /// How many.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct EventCount {
     /// Of which type.
     pub event_type: EventType,
@@ -409,7 +409,7 @@ pub enum EventsChanged {
 }
 
 /// A handled event.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct HandledEvent {
     /// Its id.
     pub id: i64,
@@ -439,7 +439,7 @@ pub struct NewEventType {
 }
 
 /// A type.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct EventTypeRecord {
     /// Its name.
     pub name: EventType,
@@ -474,7 +474,7 @@ pub struct NewSubscription {
 }
 
 /// A subscription.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Subscription {
     /// Never used twice.
     pub id: i64,
@@ -511,7 +511,7 @@ pub struct ClaimSpan {
 }
 
 /// A claim.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Claim {
     /// Its id.
     pub id: String,

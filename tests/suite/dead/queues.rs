@@ -4,7 +4,8 @@ use lapin::ExchangeKind;
 use lapin::types::AMQPValue;
 use redrive::internals::domain::dead_letter::DeadQueueKind;
 use redrive::internals::engine::dead::{DeadPage, DeadQueueRow, DeadQueuesQuery};
-use redrive::internals::engine::query;
+use redrive::internals::engine::runs::{Order, OrderKind, Selection};
+use redrive::internals::engine::{Command, query};
 use serde_json::{Value, json};
 
 use super::shop::{BOUND, Shop, text};
@@ -127,6 +128,55 @@ async fn each_queue_says_how_many_letters_it_has_since_when_and_which_queues_the
     assert_eq!(own.page.items[0].queue.letters(), Some(0));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dead_letter_queues_beyond_the_number_that_is_looked_at_are_said_and_can_be_named() {
+    let shop = Shop::open().await;
+    for number in 0..520 {
+        shop.queue(&format!("shop{number}_error"), &[]).await;
+    }
+    let said = |page: &DeadPage<DeadQueueRow>| {
+        let reasons = page.problems.iter().map(|problem| problem.reason.clone());
+        reasons.collect::<Vec<_>>().join("\n")
+    };
+    // With our own there are 521.
+    let beyond = "21 more dead-letter queues are not looked at";
+    let page = wait_until("all queues are listed", BOUND, async || {
+        let page = shop.dead_queues(None, None).await;
+        said(&page).contains(beyond).then_some(page)
+    })
+    .await;
+    assert_eq!((page.queues.len(), page.problems.len()), (500, 1), "{}", said(&page));
+    assert!(page.queues.iter().any(|queue| queue.kind == Some(DeadQueueKind::Own)));
+    let again = shop.dead_queues(None, None).await;
+    assert!(
+        said(&again).contains(beyond),
+        "what is known still lacks them: {}",
+        said(&again)
+    );
+
+    let is_looked_at = |name: &str| page.queues.iter().any(|queue| queue.name.as_str() == name);
+    let mut all = (0..520).map(|number| format!("shop{number}_error"));
+    let left_out = all.find(|name| !is_looked_at(name)).unwrap();
+    shop.fill(&left_out, 2).await;
+    let named = shop.list(Some(&left_out), None).await;
+    assert_eq!(named.page.items.len(), 2, "a queue that is named is looked at");
+
+    let fullest = wait_until("the statistics count them", BOUND, async || {
+        let page = shop.dead_queues(Some("letters > 0"), None).await;
+        (page.page.items.len() == 1).then_some(page)
+    })
+    .await;
+    assert_eq!(
+        names(&fullest),
+        [left_out.as_str()],
+        "those with the most messages are looked at"
+    );
+    let order = Order::new(OrderKind::Redrive, Selection::All);
+    let plan = shop.stage.engine.plan(Command::Run(order)).await.unwrap();
+    let warned = plan.warnings.join("\n");
+    assert!(warned.contains("more dead-letter queues are not looked at"), "{warned}");
+}
+
 /// Two queues of others on a vhost that redrive never used, with a letter or two in each.
 async fn foreign() -> Vhost {
     let vhost = Vhost::create().await;
@@ -151,6 +201,39 @@ async fn foreign() -> Vhost {
         post(&format!("/api/exchanges/{}/amq.default/publish", vhost.name), message).await;
     }
     vhost
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_that_asks_right_after_a_change_shows_it() {
+    let (vhost, configured) = (foreign().await, Vhost::create().await);
+    let mut installation = Installation::on_rabbit(&configured);
+    installation.set_environment("REDRIVE_MANAGEMENT_URL", &vhost.node.management);
+    let broker = vhost.amqp();
+    let letters = async || -> usize {
+        let arguments = [
+            "dead",
+            "list",
+            "--queue",
+            "billing_error",
+            "--json",
+            "--broker",
+            &broker,
+        ];
+        let listed = installation.run(&arguments).await.expect_code(0).json();
+        listed.as_array().unwrap().len()
+    };
+    wait_until("the first letter is listed", BOUND, async || {
+        (letters().await == 1).then_some(())
+    })
+    .await;
+    let publish = format!("/api/exchanges/{}/amq.default/publish", vhost.name);
+    let message =
+        json!({"routing_key": "billing_error", "payload": "y", "payload_encoding": "string", "properties": {}});
+    // Each comes less than two seconds after a look that did not see it yet.
+    for expected in 2..=4 {
+        vhost.manage("POST", &publish, Some(&message)).await;
+        assert_eq!(letters().await, expected);
+    }
 }
 
 /// What was declared on a vhost, whatever is in it.

@@ -213,11 +213,22 @@ impl Installation {
         self.spawn_daemon_as(shell)
     }
 
+    /// Starts a daemon where one was before (`http://127.0.0.1:PORT`), and waits until it is ready.
+    pub async fn daemon_at(&self, api: &str) -> Daemon {
+        let address = api.strip_prefix("http://").expect("its address");
+        let mut daemon = self.spawn_daemon_on(Command::new(env!("CARGO_BIN_EXE_redrive")), address);
+        daemon.wait_until_ready().await;
+        daemon
+    }
+
     fn spawn_daemon_as(&self, program: Command) -> Daemon {
+        self.spawn_daemon_on(program, &format!("127.0.0.1:{}", free_port()))
+    }
+
+    fn spawn_daemon_on(&self, program: Command, address: &str) -> Daemon {
         let mut sections = self.sections.clone();
         let api = sections.entry("api".to_owned()).or_default();
-        let address = format!("127.0.0.1:{}", free_port());
-        api.insert("listen".to_owned(), toml_of(&address.as_str().into()));
+        api.insert("listen".to_owned(), toml_of(&address.into()));
         let config = self.write_config(&sections);
         let log = config.with_extension("log");
         let mut command = self.prepared(program, &config);

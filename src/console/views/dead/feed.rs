@@ -10,7 +10,7 @@ use crate::domain::text::show;
 use crate::domain::time::Timestamp;
 use crate::engine::dead::{DeadGroup, DeadListQuery, DeadQueueView, DeadSelection};
 use crate::engine::view::Unread;
-use crate::engine::{Engine, query};
+use crate::engine::{EngineHandle, query};
 
 /// Groups that are listed, at most.
 const GROUPS_MAX: u32 = 1_000;
@@ -34,7 +34,7 @@ pub(super) static LETTERS: Source = Source {
     ask: |engine, query| Box::pin(async move { letters(&engine, query).await.map(FedRows::from) }),
 };
 
-async fn groups(engine: &Engine, filter: Option<String>) -> Result<Batch<DeadGroup>, String> {
+async fn groups(engine: &EngineHandle, filter: Option<String>) -> Result<Batch<DeadGroup>, String> {
     let query = DeadListQuery {
         selection: DeadSelection {
             filter,
@@ -55,7 +55,7 @@ async fn groups(engine: &Engine, filter: Option<String>) -> Result<Batch<DeadGro
     })
 }
 
-async fn letters(engine: &Engine, query: FeedQuery) -> Result<Batch<DeadLetter>, String> {
+async fn letters(engine: &EngineHandle, query: FeedQuery) -> Result<Batch<DeadLetter>, String> {
     let limit = query.limit();
     let selection = DeadSelection {
         queue: None,

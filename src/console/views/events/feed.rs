@@ -8,7 +8,7 @@ use crate::console::state::feed::{Batch, FedRows, FeedQuery, Progress, Source};
 use crate::console::state::inquire::{inquire, left};
 use crate::domain::event::{Event, EventType};
 use crate::engine::events::EventsQuery;
-use crate::engine::{Engine, query};
+use crate::engine::{EngineHandle, query};
 
 /// Events of one question, at most: payloads come with them.
 const PAGE_MAX: u32 = 250;
@@ -64,7 +64,7 @@ fn type_of(query: &FeedQuery) -> Option<EventType> {
     EventType::parse(query.of.as_deref()?).ok()
 }
 
-async fn types(engine: &Engine) -> Result<Batch<TypeRow>, String> {
+async fn types(engine: &EngineHandle) -> Result<Batch<TypeRow>, String> {
     let (counts, types) = tokio::try_join!(
         inquire(engine, query::EventCounts()),
         inquire(engine, query::EventTypes())
@@ -73,7 +73,7 @@ async fn types(engine: &Engine) -> Result<Batch<TypeRow>, String> {
     Ok(Batch::new(rows, false))
 }
 
-async fn groups(engine: &Engine, query: FeedQuery) -> Result<Batch<GroupRow>, String> {
+async fn groups(engine: &EngineHandle, query: FeedQuery) -> Result<Batch<GroupRow>, String> {
     let query = EventsQuery {
         event_type: type_of(&query),
         filter: query.filter,
@@ -93,7 +93,7 @@ async fn groups(engine: &Engine, query: FeedQuery) -> Result<Batch<GroupRow>, St
     })
 }
 
-async fn events(engine: &Engine, query: FeedQuery) -> Result<Batch<Event>, String> {
+async fn events(engine: &EngineHandle, query: FeedQuery) -> Result<Batch<Event>, String> {
     let (event_type, limit) = (type_of(&query), query.limit());
     let mut rows: Vec<Arc<Event>> = Vec::new();
     let mut cursor = None;

@@ -39,7 +39,7 @@ use crate::domain::queue::QueueKind;
 use crate::domain::time::Timestamp;
 use crate::engine::expiring::{ExpiringQuery, ExpiringQueue};
 use crate::engine::snapshot::Snapshot;
-use crate::engine::{Engine, query};
+use crate::engine::{EngineHandle, query};
 
 /// Cells of a bar.
 const BAR: u16 = 12;
@@ -391,7 +391,7 @@ pub(in crate::console) static QUEUES: Source = Source {
     ask: |engine, _| Box::pin(async move { queues(&engine).await.map(FedRows::from) }),
 };
 
-async fn queues(engine: &Engine) -> Result<Batch<ExpiringQueue>, String> {
+async fn queues(engine: &EngineHandle) -> Result<Batch<ExpiringQueue>, String> {
     let page = inquire(engine, query::Expiring(ExpiringQuery::default())).await?;
     let more = page.next_cursor.is_some();
     Ok(Batch::new(page.items.into_iter().map(Arc::new).collect(), more))

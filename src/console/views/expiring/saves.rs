@@ -18,7 +18,7 @@ use crate::domain::text::show;
 use crate::domain::time::Timestamp;
 use crate::engine::expiring::{SaveRecord, SaveState};
 use crate::engine::query::SaveQuery;
-use crate::engine::{Engine, query};
+use crate::engine::{EngineHandle, query};
 
 /// The fields that a filter over saves may name. `age` is how long ago it was made, `left` how long it is kept.
 const FIELDS: &[Field] = &[
@@ -133,7 +133,7 @@ pub(super) static SOURCE: Source = Source {
     ask: |engine, query| Box::pin(async move { saves(&engine, query.limit()).await.map(FedRows::from) }),
 };
 
-async fn saves(engine: &Engine, limit: u32) -> Result<Batch<SaveRecord>, String> {
+async fn saves(engine: &EngineHandle, limit: u32) -> Result<Batch<SaveRecord>, String> {
     let mut rows: Vec<Arc<SaveRecord>> = Vec::new();
     loop {
         let next = SaveQuery {

@@ -14,7 +14,7 @@ use super::{BackoffFunction, DELAY_S_MAX, Override, RETRIES_MAX, RetryPolicy};
 const STEP_S: u32 = 5;
 
 /// The part of a schedule that a retry belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Phase {
     /// At once.
     Immediate,

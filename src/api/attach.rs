@@ -1,0 +1,271 @@
+//! What a console or a command in another process asks: questions by their names, plans, their execution, and a stream
+//! of what is seen and of what happens.
+//!
+//! The documents are those of one release and no contract: both sides are redrive, and who attaches with another release
+//! is told so. Who may only look gets every document without what the masks hide, as on every other route.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use axum::Extension;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use futures_util::stream;
+use serde::{Deserialize, Serialize};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{broadcast, watch};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::ambient;
+use crate::domain::scope::Scope;
+use crate::engine::error::ToldError;
+use crate::engine::events::EventCommand;
+use crate::engine::observe::Observer;
+use crate::engine::query::{self, Query as _};
+use crate::engine::reveal::Reveal;
+use crate::engine::snapshot::Snapshot;
+use crate::engine::{Command, Engine, EngineError, Event};
+use crate::wire::attach::{Asked, Changes, Execute, Hello, PROTOCOL, Planned, Told, frame};
+use crate::wire::json;
+use crate::wire::problem::Problem;
+
+use super::Shared;
+use super::extract::Input;
+use super::guard::Caller;
+use super::masked::{MasksItself, without};
+use super::problem::{answer, with_type};
+
+/// Between two looks for all that are attached.
+const REFRESH: Duration = Duration::from_secs(2);
+/// A stream that has nothing to tell says that it is there.
+const BEAT: Duration = Duration::from_secs(10);
+
+/// `POST /v1/attach/ask`.
+pub(super) async fn ask(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Input(asked): Input<Asked>,
+) -> Result<Response, Problem> {
+    if asked.query == query::Browse::NAME {
+        caller.must_have(Scope::Operate)?;
+    }
+    let engine = shared.engine()?;
+    match query::named(engine, &asked.query, asked.given.get().as_bytes()).await {
+        Some(Ok(bytes)) => Ok(with_type(StatusCode::OK, Body::from(bytes), "application/json")),
+        Some(Err(error)) => Ok(failed(engine, error)),
+        None => Err(Problem::field("query", other_release())),
+    }
+}
+
+/// `POST /v1/attach/plan`.
+pub(super) async fn plan(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Input(command): Input<Command>,
+) -> Result<Response, Problem> {
+    let engine = shared.engine()?;
+    match engine.plan(command).await {
+        Ok(plan) => {
+            let ticket = shared.plans.keep(caller.actor(), plan.clone(), shared.clock.now());
+            let planned = Planned { id: ticket.id, plan };
+            Ok(answer(StatusCode::OK, &planned))
+        }
+        Err(error) => Ok(failed(engine, error)),
+    }
+}
+
+/// `POST /v1/attach/execute`.
+pub(super) async fn execute(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Input(asked): Input<Execute>,
+) -> Result<Response, Problem> {
+    let engine = shared.engine()?;
+    let now = shared.clock.now();
+    let plan = shared.plans.take(&asked.id, caller.actor(), None, now)?.plan;
+    caller.must_have(needs(&plan.command))?;
+    let grant = caller.grant(asked.reason)?;
+    match engine.execute(&plan, &grant).await {
+        Ok(done) => Ok(answer(StatusCode::OK, &done)),
+        Err(error) => Ok(failed(engine, error)),
+    }
+}
+
+/// `POST /v1/attach/reveal`.
+pub(super) async fn reveal(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Input(reveal): Input<Reveal>,
+) -> Result<Response, Problem> {
+    let engine = shared.engine()?;
+    let grant = caller.grant(None)?;
+    match engine.reveal(&reveal, &grant).await {
+        Ok(()) => Ok(answer(StatusCode::OK, &serde_json::json!({}))),
+        Err(error) => Ok(failed(engine, error)),
+    }
+}
+
+/// The scope that a command needs, as its own route has it.
+const fn needs(command: &Command) -> Scope {
+    match command {
+        Command::Policy(_)
+        | Command::AdoptBroker
+        | Command::MakeVhost
+        | Command::Events(
+            EventCommand::SetType { .. } | EventCommand::Subscribe { .. } | EventCommand::Unsubscribe { .. },
+        ) => Scope::Admin,
+        Command::Redeliver(_)
+        | Command::PauseQueue(_)
+        | Command::ResumeQueue(_)
+        | Command::PurgeQueue(_)
+        | Command::DeleteQueue(_)
+        | Command::RescueQueue(_)
+        | Command::TestEndpoint { .. }
+        | Command::DisableEndpoint(_)
+        | Command::Events(EventCommand::Retry(_) | EventCommand::Reschedule(..) | EventCommand::Cancel(_))
+        | Command::Run(_)
+        | Command::EditDead { .. }
+        | Command::ChangeRun { .. }
+        | Command::Expiring(_) => Scope::Operate,
+    }
+}
+
+/// The engine's own error, in full, with the status that it has everywhere.
+fn failed(engine: &Engine, error: EngineError) -> Response {
+    let told = ToldError::of(engine, error);
+    let problem = Problem::from(EngineError::from(told.clone()));
+    let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    answer(status, &Told { error: told })
+}
+
+fn other_release() -> String {
+    format!(
+        "this daemon is redrive {} and does not know what was asked: attach with the redrive of its release",
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+/// What all streams of a daemon see: one looks for all of them, as long as there are any.
+#[derive(Debug, Default)]
+pub(super) struct Sights(Mutex<Weak<Sight>>);
+
+#[derive(Debug)]
+struct Sight {
+    observer: Observer,
+    /// Ends the looking with the last stream.
+    _stop: DropGuard,
+}
+
+impl Sights {
+    fn sight(&self, engine: &Engine) -> Arc<Sight> {
+        let mut present = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sight) = present.upgrade() {
+            return sight;
+        }
+        let stop = CancellationToken::new();
+        let sight = Arc::new(Sight {
+            observer: engine.observe(REFRESH, stop.clone()),
+            _stop: stop.drop_guard(),
+        });
+        *present = Arc::downgrade(&sight);
+        sight
+    }
+}
+
+/// `POST /v1/attach/look`.
+pub(super) async fn look(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
+    shared.sights.sight(shared.engine()?).observer.look_now();
+    Ok(answer(StatusCode::OK, &serde_json::json!({})))
+}
+
+/// What a stream may be asked for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Streamed {
+    /// The protocol of whoever attaches.
+    protocol: u32,
+}
+
+/// `GET /v1/attach/stream`.
+pub(super) async fn follow(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    super::extract::Params(asked): super::extract::Params<Streamed>,
+) -> Result<Response, Problem> {
+    if asked.protocol != PROTOCOL {
+        return Err(Problem::field("protocol", other_release()));
+    }
+    let engine = shared.engine()?;
+    let sight = shared.sights.sight(engine);
+    let hello = Hello::of(engine.naming(), caller.sees_all());
+    let frames = Frames {
+        snapshots: sight.observer.snapshots(),
+        news: engine.events(),
+        before: Arc::new(Snapshot::default()),
+        hello: Some(hello),
+        is_first: true,
+        masks: (!caller.sees_all()).then(|| Arc::clone(&shared)),
+        _sight: sight,
+    };
+    let body = stream::unfold(frames, |mut frames| async {
+        let bytes = frames.next().await?;
+        Some((Ok::<_, Infallible>(Bytes::from(bytes)), frames))
+    });
+    let response = with_type(StatusCode::OK, Body::from_stream(body), "text/event-stream");
+    Ok(MasksItself::said_of(response))
+}
+
+struct Frames {
+    snapshots: watch::Receiver<Arc<Snapshot>>,
+    news: broadcast::Receiver<Event>,
+    /// What the other side has.
+    before: Arc<Snapshot>,
+    hello: Option<Hello>,
+    is_first: bool,
+    /// Whoever may only look gets it without what these hide.
+    masks: Option<Arc<Shared>>,
+    _sight: Arc<Sight>,
+}
+
+impl Frames {
+    /// The next frame; `None`: the engine is gone.
+    async fn next(&mut self) -> Option<Vec<u8>> {
+        if let Some(hello) = self.hello.take() {
+            return Some(self.frame("hello", &hello));
+        }
+        if std::mem::take(&mut self.is_first) && self.snapshots.borrow().generation > 0 {
+            return Some(self.changes());
+        }
+        tokio::select! {
+            biased;
+            changed = self.snapshots.changed() => {
+                changed.ok()?;
+                Some(self.changes())
+            }
+            event = self.news.recv() => match event {
+                Ok(event) => Some(self.frame("news", &event)),
+                Err(RecvError::Lagged(_)) => Some(b":\n\n".to_vec()),
+                Err(RecvError::Closed) => None,
+            },
+            () = ambient::sleep(BEAT) => Some(b":\n\n".to_vec()),
+        }
+    }
+
+    fn changes(&mut self) -> Vec<u8> {
+        let newest = Arc::clone(&self.snapshots.borrow_and_update());
+        let changes = Changes::between(&self.before, &newest);
+        self.before = newest;
+        ambient::beside(|| self.frame("seen", &changes))
+    }
+
+    fn frame(&self, kind: &str, document: &impl Serialize) -> Vec<u8> {
+        let document = json::compact(document);
+        match &self.masks {
+            Some(shared) => frame(kind, &without(&shared.settings.masks, &document)),
+            None => frame(kind, &document),
+        }
+    }
+}

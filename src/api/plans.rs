@@ -1,0 +1,102 @@
+//! Plans that were shown over HTTP and wait for their execution: each belongs to the token that asked for it, is carried
+//! out at most once, and is forgotten after ten minutes.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::ambient;
+use crate::domain::time::Timestamp;
+use crate::engine::{Command, Plan};
+use crate::wire::problem::Problem;
+
+/// How long a plan waits.
+const LIFE: Duration = Duration::from_mins(10);
+/// Plans that wait, of all tokens; the oldest goes first.
+const PLANS_MAX: usize = 256;
+/// Lines of all of them together: a plan may have as many as there are rows.
+const LINES_MAX: usize = 200_000;
+
+/// What waits.
+#[derive(Debug, Default)]
+pub(super) struct Plans(Mutex<VecDeque<Waiting>>);
+
+#[derive(Debug)]
+struct Waiting {
+    id: String,
+    actor: String,
+    expires_at: Timestamp,
+    made_at: Timestamp,
+    plan: Plan,
+}
+
+/// A plan that is to be carried out.
+pub(super) struct Taken {
+    pub(super) plan: Plan,
+    pub(super) made_at: Timestamp,
+}
+
+/// Under which id a plan waits, and until when.
+pub(super) struct Ticket {
+    pub(super) id: String,
+    pub(super) expires_at: Timestamp,
+}
+
+impl Plans {
+    /// Keeps a plan for `actor`.
+    pub(super) fn keep(&self, actor: &str, plan: Plan, now: Timestamp) -> Ticket {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.retain(|one| now < one.expires_at);
+        let mut lines: usize = waiting.iter().map(|one| one.plan.lines.len()).sum();
+        while waiting.len() >= PLANS_MAX || (lines + plan.lines.len() > LINES_MAX && !waiting.is_empty()) {
+            lines -= waiting.pop_front().map_or(0, |oldest| oldest.plan.lines.len());
+        }
+        let id = ambient::new_id();
+        let expires_at = now.plus(LIFE);
+        waiting.push_back(Waiting {
+            id: id.clone(),
+            actor: actor.to_owned(),
+            expires_at,
+            made_at: now,
+            plan,
+        });
+        Ticket { id, expires_at }
+    }
+
+    /// Takes a plan of `actor` out, to be carried out: whoever asks again with its id does nothing twice.
+    /// With `command` it has to be a plan of that.
+    pub(super) fn take(
+        &self,
+        id: &str,
+        actor: &str,
+        command: Option<&Command>,
+        now: Timestamp,
+    ) -> Result<Taken, Problem> {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.retain(|one| now < one.expires_at);
+        let place = waiting.iter().position(|one| one.id == id && one.actor == actor);
+        if let (Some(place), Some(command)) = (place, command)
+            && waiting[place].plan.command != *command
+        {
+            let title = &waiting[place].plan.title;
+            return Err(Problem::new(
+                409,
+                format!(
+                    "plan {id} is to {title}, and this call asks for something else: repeat the call that it was made by"
+                ),
+            ));
+        }
+        let taken = place.and_then(|place| waiting.remove(place));
+        let taken = taken.map(|one| Taken {
+            plan: one.plan,
+            made_at: one.made_at,
+        });
+        taken.ok_or_else(|| {
+            Problem::new(
+                409,
+                "this plan does not wait here: it was carried out, is older than ten minutes, belongs to another token, or \
+                 the daemon was started again. Look at `redrive audit`, and plan again",
+            )
+        })
+    }
+}

@@ -1,0 +1,216 @@
+//! Console and commands on a daemon elsewhere: which one, and with which token.
+
+use std::io::{self, BufRead as _, Write as _};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use secrecy::SecretString;
+use tokio_util::sync::CancellationToken;
+
+use crate::ambient::Clock;
+use crate::cli::{self, Cli, Exit, Failure};
+use crate::config::{Config, Environment};
+use crate::console::state::Place;
+use crate::console::{Connect, ConnectProblem, ConsoleSettings, Deliver, Next};
+use crate::domain::text;
+use crate::engine::{Access, EngineHandle};
+use crate::files;
+use crate::remote::{self, ConnectError, Daemon};
+
+/// Columns of an address.
+const ADDRESS_WIDTH_MAX: usize = 100;
+
+/// A daemon, and what it is asked with.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    url: String,
+    token: Option<SecretString>,
+}
+
+/// The daemon of `redrive attach` or of the profile in use; `None`: this process opens broker and store itself.
+pub(super) fn target(cli: &Cli, config: &Config, environment: &Environment) -> Result<Option<Target>, Failure> {
+    let of_profile = config.profile.daemon.as_ref();
+    let typed = cli.attaches();
+    let Some(url) = typed
+        .map(|(url, _)| url)
+        .or(of_profile.map(|daemon| daemon.url.as_str()))
+    else {
+        return Ok(None);
+    };
+    if remote::is_in_the_clear(url) {
+        cli::notice(&format!(
+            "the token and all that is shown travel in the clear to {}: give the daemon api.tls, and attach with https://",
+            text::show(url, ADDRESS_WIDTH_MAX)
+        ));
+    }
+    let of_file = typed.and_then(|(_, file)| file).map(|file| {
+        let secret = files::own_secret(file).map_err(|error| wrong(format!("{}: {error}", file.display())))?;
+        secret.ok_or_else(|| {
+            wrong(format!(
+                "{} is not there: --token-file names a file with a token",
+                file.display()
+            ))
+        })
+    });
+    let token = match of_file.transpose()? {
+        Some(token) => Some(SecretString::from(token)),
+        None => known_token(config, environment, url)?,
+    };
+    let token = match token {
+        None if cli::on_terminal() && typed.is_some() => asked(url)?,
+        token => token,
+    };
+    Ok(Some(Target {
+        url: url.to_owned(),
+        token,
+    }))
+}
+
+fn wrong(why: String) -> Failure {
+    Failure::new(Exit::Configuration, why)
+}
+
+/// That of the profile, of the environment, or the one that a daemon of this user made on this machine.
+fn known_token(config: &Config, environment: &Environment, url: &str) -> Result<Option<SecretString>, Failure> {
+    if let Some(token) = config.profile.daemon.as_ref().and_then(|daemon| daemon.token.clone()) {
+        return Ok(Some(token));
+    }
+    if let Some(token) = environment.variable("REDRIVE_API_TOKEN") {
+        return Ok(Some(SecretString::from(token.to_owned())));
+    }
+    let Some(path) = config.api.made_token.as_ref().filter(|_| remote::is_this_machine(url)) else {
+        return Ok(None);
+    };
+    let made = files::own_secret(path).map_err(|error| wrong(format!("{}: {error}", path.display())))?;
+    Ok(made.map(SecretString::from))
+}
+
+/// Asked for on the terminal, without showing what is typed.
+fn asked(url: &str) -> Result<Option<SecretString>, Failure> {
+    let failed = |error: io::Error| Failure::of(Exit::Failed, &error);
+    let mut prompt = io::stderr().lock();
+    let _ = write!(prompt, "Token of {}: ", text::show(url, ADDRESS_WIDTH_MAX));
+    let _ = prompt.flush();
+    let mut line = String::new();
+    {
+        let _hidden = Hidden::begin();
+        io::stdin().lock().read_line(&mut line).map_err(failed)?;
+    }
+    let _ = writeln!(prompt);
+    let token = line.trim();
+    Ok((!token.is_empty()).then(|| SecretString::from(token.to_owned())))
+}
+
+/// A terminal that does not show what is typed, until this is dropped.
+struct Hidden(Option<rustix::termios::Termios>);
+
+impl Hidden {
+    fn begin() -> Self {
+        use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+        let Ok(before) = tcgetattr(io::stdin()) else {
+            return Self(None);
+        };
+        let mut hidden = before.clone();
+        hidden.local_modes.remove(LocalModes::ECHO);
+        let set = tcsetattr(io::stdin(), OptionalActions::Now, &hidden);
+        Self(set.is_ok().then_some(before))
+    }
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            let _ = rustix::termios::tcsetattr(io::stdin(), rustix::termios::OptionalActions::Now, before);
+        }
+    }
+}
+
+/// One try.
+async fn open(target: &Target) -> Result<Daemon, ConnectError> {
+    // One provider in the process; whoever was first is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Daemon::attach(&target.url, target.token.clone(), Clock::system()).await
+}
+
+/// Runs a command there.
+pub(super) async fn command(cli: &Cli, target: Target, config: &Config) -> Result<Exit, Failure> {
+    let daemon = open(&target).await.map_err(|error| {
+        let exit = if error.waiting_helps {
+            Exit::Unreachable
+        } else {
+            Exit::Refused
+        };
+        Failure::new(exit, error.why)
+    })?;
+    let engine = EngineHandle::Remote(Arc::new(daemon));
+    let result = cli::run(cli, &engine, &config.profile, &[]).await;
+    engine.close().await;
+    result
+}
+
+/// Shows the console of it until the operator leaves.
+pub(super) async fn show(target: Target, settings: ConsoleSettings) -> Result<Option<Next>, Failure> {
+    let first = match open(&target).await {
+        Ok(daemon) => Some(daemon),
+        Err(error) if error.waiting_helps => None,
+        Err(error) => return Err(Failure::new(Exit::Refused, error.why)),
+    };
+    let settings = of_daemon(settings, &target, first.as_ref());
+    let failed = Arc::new(Mutex::new(None));
+    let first = Arc::new(Mutex::new(first));
+    let connect = Connect::new({
+        let failed = Arc::clone(&failed);
+        move || attached(target.clone(), Arc::clone(&first), Arc::clone(&failed))
+    });
+    let result = Box::pin(crate::console::run(connect, settings, CancellationToken::new())).await;
+    let failed = failed.lock().unwrap_or_else(PoisonError::into_inner).take();
+    super::console::ended(result, failed)
+}
+
+/// What was opened already, or another try.
+async fn attached(
+    target: Target,
+    first: Arc<Mutex<Option<Daemon>>>,
+    failed: Arc<Mutex<Option<Failure>>>,
+) -> Result<EngineHandle, ConnectProblem> {
+    let ready = first.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let opened = match ready {
+        Some(daemon) => Ok(daemon),
+        None => open(&target).await,
+    };
+    opened
+        .map(|daemon| EngineHandle::Remote(Arc::new(daemon)))
+        .map_err(|error| {
+            let exit = if error.waiting_helps {
+                Exit::Unreachable
+            } else {
+                Exit::Refused
+            };
+            *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Failure::new(exit, error.why.clone()));
+            ConnectProblem {
+                text: error.why,
+                waiting_helps: error.waiting_helps,
+            }
+        })
+}
+
+/// The settings of a console that has neither broker nor store of its own.
+fn of_daemon(settings: ConsoleSettings, target: &Target, daemon: Option<&Daemon>) -> ConsoleSettings {
+    let vhost = daemon.map(|daemon| format!("vhost {}", daemon.hello().vhost));
+    let only_looks = daemon.is_some_and(|daemon| !daemon.hello().may_change);
+    let read_only = settings
+        .place
+        .read_only
+        .clone()
+        .or_else(|| only_looks.then(|| "this token may only look".to_owned()));
+    ConsoleSettings {
+        access: if only_looks { Access::ReadOnly } else { settings.access },
+        deliver: Deliver::Never,
+        place: Place {
+            broker: text::show(&format!("daemon {}", target.url), ADDRESS_WIDTH_MAX),
+            store: text::show(&vhost.unwrap_or_default(), ADDRESS_WIDTH_MAX),
+            read_only,
+            ..settings.place
+        },
+        ..settings
+    }
+}

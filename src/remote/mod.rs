@@ -1,0 +1,516 @@
+//! The engine of a daemon elsewhere, reached over its HTTP API: what `redrive attach` and a profile with `daemon` work on.
+//!
+//! Promises: this process knows neither broker nor store and has no login of theirs; a daemon that is away is said and
+//! looked for again; what is seen keeps its last content and time meanwhile; a plan is sent for execution once, and where
+//! its answer is lost that is said, never repeated.
+
+mod reader;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use reqwest::StatusCode;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::{Notify, broadcast, watch};
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use crate::ambient::{self, Clock};
+use crate::domain::naming::Naming;
+use crate::domain::text::show;
+use crate::engine::observe::{Feed, Observer};
+use crate::engine::reveal::Reveal;
+use crate::engine::snapshot::Snapshot;
+use crate::engine::view::{Source, Unread};
+use crate::engine::{Command, Done, EngineError, Event, Plan, RemoteEngine, WriteGrant};
+use crate::wire::attach::{Changes, Execute, Hello, PROTOCOL, Planned, Told};
+
+use reader::{Frame, Frames};
+
+/// For a connection to be made.
+const CONNECT: Duration = Duration::from_secs(5);
+/// A question is answered in this time: as long as the daemon itself waits for what is slow, and the way.
+const ANSWER: Duration = Duration::from_secs(60);
+/// What is carried out may take long: a purge of millions, a test of a slow endpoint.
+const EXECUTED: Duration = Duration::from_mins(15);
+/// A stream says something at least every ten seconds.
+const SILENCE: Duration = Duration::from_secs(25);
+/// Before another try.
+const RETRY: [Duration; 4] = [
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+];
+/// Plans whose execution may still be wanted.
+const PLANS_MAX: usize = 256;
+/// News that a slow screen has not taken.
+const NEWS_MAX: usize = 4096;
+/// Bytes of a daemon's own words that are shown.
+const SHOWN_MAX: usize = 400;
+/// An answer has at most this many bytes.
+const ANSWER_BYTES_MAX: usize = 256 << 20;
+
+/// Why there is no connection to a daemon.
+#[derive(Debug, thiserror::Error)]
+#[error("{why}")]
+pub(crate) struct ConnectError {
+    /// For people, with the mend.
+    pub(crate) why: String,
+    /// Whether it can mend itself.
+    pub(crate) waiting_helps: bool,
+}
+
+/// A daemon that this process is attached to.
+#[derive(Debug)]
+pub(crate) struct Daemon {
+    http: Http,
+    hello: Hello,
+    naming: Naming,
+    /// The stream that brought the first word, until somebody observes.
+    first: Mutex<Option<Frames>>,
+    news: broadcast::Sender<Event>,
+    /// Hashes of plans, and the ids that they wait under.
+    plans: Mutex<VecDeque<(String, String)>>,
+    clock: Clock,
+}
+
+/// The way to it.
+#[derive(Clone, Debug)]
+struct Http {
+    client: reqwest::Client,
+    base: Url,
+    token: Option<SecretString>,
+    clock: Clock,
+    /// Since when it does not answer.
+    away_since: Arc<Mutex<Option<crate::domain::time::Timestamp>>>,
+}
+
+impl Daemon {
+    /// Attaches to the daemon whose API is at `base`.
+    ///
+    /// # Errors
+    /// It is not reached, refuses the token, or is of another release.
+    pub(crate) async fn attach(base: &str, token: Option<SecretString>, clock: Clock) -> Result<Self, ConnectError> {
+        let refused = |why: String| ConnectError {
+            why,
+            waiting_helps: false,
+        };
+        let base = base_of(base).map_err(refused)?;
+        let client = client().map_err(refused)?;
+        let http = Http {
+            client,
+            base,
+            token,
+            clock: clock.clone(),
+            away_since: Arc::default(),
+        };
+        let (hello, frames) = http.stream().await?;
+        Ok(Self {
+            naming: hello.naming(),
+            hello,
+            http,
+            first: Mutex::new(Some(frames)),
+            news: broadcast::channel(NEWS_MAX).0,
+            plans: Mutex::default(),
+            clock,
+        })
+    }
+
+    /// What it said of itself.
+    #[must_use]
+    pub(crate) const fn hello(&self) -> &Hello {
+        &self.hello
+    }
+
+    fn id_of(&self, plan: &Plan) -> Option<String> {
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = plans.iter().rposition(|(hash, _)| *hash == plan.hash)?;
+        plans.remove(place).map(|(_, id)| id)
+    }
+}
+
+fn base_of(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).ok().filter(|url| {
+        matches!(url.scheme(), "http" | "https")
+            && url.host_str().is_some()
+            && url.username().is_empty()
+            && url.password().is_none()
+            && url.query().is_none()
+    });
+    let mut url = url.ok_or_else(|| {
+        format!(
+            "{:?} is not the address of a daemon: write it as https://HOST:8470, without user and query",
+            show(text, SHOWN_MAX)
+        )
+    })?;
+    if !url.path().ends_with('/') {
+        let path = format!("{}/", url.path());
+        url.set_path(&path);
+    }
+    Ok(url)
+}
+
+/// Whether the token would travel in the clear to another machine.
+#[must_use]
+pub(crate) fn is_in_the_clear(base: &str) -> bool {
+    Url::parse(base).is_ok_and(|url| url.scheme() == "http") && !is_this_machine(base)
+}
+
+/// Whether the daemon is on this machine.
+#[must_use]
+pub(crate) fn is_this_machine(base: &str) -> bool {
+    let Ok(url) = Url::parse(base) else { return false };
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    host.eq_ignore_ascii_case("localhost")
+        || host
+            .parse()
+            .is_ok_and(|address: std::net::IpAddr| address.is_loopback())
+}
+
+fn client() -> Result<reqwest::Client, String> {
+    reqwest::Client::builder()
+        .connect_timeout(CONNECT)
+        .redirect(reqwest::redirect::Policy::none())
+        .no_proxy()
+        .build()
+        .map_err(|error| error.without_url().to_string())
+}
+
+impl Http {
+    fn address(&self) -> String {
+        self.base.as_str().trim_end_matches('/').to_owned()
+    }
+
+    fn request(&self, method: reqwest::Method, path: &str) -> Result<reqwest::RequestBuilder, EngineError> {
+        let url = self
+            .base
+            .join(path)
+            .map_err(|error| EngineError::Refused { why: error.to_string() })?;
+        let request = self.client.request(method, url);
+        Ok(match &self.token {
+            Some(token) => request.bearer_auth(token.expose_secret()),
+            None => request,
+        })
+    }
+
+    /// Nobody answers there.
+    fn away(&self, why: &str) -> EngineError {
+        let mut since = self.away_since.lock().unwrap_or_else(PoisonError::into_inner);
+        EngineError::Unread(Box::new(Unread {
+            source: Source::Daemon,
+            reason: format!("the daemon at {} does not answer: {why}", self.address()),
+            since: *since.get_or_insert_with(|| self.clock.now()),
+        }))
+    }
+
+    fn is_there(&self) {
+        *self.away_since.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    async fn post(&self, path: &str, body: Vec<u8>, within: Duration) -> Result<Vec<u8>, EngineError> {
+        let request = self
+            .request(reqwest::Method::POST, path)?
+            .header("content-type", "application/json")
+            .timeout(within)
+            .body(body);
+        let response = request.send().await.map_err(|error| self.away(&told(&error)))?;
+        let status = response.status();
+        let body = bounded(response).await.map_err(|why| self.away(&why))?;
+        self.is_there();
+        if status.is_success() {
+            return Ok(body);
+        }
+        Err(self.error_of(status, &body))
+    }
+
+    /// What its refusal says.
+    fn error_of(&self, status: StatusCode, body: &[u8]) -> EngineError {
+        if let Ok(Told { error }) = serde_json::from_slice(body) {
+            return error.into();
+        }
+        let detail = serde_json::from_slice::<serde_json::Value>(body)
+            .ok()
+            .and_then(|problem| Some(problem.get("detail")?.as_str()?.to_owned()));
+        let detail = detail.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
+        let why = format!(
+            "{} answers {}: {}",
+            self.address(),
+            status.as_u16(),
+            show(&detail, SHOWN_MAX)
+        );
+        match status {
+            StatusCode::TOO_MANY_REQUESTS => EngineError::Busy { why },
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => self.away(&why),
+            _ => EngineError::Refused { why },
+        }
+    }
+
+    async fn stream(&self) -> Result<(Hello, Frames), ConnectError> {
+        let failed = |error: EngineError| ConnectError {
+            waiting_helps: error.is_unreachable(),
+            why: if let EngineError::Unread(unread) = error {
+                unread.reason
+            } else {
+                error.to_string()
+            },
+        };
+        let path = format!("v1/attach/stream?protocol={PROTOCOL}");
+        let request = self.request(reqwest::Method::GET, &path).map_err(failed)?;
+        let response = match ambient::timeout(ANSWER, request.send()).await {
+            Ok(sent) => sent.map_err(|error| failed(self.away(&told(&error))))?,
+            Err(_) => return Err(failed(self.away("no answer in a minute"))),
+        };
+        let status = response.status();
+        if !status.is_success() {
+            let body = bounded(response).await.unwrap_or_default();
+            let mut error = failed(self.error_of(status, &body));
+            if status == StatusCode::NOT_FOUND {
+                error.why = format!(
+                    "{} has no route to attach to: it is an older redrive, or no redrive",
+                    self.address()
+                );
+            }
+            return Err(error);
+        }
+        let mut frames = Frames::new(response);
+        match ambient::timeout(SILENCE, frames.next()).await {
+            Ok(Ok(Frame::Hello(hello))) => {
+                self.is_there();
+                Ok((*hello, frames))
+            }
+            Ok(Ok(_)) => Err(failed(self.away("what it sends is not understood"))),
+            Ok(Err(why)) => Err(failed(self.away(&why))),
+            Err(_) => Err(failed(self.away("it says nothing"))),
+        }
+    }
+}
+
+/// An error of the client, without the URL, which is said anyway.
+fn told(error: &reqwest::Error) -> String {
+    let mut text = String::new();
+    let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        text = inner.to_string();
+        cause = inner.source();
+    }
+    if error.is_timeout() {
+        return "no answer in time".to_owned();
+    }
+    show(&if text.is_empty() { error.to_string() } else { text }, SHOWN_MAX)
+}
+
+async fn bounded(mut response: reqwest::Response) -> Result<Vec<u8>, String> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| told(&error))? {
+        if body.len() + chunk.len() > ANSWER_BYTES_MAX {
+            return Err("its answer has no end".to_owned());
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+fn written(document: &impl Serialize) -> Result<Vec<u8>, EngineError> {
+    serde_json::to_vec(document).map_err(|error| EngineError::Refused {
+        why: format!("this cannot be sent: {error}"),
+    })
+}
+
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, EngineError> {
+    ambient::beside(|| serde_json::from_slice(body)).map_err(|error| EngineError::Refused {
+        why: format!(
+            "the daemon's answer is not understood ({error}): attach with the redrive of the daemon's release"
+        ),
+    })
+}
+
+impl RemoteEngine for Daemon {
+    fn naming(&self) -> &Naming {
+        &self.naming
+    }
+
+    fn ask<'a>(&'a self, query: &'static str, given: Vec<u8>) -> BoxFuture<'a, Result<Vec<u8>, EngineError>> {
+        async move {
+            let mut body = format!("{{\"query\":\"{query}\",\"given\":").into_bytes();
+            body.extend(given);
+            body.push(b'}');
+            self.http.post("v1/attach/ask", body, ANSWER).await
+        }
+        .boxed()
+    }
+
+    fn plan<'a>(&'a self, command: &'a Command) -> BoxFuture<'a, Result<Plan, EngineError>> {
+        async move {
+            let answer = self.http.post("v1/attach/plan", written(command)?, ANSWER).await?;
+            let Planned { id, plan } = read(&answer)?;
+            let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+            if plans.len() >= PLANS_MAX {
+                plans.pop_front();
+            }
+            plans.push_back((plan.hash.clone(), id));
+            Ok(plan)
+        }
+        .boxed()
+    }
+
+    fn execute<'a>(&'a self, plan: &'a Plan, grant: &'a WriteGrant) -> BoxFuture<'a, Result<Done, EngineError>> {
+        async move {
+            if !grant.holds_at(self.clock.now()) {
+                return Err(EngineError::Refused {
+                    why: "the time in which changes are allowed is over".to_owned(),
+                });
+            }
+            let id = self.id_of(plan).ok_or_else(|| EngineError::Refused {
+                why: "this plan was sent to be carried out already: look at the audit, and plan again".to_owned(),
+            })?;
+            let asked = Execute {
+                id,
+                reason: grant.reason().map(ToOwned::to_owned),
+            };
+            match self.http.post("v1/attach/execute", written(&asked)?, EXECUTED).await {
+                Ok(answer) => read(&answer),
+                Err(EngineError::Unread(unread)) if unread.source == Source::Daemon => {
+                    let reason = format!(
+                        "{}. Whether this was carried out is not known here: the audit says it; nothing is sent again by \
+                         itself",
+                        unread.reason
+                    );
+                    Err(EngineError::Unread(Box::new(Unread { reason, ..*unread })))
+                }
+                Err(error) => Err(error),
+            }
+        }
+        .boxed()
+    }
+
+    fn reveal<'a>(&'a self, reveal: &'a Reveal, grant: &'a WriteGrant) -> BoxFuture<'a, Result<(), EngineError>> {
+        async move {
+            if !grant.holds_at(self.clock.now()) {
+                return Err(EngineError::Refused {
+                    why: "the time in which it would be audited in your name is over".to_owned(),
+                });
+            }
+            self.http.post("v1/attach/reveal", written(reveal)?, ANSWER).await?;
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn events(&self) -> broadcast::Receiver<Event> {
+        self.news.subscribe()
+    }
+
+    fn observe(&self, stop: CancellationToken) -> Observer {
+        let (observer, feed) = Observer::fed();
+        let first = self.first.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let following = Following {
+            http: self.http.clone(),
+            snapshots: feed.snapshots.clone(),
+            news: self.news.clone(),
+            clock: self.clock.clone(),
+        };
+        let asks = looks(self.http.clone(), Arc::clone(&feed.look_now), stop.clone());
+        ambient::spawn("attached looks", asks);
+        ambient::spawn("attached stream", follow(following, first, feed, stop));
+        observer
+    }
+
+    fn close(&self) {
+        self.first.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+/// Asks for a look whenever the screen wants one.
+async fn looks(http: Http, wanted: Arc<Notify>, stop: CancellationToken) {
+    while stop.run_until_cancelled(wanted.notified()).await.is_some() {
+        // A daemon that is away is said by the stream.
+        let _ = http.post("v1/attach/look", b"{}".to_vec(), ANSWER).await;
+    }
+}
+
+struct Following {
+    http: Http,
+    snapshots: watch::Sender<Arc<Snapshot>>,
+    news: broadcast::Sender<Event>,
+    clock: Clock,
+}
+
+/// Until `stop`; a stream that breaks off is opened again.
+async fn follow(following: Following, mut first: Option<Frames>, _feed: Feed, stop: CancellationToken) {
+    let mut tries = 0;
+    while !stop.is_cancelled() {
+        let opened = match first.take() {
+            Some(frames) => Ok(frames),
+            None => match stop.run_until_cancelled(following.http.stream()).await {
+                None => return,
+                Some(opened) => opened.map(|(_, frames)| frames).map_err(|error| error.why),
+            },
+        };
+        let why = match opened {
+            Ok(frames) => {
+                tries = 0;
+                match stop.run_until_cancelled(following.read(frames)).await {
+                    None => return,
+                    Some(why) => why,
+                }
+            }
+            Err(why) => why,
+        };
+        following.is_away(&why);
+        let pause = RETRY[tries.min(RETRY.len() - 1)];
+        tries += 1;
+        ambient::wait(&stop, pause).await;
+    }
+}
+
+impl Following {
+    /// Tells what a stream says until it ends, and why it ended.
+    async fn read(&self, mut frames: Frames) -> String {
+        // Its first snapshot is whole: what was seen before counts no more.
+        let mut seen = Arc::new(Snapshot::default());
+        loop {
+            let frame = match ambient::timeout(SILENCE, frames.next()).await {
+                Ok(Ok(frame)) => frame,
+                Ok(Err(why)) => return why,
+                Err(_) => return "it says nothing any more".to_owned(),
+            };
+            match frame {
+                Frame::Seen(changes) => {
+                    seen = Arc::new(Changes::after(*changes, &seen));
+                    self.snapshots.send_replace(Arc::clone(&seen));
+                }
+                Frame::News(event) => {
+                    // Nobody listens: nobody misses it.
+                    let _ = self.news.send(*event);
+                }
+                Frame::Hello(_) | Frame::Nothing => {}
+            }
+        }
+    }
+
+    /// What was seen last stays, and says since when it is that old.
+    fn is_away(&self, why: &str) {
+        let address = self.http.address();
+        let problem = format!("the daemon at {address} does not answer: {}", show(why, SHOWN_MAX));
+        self.snapshots.send_modify(|present| {
+            let mut away = Snapshot::clone(present);
+            let (seen_at, now) = (away.taken_at, self.clock.now());
+            let never = away.generation == 0;
+            for part in [&mut away.broker, &mut away.store] {
+                if part.problem.is_none() {
+                    part.taken_at = (!never).then_some(seen_at);
+                }
+                part.problem = Some(problem.clone());
+            }
+            away.generation += 1;
+            away.taken_at = now;
+            *present = Arc::new(away);
+        });
+    }
+}

@@ -1,0 +1,84 @@
+//! Reads a daemon's stream: server-sent events, one JSON document each.
+
+use crate::engine::Event;
+use crate::wire::attach::{Changes, Hello};
+
+/// A frame has at most this many bytes: the snapshot of some hundred thousand queues.
+const FRAME_BYTES_MAX: usize = 512 << 20;
+
+/// What came.
+pub(super) enum Frame {
+    Hello(Box<Hello>),
+    Seen(Box<Changes>),
+    News(Box<Event>),
+    /// A sign of life, or a word of a later release.
+    Nothing,
+}
+
+/// A stream, and what of it was not read yet.
+#[derive(Debug)]
+pub(super) struct Frames {
+    response: reqwest::Response,
+    rest: Vec<u8>,
+    /// Up to here there is no end of a frame.
+    looked: usize,
+}
+
+impl Frames {
+    pub(super) const fn new(response: reqwest::Response) -> Self {
+        Self {
+            response,
+            rest: Vec::new(),
+            looked: 0,
+        }
+    }
+
+    /// The next frame, or why there is none. What was read stays here when this is given up.
+    pub(super) async fn next(&mut self) -> Result<Frame, String> {
+        loop {
+            if let Some(end) = self.end() {
+                let frame = understood(&self.rest[..end]);
+                self.rest.drain(..end + 2);
+                self.looked = 0;
+                return frame;
+            }
+            if self.rest.len() > FRAME_BYTES_MAX {
+                return Err("what it sends has no end".to_owned());
+            }
+            match self.response.chunk().await {
+                Ok(Some(bytes)) => self.rest.extend_from_slice(&bytes),
+                Ok(None) => return Err("it ended the connection".to_owned()),
+                Err(error) => return Err(super::told(&error)),
+            }
+        }
+    }
+
+    fn end(&mut self) -> Option<usize> {
+        let from = self.looked.saturating_sub(1);
+        let found = self.rest[from..].windows(2).position(|pair| pair == b"\n\n");
+        self.looked = self.rest.len();
+        found.map(|place| from + place)
+    }
+}
+
+fn understood(frame: &[u8]) -> Result<Frame, String> {
+    let (mut kind, mut data) = (&b""[..], &b""[..]);
+    for line in frame.split(|byte| *byte == b'\n') {
+        if let Some(name) = line.strip_prefix(b"event: ") {
+            kind = name;
+        } else if let Some(document) = line.strip_prefix(b"data: ") {
+            data = document;
+        }
+    }
+    let refused = |error: serde_json::Error| -> String {
+        format!("what it sends is not understood ({error}): attach with the redrive of its release")
+    };
+    match kind {
+        b"hello" => serde_json::from_slice(data).map(Frame::Hello).map_err(refused),
+        b"seen" => crate::ambient::beside(|| serde_json::from_slice(data))
+            .map(Frame::Seen)
+            .map_err(refused),
+        b"news" => serde_json::from_slice(data).map(Frame::News).map_err(refused),
+        _ => Ok(Frame::Nothing),
+    }
+}

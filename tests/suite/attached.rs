@@ -1,0 +1,260 @@
+//! Consoles and commands that are attached to a daemon: neither broker nor store is known to them, and what they show and
+//! do is what the daemon's own do.
+
+use serde_json::{Value, json};
+
+use crate::access::{READER, with_tokens};
+use crate::console::pty::{BOUND, Pty};
+use crate::runs::scene::{ORIGIN, Scene, numbers};
+use crate::support::daemon::{Daemon, Installation};
+use crate::support::wait::wait_until;
+
+const SIZE: (u16, u16) = (120, 40);
+
+/// An installation whose profile `far` is this daemon, and which knows nothing else that is real.
+fn far(daemon: &Daemon, token: &str) -> Installation {
+    let mut installation = Installation::embedded();
+    installation.set("broker", "url", "amqp://nobody:nothing@127.0.0.1:1/none");
+    installation.set("broker", "management_url", "http://127.0.0.1:1");
+    installation.set("store", "url", "postgres://nobody:nothing@127.0.0.1:1/none");
+    installation.leave_the_store_as_it_is();
+    installation.append(&format!(
+        "\n[profile.far]\ndaemon = {:?}\ntoken = {token:?}\n",
+        daemon.api
+    ));
+    installation
+}
+
+fn token(daemon: &Daemon) -> String {
+    daemon.token.clone().expect("a daemon that is ready")
+}
+
+/// Makes an endpoint known where nobody listens.
+async fn known(daemon: &mut Daemon) {
+    daemon.token = Some(crate::access::ADMIN.to_owned());
+    let notification = json!({"execution_id": "a", "url": "http://127.0.0.1:9/"});
+    assert_eq!(daemon.post("/v1/notifications", &notification).await.status, 202);
+    wait_until("nobody listens at the endpoint", BOUND, async || {
+        let endpoints = daemon.get("/v1/endpoints").await;
+        endpoints.text().contains("unavailable").then_some(())
+    })
+    .await;
+}
+
+async fn told(installation: &Installation, arguments: &[&str]) -> Value {
+    let arguments = [arguments, &["--json", "--profile", "far"]].concat();
+    installation.run(&arguments).await.expect_code(0).json()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_of_an_attached_process_answer_as_the_daemons_own() {
+    let scene = Scene::sqlite().await;
+    scene.die(25).await;
+    let mut daemon = scene.installation.daemon().await;
+    let far = far(&daemon, &token(&daemon));
+
+    let groups = told(&far, &["dead", "groups"]).await;
+    assert_eq!(groups[0]["count"], 25, "{groups}");
+    for command in [
+        &["dead", "list"][..],
+        &["dead", "groups"],
+        &["endpoints"],
+        &["policy", "show"],
+        &["run", "list"],
+    ] {
+        let here = scene
+            .installation
+            .run(&[command, &["--json"]].concat())
+            .await
+            .expect_code(0)
+            .json();
+        let there = told(&far, command).await;
+        let (here, there) = (without_ages(here), without_ages(there));
+        assert_eq!(here, there, "{command:?}");
+    }
+
+    redriven_from_afar(&scene, &far).await;
+    refused_from_afar(&far).await;
+    assert_eq!(daemon.stop().await, Some(0));
+    let gone = far.run(&["queues", "--json", "--profile", "far"]).await.expect_code(69);
+    assert!(
+        gone.stdout.is_empty() && gone.stderr.contains("does not answer"),
+        "{gone:?}"
+    );
+}
+
+/// A command that changes something is carried out by the daemon, in the name of the token.
+async fn redriven_from_afar(scene: &Scene, far: &Installation) {
+    let ended = far
+        .run(&[
+            "dead",
+            "redrive",
+            "--all",
+            "--yes",
+            "--reason",
+            "from afar",
+            "--profile",
+            "far",
+        ])
+        .await
+        .expect_code(0);
+    assert!(ended.stdout.contains("25"), "{ended:?}");
+    assert_eq!(numbers(&scene.take_all(ORIGIN).await), (0..25).collect::<Vec<_>>());
+    let audit = scene.installation.run(&["audit", "--json"]).await.expect_code(0).json();
+    let line = audit
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|line| line["command"] == "dead redrive")
+        .unwrap();
+    assert_eq!(
+        (&line["actor"], &line["reason"]),
+        (&json!("api:own"), &json!("from afar")),
+        "{line}"
+    );
+}
+
+/// What the daemon does not know, and what only its own machine can do.
+async fn refused_from_afar(far: &Installation) {
+    let nowhere = far
+        .run(&["queue", "why", "nothing-of-this-name", "--profile", "far"])
+        .await
+        .expect_code(4);
+    assert!(nowhere.stderr.contains("there is no queue"), "{nowhere:?}");
+    let local = far
+        .run(&[
+            "publish",
+            "--execution",
+            "a",
+            "--url",
+            "http://127.0.0.1/",
+            "--profile",
+            "far",
+        ])
+        .await
+        .expect_code(5);
+    assert!(local.stderr.contains("run it where the daemon runs"), "{local:?}");
+}
+
+/// What differs between two looks at the same.
+fn without_ages(mut value: Value) -> Value {
+    match &mut value {
+        Value::Object(entries) => {
+            entries.retain(|key, _| !key.ends_with("age_s") && key != "taken_at");
+            for value in entries.values_mut() {
+                *value = without_ages(value.take());
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| *item = without_ages(item.take())),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    value
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_console_that_is_attached_redrives_and_goes_on_when_its_daemon_comes_back() {
+    let scene = Scene::sqlite().await;
+    scene.die(25).await;
+    let mut daemon = scene.installation.daemon().await;
+    let far = far(&daemon, &token(&daemon));
+    let pty = Pty::start(&far.program(&["--profile", "far"]), SIZE);
+    pty.shows("live").await;
+    pty.shows(&daemon.api).await;
+    pty.key("5");
+    pty.until("the group", |screen| {
+        screen.contains("rejected") && screen.contains("25")
+    })
+    .await;
+    pty.key("R");
+    pty.until("an armed question", |screen| {
+        screen.contains("type the ") && !screen.contains("in a moment")
+    })
+    .await;
+    pty.key("25");
+    pty.until("the word to be right", |screen| screen.contains("[ Enter  "))
+        .await;
+    pty.key("\r");
+    pty.key("7");
+    pty.until("the run to be done", |screen| screen.contains("25 of 25 done"))
+        .await;
+    assert_eq!(numbers(&scene.take_all(ORIGIN).await), (0..25).collect::<Vec<_>>());
+
+    let address = daemon.api.clone();
+    daemon.kill().await;
+    pty.shows("does not answer").await;
+    let mut again = scene.installation.daemon_at(&address).await;
+    pty.hides("does not answer").await;
+    pty.shows("live").await;
+    leave(pty).await;
+    assert_eq!(again.stop().await, Some(0));
+}
+
+async fn leave(mut pty: Pty) {
+    pty.key("q");
+    assert_eq!(pty.ended().await, 0);
+    pty.assert_restored();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_that_may_only_look_makes_a_console_that_only_looks_and_shows_no_secret() {
+    let mut installation = Installation::embedded();
+    with_tokens(&mut installation);
+    let mut daemon = installation.daemon().await;
+    known(&mut daemon).await;
+    let far = far(&daemon, READER);
+    let refused = far
+        .run(&[
+            "endpoint",
+            "disable",
+            "http://127.0.0.1:9/",
+            "--yes",
+            "--profile",
+            "far",
+        ])
+        .await
+        .expect_code(5);
+    assert!(refused.stderr.contains("operate"), "{refused:?}");
+    let pty = Pty::start(&far.program(&["--profile", "far"]), SIZE);
+    pty.shows("READ-ONLY").await;
+    pty.shows(" live").await;
+    pty.key("3");
+    pty.shows("unavailable").await;
+    pty.key("D");
+    pty.shows("this token may only look").await;
+    leave(pty).await;
+    let wrong = self::far(&daemon, "a-token-that-nobody-ever-configured");
+    let refused = wrong.run(&["queues", "--profile", "far"]).await.expect_code(5);
+    assert!(refused.stderr.contains("401"), "{refused:?}");
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_is_carried_out_once_and_only_by_the_token_that_made_it() {
+    let mut installation = Installation::embedded();
+    with_tokens(&mut installation);
+    let mut daemon = installation.daemon().await;
+    known(&mut daemon).await;
+    daemon.token = Some(crate::access::OPERATOR.to_owned());
+    let command = json!({"DisableEndpoint": "http://127.0.0.1:9/"});
+    let planned = daemon.post("/v1/attach/plan", &command).await;
+    assert_eq!(planned.status, 200, "{planned:?}");
+    let id = planned.json()["id"].as_str().unwrap().to_owned();
+    let order = json!({"id": id, "reason": null});
+    daemon.token = Some(crate::access::ADMIN.to_owned());
+    assert_eq!(
+        daemon.post("/v1/attach/execute", &order).await.status,
+        409,
+        "another token's"
+    );
+    daemon.token = Some(crate::access::OPERATOR.to_owned());
+    let executed = daemon.post("/v1/attach/execute", &order).await;
+    assert_eq!(executed.status, 200, "{}", executed.text());
+    assert_eq!(
+        daemon.post("/v1/attach/execute", &order).await.status,
+        409,
+        "it was carried out"
+    );
+    daemon.token = Some(READER.to_owned());
+    assert_eq!(daemon.post("/v1/attach/execute", &order).await.status, 403);
+    assert_eq!(daemon.stop().await, Some(0));
+}
