@@ -87,7 +87,7 @@ pub enum EngineError {
 /// An error as it is told to an attached process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-#[expect(missing_docs, reason = "each is the variant of the same name of EngineError")]
+#[allow(missing_docs, reason = "each is the variant of the same name of EngineError")]
 pub enum ToldError {
     Invalid { field: String, message: String },
     RefusedUrl { why: String },

@@ -86,12 +86,6 @@ impl EngineHandle {
         }
     }
 
-    /// Whether it is in another process.
-    #[must_use]
-    pub const fn is_remote(&self) -> bool {
-        matches!(self, Self::Remote(_))
-    }
-
     /// The names in use.
     #[must_use]
     pub fn naming(&self) -> &Naming {
@@ -226,18 +220,6 @@ impl EngineHandle {
         match self {
             Self::Local(engine) => engine.compare_owner().await,
             Self::Remote(_) => Ok(()),
-        }
-    }
-
-    /// What a failed question lacks, where it failed because something cannot be read.
-    ///
-    /// # Errors
-    /// The error itself, where it says something else.
-    pub fn unread(&self, error: EngineError) -> Result<Unread, EngineError> {
-        match (self, error) {
-            (Self::Local(engine), error) => engine.unread(error),
-            (Self::Remote(_), EngineError::Unread(unread)) => Ok(*unread),
-            (Self::Remote(_), error) => Err(error),
         }
     }
 
