@@ -18,7 +18,6 @@ use super::observe::Observer;
 use super::query::{self, Query};
 use super::reveal::Reveal;
 use super::runs::RunView;
-use super::view::Unread;
 use crate::ambient;
 use crate::domain::id::{ExecutionId, QueueName};
 use crate::domain::naming::Naming;
