@@ -6,10 +6,10 @@ use std::time::Duration;
 use crate::ambient::Clock;
 use crate::broker::rabbitmq::{Probe, RabbitMq, RabbitSettings};
 use crate::broker::{BrokerError, BrokerHealth, Owner};
-use crate::cli::{Cli, Failure};
+use crate::cli::{Cli, Exit, Failure};
 use crate::config::{BrokerKind, Config, Environment, StoreConfig};
 use crate::console;
-use crate::console::first_run::{Chosen, FirstRunSettings, Tester};
+use crate::console::first_run::{Chosen, FirstRunSettings, Found, Tester};
 use crate::domain::id::StoreId;
 use crate::engine::error::chain;
 use crate::engine::view::Check;
@@ -44,8 +44,11 @@ pub(super) async fn ask(config: Config, environment: Environment) -> Result<Opti
         path: home.map(|home| home.join("redrive").join("config.toml")),
         embedded,
         environment,
+        new_key: crate::files::new_secret()
+            .map_err(|error| Failure::of(Exit::Failed, &error))?
+            .into(),
     };
-    let asked = console::ask_first(settings, Tester::new(|config| async move { checks(&config).await })).await;
+    let asked = console::ask_first(settings, Tester::new(|config| async move { tried(&config).await })).await;
     Ok(match super::console::ended(asked, None)? {
         Chosen::Leave => None,
         Chosen::Use(config) => Some(*config),
@@ -53,10 +56,11 @@ pub(super) async fn ask(config: Config, environment: Environment) -> Result<Opti
 }
 
 /// Every part of it, as `doctor` would see it; nothing stays.
-async fn checks(config: &Config) -> Vec<Check> {
+async fn tried(config: &Config) -> Found {
     // One provider in the process; whoever was first is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let (store, identity) = store(config).await;
+    let mut is_fresh = false;
     let mut checks = match &config.broker.kind {
         BrokerKind::Embedded => Vec::new(),
         BrokerKind::RabbitMq {
@@ -68,13 +72,24 @@ async fn checks(config: &Config) -> Vec<Check> {
             let mut settings = RabbitSettings::new(amqp_url.expose(), Some(management_url.expose()), naming);
             settings.tls = super::compose::client_tls(config);
             match RabbitMq::probe(settings, Clock::system(), identity.as_ref()).await {
-                Ok(probe) => broker(&probe, amqp_url.shown(), &vhost, config.broker.vhost_is_default),
+                Ok(probe) => {
+                    is_fresh = has_nothing_of_us(&probe);
+                    broker(&probe, amqp_url.shown(), &vhost, config.broker.vhost_is_default)
+                }
                 Err(error) => vec![Check::broken("broker", error.to_string(), "check the address")],
             }
         }
     };
     checks.push(store);
-    checks
+    Found { checks, is_fresh }
+}
+
+/// Whether no queue there has a name yet that a key made; a vhost that is missing has none.
+fn has_nothing_of_us(probe: &Probe) -> bool {
+    match &probe.entered {
+        Ok(()) => !probe.prepared && !matches!(probe.owner, Some(Owner::Other(_))),
+        Err(error) => matches!(error, BrokerError::Vhost { .. }),
+    }
 }
 
 fn broker(probe: &Probe, url: &str, vhost: &str, is_unsaid: bool) -> Vec<Check> {
@@ -90,7 +105,11 @@ fn broker(probe: &Probe, url: &str, vhost: &str, is_unsaid: bool) -> Vec<Check> 
             "rights",
             "a queue could be made, bound, written, read and removed".to_owned(),
         )),
-        Some(Err(error)) => checks.push(Check::broken("rights", error.to_string(), "grant them, then try again")),
+        Some(Err(error)) => checks.push(Check::broken(
+            "rights",
+            error.to_string(),
+            "grant them, then try again; l only looks, which needs the right to read alone",
+        )),
         None => {}
     }
     checks.extend(management(probe));
@@ -160,6 +179,12 @@ fn management(probe: &Probe) -> Option<Check> {
     match &health.management_problem {
         None if health.management => Some(Check::fine("management", "answers".to_owned())),
         Some(problem) if told.as_ref() == Some(problem) => None,
+        // Its plugin is not what is wrong there.
+        _ if matches!(probe.entered, Err(BrokerError::Unreachable { .. })) => Some(Check::warning(
+            "management",
+            "does not answer either".to_owned(),
+            "check the host first",
+        )),
         problem => Some(Check::warning(
             "management",
             problem.clone().unwrap_or_else(|| "does not answer".to_owned()),

@@ -623,7 +623,7 @@ pub(super) enum Dead {
     /// Take them out; they can be restored for a while.
     Discard(Selected),
     /// Put discarded ones back into their dead-letter queue.
-    Restore(Selected),
+    Restore(Discarded),
     /// Change what is sent when it is redriven; without options in $EDITOR.
     Edit(DeadEdit),
 }
@@ -659,6 +659,27 @@ pub(super) struct Selected {
     /// Every one, but for those that died again after a redrive.
     #[arg(long)]
     pub(super) all: bool,
+    #[command(flatten)]
+    pub(super) pace: Pace,
+}
+
+/// Which discarded messages, and how.
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("which").required(true).args(["ids", "all"])))]
+pub(super) struct Discarded {
+    /// Their ids.
+    #[arg(value_name = "ID")]
+    pub(super) ids: Vec<String>,
+    /// Every one that is kept.
+    #[arg(long)]
+    pub(super) all: bool,
+    #[command(flatten)]
+    pub(super) pace: Pace,
+}
+
+/// How fast a run goes, and where it stops to look.
+#[derive(Debug, Args)]
+pub(super) struct Pace {
     /// At most this many a second; without it as fast as it can.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) rate: Option<u32>,

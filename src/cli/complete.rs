@@ -10,7 +10,6 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use clap::CommandFactory;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{Bash, EnvCompleter as _, Fish, Zsh};
 use clap_complete::{CompleteEnv, Shell};
@@ -164,7 +163,7 @@ fn command() -> clap::Command {
         let group = group.to_owned();
         command.mut_subcommands(move |sub| if at_top { naming(sub) } else { naming_below(sub, &group) })
     }
-    naming(Cli::command())
+    naming(Cli::arguments())
 }
 
 /// Answers a shell that asks at Tab; says whether it did.
@@ -202,7 +201,7 @@ pub(super) fn script(shell: Shell) -> io::Result<Vec<u8>> {
             script.extend(ZSH_FIRST.bytes());
         }
         Shell::Fish => Fish.write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut script)?,
-        other => clap_complete::generate(other, &mut Cli::command(), PROGRAM, &mut script),
+        other => clap_complete::generate(other, &mut Cli::arguments(), PROGRAM, &mut script),
     }
     Ok(script)
 }
@@ -212,7 +211,7 @@ mod tests {
     use super::*;
 
     fn wanted(path: &[&str], argument: &str) -> Option<Named> {
-        let mut whole = Cli::command();
+        let mut whole = Cli::arguments();
         whole.build();
         let mut command = &whole;
         for name in path {

@@ -19,6 +19,7 @@ use crate::wire::{self, input, json};
 use super::args::{Dead, DeadExport, DeadForm, DeadSelected, Way};
 use super::exit::{Exit, Failure};
 use super::output::{Column, note, number, or_dash};
+use super::paged::tell_full;
 use super::when::{told, told_or_dash};
 use super::{Session, dead, runs, say, shown};
 
@@ -80,7 +81,7 @@ pub(super) async fn one(session: &Session<'_>, dead: &Dead) -> Result<Exit, Fail
         Dead::Export(export) => export_to(session, export).await,
         Dead::Redrive { selected, way } => runs::order(session, OrderKind::Redrive, selected, way).await,
         Dead::Discard(selected) => runs::order(session, OrderKind::Discard, selected, &Way::default()).await,
-        Dead::Restore(selected) => runs::order(session, OrderKind::Restore, selected, &Way::default()).await,
+        Dead::Restore(discarded) => runs::restore(session, discarded).await,
         Dead::Edit(edit) => dead::edit(session, edit).await,
     }
 }
@@ -154,6 +155,12 @@ async fn groups(session: &Session<'_>, selected: &DeadSelected, limit: u32) -> R
     let page = looked(session, || query::DeadGroups(query.clone())).await?;
     session.output.problems(&page.problems);
     warn(session, &page);
+    tell_full(
+        page.page.items.len(),
+        limit,
+        "groups",
+        "raise --limit, or use --queue or --filter",
+    );
     let items: Vec<Group> = page.page.items.iter().map(Group::from).collect();
     if items.is_empty() {
         note(&nothing(selected));

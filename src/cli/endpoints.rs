@@ -12,6 +12,7 @@ use super::args::{Endpoint, Endpoints, Redeliver};
 use super::done::How;
 use super::exit::{Exit, Failure};
 use super::output::{Column, number, or_dash};
+use super::paged::paged;
 use super::when::{relative_or, told};
 use super::{Session, say};
 use crate::domain::words::from_now;
@@ -29,34 +30,14 @@ const COLUMNS: &[Column] = &[
 ];
 
 pub(super) async fn list(session: &Session<'_>, selection: &Endpoints) -> Result<Exit, Failure> {
-    let mut items: Vec<Item> = Vec::new();
-    let (mut cursor, mut problems) = (None, Vec::new());
-    loop {
-        let missing = selection
-            .limit
-            .saturating_sub(u32::try_from(items.len()).unwrap_or(u32::MAX));
-        let query = query::Endpoints {
-            not_available: selection.unavailable,
-            limit: missing.min(input::LIMIT_MAX),
-            cursor,
-        };
-        let page = session.engine.query(query).await?;
-        items.extend(page.items.iter().map(|view| Item::of(view, page.taken_at)));
-        cursor = page.next_cursor;
-        if problems.is_empty() {
-            problems = page.problems;
-        }
-        if cursor.is_none() || items.len() >= usize::try_from(selection.limit).unwrap_or(usize::MAX) {
-            break;
-        }
-    }
-    if cursor.is_some() {
-        say(&format!(
-            "there are more than {} endpoints: raise --limit",
-            selection.limit
-        ));
-    }
-    session.output.problems(&problems);
+    let page = |limit, cursor| query::Endpoints {
+        not_available: selection.unavailable,
+        limit,
+        cursor,
+    };
+    let list = paged(session, selection.limit, "endpoints", "raise --limit", page).await?;
+    let items: Vec<Item> = list.items.iter().map(|view| Item::of(view, list.taken_at)).collect();
+    session.output.problems(&list.problems);
     session.output.list(&items, COLUMNS, |item| item.row.clone())?;
     Ok(Exit::Done)
 }

@@ -15,6 +15,7 @@ use super::done::{How, OfRun};
 use super::event_args::{Event, Many, OneOrReference, Push, Selection, Which};
 use super::exit::{Exit, Failure};
 use super::output::{Column, or_dash};
+use super::paged::paged;
 use super::{Session, given, say};
 
 const EVENTS: &[Column] = &[
@@ -33,8 +34,6 @@ const COUNTS: &[Column] = &[
     Column::Number("due"),
     Column::Text("oldest"),
 ];
-/// Items asked for at once.
-const PAGE: u32 = 1_000;
 
 pub(super) async fn event(session: &Session<'_>, event: &Event) -> Result<Exit, Failure> {
     match event {
@@ -145,25 +144,24 @@ async fn process(session: &Session<'_>, event_type: &str) -> Result<Exit, Failur
 }
 
 async fn list(session: &Session<'_>, selection: &Selection) -> Result<Exit, Failure> {
-    let mut query = EventsQuery {
-        event_type: selection.event_type.as_deref().map(wire::event_type).transpose()?,
-        filter: selection.filter.clone(),
-        limit: 0,
-        cursor: None,
+    let event_type = selection.event_type.as_deref().map(wire::event_type).transpose()?;
+    let page = |limit, cursor| {
+        query::Events(EventsQuery {
+            event_type: event_type.clone(),
+            filter: selection.filter.clone(),
+            limit,
+            cursor,
+        })
     };
-    let mut events: Vec<EventShape> = Vec::new();
-    loop {
-        let missing = selection
-            .limit
-            .saturating_sub(u32::try_from(events.len()).unwrap_or(u32::MAX));
-        query.limit = missing.min(PAGE);
-        let page = session.engine.query(query::Events(query.clone())).await?;
-        events.extend(page.items.iter().map(EventShape::from));
-        query.cursor = page.next_cursor;
-        if query.cursor.is_none() || events.len() >= selection.limit as usize {
-            break;
-        }
-    }
+    let list = paged(
+        session,
+        selection.limit,
+        "events",
+        "raise --limit, or use --filter",
+        page,
+    )
+    .await?;
+    let events: Vec<EventShape> = list.items.iter().map(EventShape::from).collect();
     print(session, &events)
 }
 

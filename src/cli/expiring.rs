@@ -12,6 +12,7 @@ use super::args::ExpiringCommand;
 use super::done::How;
 use super::exit::{Exit, Failure};
 use super::output::{Column, number, say};
+use super::paged::paged;
 use super::when::{tell_age, told_or_dash};
 use crate::domain::words::about as span;
 
@@ -59,13 +60,15 @@ pub(super) async fn run(session: &Session<'_>, command: &ExpiringCommand) -> Res
 }
 
 async fn saves(session: &Session<'_>, limit: u32) -> Result<Exit, Failure> {
-    let query = SaveQuery {
-        before: None,
-        queue: None,
-        limit,
+    let page = |limit, before| {
+        query::Saves(SaveQuery {
+            before,
+            queue: None,
+            limit,
+        })
     };
-    let page = session.engine.query(query::Saves(query)).await?;
-    let shapes: Vec<SaveShape> = page.items.iter().map(SaveShape::from).collect();
+    let list = paged(session, limit, "saves", "raise --limit", page).await?;
+    let shapes: Vec<SaveShape> = list.items.iter().map(SaveShape::from).collect();
     session.output.list(&shapes, SAVES, |save| {
         vec![
             save.id.clone(),

@@ -25,11 +25,11 @@ mod listen;
 mod named;
 mod offline;
 mod output;
+mod paged;
 mod policies;
 mod queues;
-#[cfg(any(test, feature = "internals"))]
-mod reads;
 mod records;
+mod registry;
 mod runs;
 mod services;
 mod store;
@@ -38,7 +38,7 @@ mod types;
 mod when;
 mod who;
 
-use clap::Parser;
+use clap::{CommandFactory as _, FromArgMatches as _};
 
 use crate::config::ProfileConfig;
 use crate::engine::{Access, Command, EngineHandle, Plan};
@@ -47,7 +47,7 @@ pub use args::Cli;
 pub use exit::{Exit, Failure};
 pub use listen::{AnswersAsked, ListenAsked};
 #[cfg(any(test, feature = "internals"))]
-pub use reads::{COMMANDS, Does};
+pub use registry::{COMMANDS, Does, Prints, heeds};
 pub use store::{Migrated, StoreDone, StoreWork, consents_to, print_migrated, print_store_done};
 pub use themes::{ThemeFound, ThemesAsked, print_themes};
 
@@ -84,7 +84,7 @@ pub fn parse() -> Result<Cli, Exit> {
     if complete::answer() {
         return Err(Exit::Done);
     }
-    let cli = Cli::try_parse().map_err(|error| {
+    let cli = Cli::typed(std::env::args_os()).map_err(|error| {
         // A broken pipe behind `--help` is no failure.
         let _ = error.print();
         if error.use_stderr() { Exit::Usage } else { Exit::Done }
@@ -122,6 +122,18 @@ pub fn on_terminal() -> bool {
 }
 
 impl Cli {
+    /// Everything that can be typed.
+    #[must_use]
+    pub fn arguments() -> clap::Command {
+        registry::fitted(Self::command())
+    }
+
+    fn typed(words: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Self, clap::Error> {
+        let mut arguments = Self::arguments();
+        let read = arguments.try_get_matches_from_mut(words)?;
+        Self::from_arg_matches(&read).map_err(|error| error.format(&mut arguments))
+    }
+
     /// Whether what is printed is for programs.
     #[must_use]
     pub const fn prints_json(&self) -> bool {
@@ -400,17 +412,15 @@ const fn changes_something(command: &Sub) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     fn parsed(line: &str) -> Cli {
-        Cli::try_parse_from(line.split_whitespace()).unwrap()
+        Cli::typed(line.split_whitespace().map(Into::into)).unwrap()
     }
 
     #[test]
     fn the_arguments_are_consistent() {
-        Cli::command().debug_assert();
+        Cli::arguments().debug_assert();
     }
 
     #[test]

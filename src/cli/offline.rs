@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use clap::CommandFactory;
 use serde_json::json;
 
 use crate::config::{Environment, SCHEMA, TEMPLATE};
@@ -75,7 +74,7 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
 
 /// One page, or a file for every command.
 fn manual(of: &[String], out: Option<&Path>) -> Result<Exit, Failure> {
-    let mut whole = Cli::command().disable_help_subcommand(true);
+    let mut whole = Cli::arguments().disable_help_subcommand(true);
     if let Some(out) = out {
         clap_mangen::generate_to(whole, out).map_err(|error| {
             let why = format!("{}: pages cannot be written: {error}", out.display());

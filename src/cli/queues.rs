@@ -13,6 +13,7 @@ use super::done::{How, OfRun};
 use super::exit::{Exit, Failure};
 use super::named;
 use super::output::{Column, number, or_dash};
+use super::paged::paged;
 use super::when::relative_or;
 use super::{Session, say};
 use crate::domain::words::about as span;
@@ -31,36 +32,24 @@ const COLUMNS: &[Column] = &[
 ];
 
 pub(super) async fn list(session: &Session<'_>, selection: &Queues) -> Result<Exit, Failure> {
-    let mut views: Vec<QueueView> = Vec::new();
-    let (mut cursor, mut problems) = (None, Vec::new());
-    loop {
-        let missing = selection
-            .limit
-            .saturating_sub(u32::try_from(views.len()).unwrap_or(u32::MAX));
-        let query = QueuesQuery {
+    let page = |limit, cursor| {
+        query::Queues(QueuesQuery {
             filter: selection.filter.clone(),
             sort: selection.sort.clone(),
-            limit: missing.min(input::LIMIT_MAX),
+            limit,
             cursor,
-        };
-        let page = session.engine.query(query::Queues(query)).await?;
-        views.extend(page.items);
-        if problems.is_empty() {
-            problems = page.problems;
-        }
-        cursor = page.next_cursor;
-        if cursor.is_none() || views.len() >= usize::try_from(selection.limit).unwrap_or(usize::MAX) {
-            break;
-        }
-    }
-    if cursor.is_some() {
-        say(&format!(
-            "there are more than {} queues: raise --limit, or use --filter",
-            selection.limit
-        ));
-    }
-    let items: Vec<QueueItem<'_>> = views.iter().map(QueueItem::of).collect();
-    session.output.problems(&problems);
+        })
+    };
+    let list = paged(
+        session,
+        selection.limit,
+        "queues",
+        "raise --limit, or use --filter",
+        page,
+    )
+    .await?;
+    let items: Vec<QueueItem<'_>> = list.items.iter().map(QueueItem::of).collect();
+    session.output.problems(&list.problems);
     session.output.list(&items, COLUMNS, |item| row(item.view))?;
     Ok(Exit::Done)
 }

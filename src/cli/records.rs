@@ -14,6 +14,7 @@ use super::Session;
 use super::args::{self, Attempts, Listed, Retries};
 use super::exit::{Exit, Failure};
 use super::output::{Column, Output, or_dash};
+use super::paged::{paged, tell_full};
 
 const RETRIES: &[Column] = &[
     Column::Text("at"),
@@ -30,6 +31,12 @@ pub(super) async fn retries(session: &Session<'_>, which: &Retries) -> Result<Ex
         limit: which.limit,
     };
     let page = session.engine.query(query).await?;
+    tell_full(
+        page.items.len(),
+        which.limit,
+        "retries",
+        "raise --limit, or use --within",
+    );
     let items: Vec<Retry> = page.items.iter().map(Retry::from).collect();
     session.output.list(&items, RETRIES, |retry| {
         vec![
@@ -63,6 +70,8 @@ pub(super) async fn attempts(session: &Session<'_>, which: &Attempts) -> Result<
         limit: which.limit,
     });
     let page = session.engine.query(query).await?;
+    let mend = "raise --limit, or use --queue, --url or --message-id";
+    tell_full(page.items.len(), which.limit, "attempts", mend);
     let items: Vec<Attempt> = page.items.iter().map(Attempt::from).collect();
     session.output.list(&items, ATTEMPTS, |attempt| {
         vec![
@@ -118,22 +127,12 @@ async fn audit_verify(session: &Session<'_>) -> Result<Exit, Failure> {
 }
 
 async fn audit_list(session: &Session<'_>, listed: &Listed) -> Result<Exit, Failure> {
-    let mut items: Vec<Audit> = Vec::new();
-    loop {
-        let missing = listed
-            .limit
-            .saturating_sub(u32::try_from(items.len()).unwrap_or(u32::MAX));
-        let query = query::Audit {
-            before: items.last().map(|line| line.id),
-            limit: missing.min(input::LIMIT_MAX),
-        };
-        let page = session.engine.query(query).await?;
-        let complete = page.items.is_empty() || page.next_cursor.is_none();
-        items.extend(page.items.iter().map(Audit::from));
-        if complete || items.len() >= usize::try_from(listed.limit).unwrap_or(usize::MAX) {
-            break;
-        }
-    }
+    let page = |limit, cursor: Option<String>| query::Audit {
+        before: cursor.and_then(|line| line.parse().ok()),
+        limit,
+    };
+    let list = paged(session, listed.limit, "lines", "raise --limit", page).await?;
+    let items: Vec<Audit> = list.items.iter().map(Audit::from).collect();
     session.output.list(&items, AUDIT, |line| {
         vec![
             line.id.to_string(),

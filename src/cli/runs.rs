@@ -11,10 +11,11 @@ use crate::wire::input;
 use crate::wire::run::{Item, OrderInput, Run as RunShape, RunWithItems};
 
 use super::Session;
-use super::args::{Listed, Run, Selected, Way};
+use super::args::{Discarded, Listed, Pace, Run, Selected, Way};
 use super::done::{How, OfRun};
 use super::exit::{Exit, Failure};
 use super::output::{Column, is_quiet, note, or_dash, say, shown};
+use super::paged::paged;
 use crate::domain::words::{about as span, from_now};
 
 /// Plans, asks, starts, and follows it to its end.
@@ -29,16 +30,32 @@ pub(super) async fn order(
         group: selected.group.clone(),
         filter: selected.filter.clone(),
         all: selected.all,
-        rate: selected.rate,
         to: way.to.clone(),
         via: way.via.clone(),
-        canary: selected.canary,
-        canary_watch_s: selected.canary_watch,
-        ramp: selected.ramp,
         head: way.head,
-        reason: None,
+        ..paced(&selected.pace)
     };
-    start(session, input.order(kind)?, selected.detach).await
+    start(session, input.order(kind)?, selected.pace.detach).await
+}
+
+/// Puts discarded messages back.
+pub(super) async fn restore(session: &Session<'_>, discarded: &Discarded) -> Result<Exit, Failure> {
+    let input = OrderInput {
+        ids: discarded.ids.clone(),
+        all: discarded.all,
+        ..paced(&discarded.pace)
+    };
+    start(session, input.order(OrderKind::Restore)?, discarded.pace.detach).await
+}
+
+fn paced(pace: &Pace) -> OrderInput {
+    OrderInput {
+        rate: pace.rate,
+        canary: pace.canary,
+        canary_watch_s: pace.canary_watch,
+        ramp: pace.ramp,
+        ..OrderInput::default()
+    }
 }
 
 /// Starts a run and follows it, unless a daemon has it and nobody wants to wait.
@@ -169,12 +186,9 @@ pub(super) async fn one(session: &Session<'_>, run: &Run) -> Result<Exit, Failur
 }
 
 async fn list(session: &Session<'_>, listed: &Listed) -> Result<Exit, Failure> {
-    let query = query::Runs {
-        before: None,
-        limit: listed.limit.min(input::LIMIT_MAX),
-    };
-    let page = session.engine.query(query).await?;
-    let items: Vec<(RunShape, String)> = page
+    let page = |limit, before| query::Runs { before, limit };
+    let list = paged(session, listed.limit, "runs", "raise --limit", page).await?;
+    let items: Vec<(RunShape, String)> = list
         .items
         .iter()
         .map(|view| (RunShape::from(view), from_now(view.record.created_at, view.taken_at)))
@@ -215,12 +229,26 @@ const ITEMS: &[Column] = &[
 ];
 
 async fn show(session: &Session<'_>, id: &str, limit: u32) -> Result<Exit, Failure> {
-    let query = query::Run {
+    let page = |missing: u32, after| query::Run {
         id: id.to_owned(),
-        after: None,
-        limit,
+        after,
+        limit: missing.min(input::LIMIT_MAX),
     };
-    let detail = session.engine.query(query).await?;
+    let wanted = limit as usize;
+    let mut detail = session.engine.query(page(limit, None)).await?;
+    while let Some(after) = detail.next_after.filter(|_| detail.items.len() < wanted) {
+        let missing = u32::try_from(wanted - detail.items.len()).unwrap_or(limit);
+        let next = session.engine.query(page(missing, Some(after))).await?;
+        detail.items.extend(next.items);
+        detail.next_after = next.next_after;
+    }
+    let total = detail.run.record.total;
+    if total > detail.items.len() as u64 && detail.next_after.is_some() {
+        say(&format!(
+            "{} of {total} items are shown: raise --limit",
+            detail.items.len()
+        ));
+    }
     let shape = RunWithItems::from(&detail);
     if session.output.is_json() {
         super::output::document(&shape)?;

@@ -10,7 +10,7 @@ use crate::wire::input;
 use super::done::How;
 use super::event_args::{Claim, EventType, OfType, Subscription};
 use super::exit::{Exit, Failure};
-use super::output::{Column, document, note, or_dash, print};
+use super::output::{Column, document, note, or_dash, print, say};
 use super::{Session, given};
 
 const TYPES: &[Column] = &[Column::Text("type"), Column::Text("metadata"), Column::Text("since")];
@@ -109,7 +109,7 @@ async fn act(session: &Session<'_>, command: EventCommand) -> Result<Exit, Failu
 
 pub(super) async fn claim(session: &Session<'_>, claim: &Claim) -> Result<Exit, Failure> {
     if session.cli.global.dry_run {
-        return Err(Failure::new(Exit::Usage, "a claim has no plan; leave --dry-run out"));
+        return would(session, claim).await;
     }
     let engine = session.engine.here("a claim")?;
     match claim {
@@ -148,6 +148,38 @@ pub(super) async fn claim(session: &Session<'_>, claim: &Claim) -> Result<Exit, 
             Ok(Exit::Done)
         }
     }
+}
+
+/// What would be claimed, or the claim as it is.
+async fn would(session: &Session<'_>, claim: &Claim) -> Result<Exit, Failure> {
+    let (Claim::Create { of, .. } | Claim::Renew { of, .. } | Claim::Release { of, .. } | Claim::Done { of, .. }) =
+        claim;
+    let event_type = named(of)?;
+    let (id, what) = match claim {
+        Claim::Create { limit, .. } => {
+            // An unknown type is an error, as it is for a claim.
+            session.engine.query(query::OneEventType(event_type.clone())).await?;
+            let counts = session.engine.query(query::EventCounts()).await?;
+            let of_type = counts.iter().filter(|count| count.event_type == event_type);
+            let due: u64 = of_type.map(|count| count.due).sum();
+            let events = due.min(u64::from(*limit));
+            say("nothing was claimed: this is how many events would be");
+            let facts = [("due", Some(due.to_string())), ("events", Some(events.to_string()))];
+            session
+                .output
+                .facts(&serde_json::json!({ "due": due, "events": events }), &facts)?;
+            return Ok(Exit::Done);
+        }
+        Claim::Renew { claim, .. } => (claim, "not renewed"),
+        Claim::Release { claim, .. } => (claim, "not released"),
+        Claim::Done { claim, .. } => (claim, "nothing is done"),
+    };
+    let found = session
+        .engine
+        .query(query::OneClaim(event_type.clone(), id.clone()))
+        .await?;
+    say(&format!("{what}: this is the claim as it is"));
+    print_claim(session, &event_type, &found)
 }
 
 fn named(of: &OfType) -> Result<crate::domain::event::EventType, Failure> {

@@ -140,8 +140,17 @@ fn help_tells_the_filters_and_keeps_the_options_of_every_command_apart() {
     let check = program.run(&["config", "check", "--help"]).ends(0);
     let (own, global) = check.out.split_once("Global options:").unwrap();
     assert!(
-        !own.contains("--config") && global.contains("--config") && global.contains("--columns"),
+        !own.contains("--config") && global.contains("--config") && global.contains("--json"),
         "{check:?}"
+    );
+    // It prints no table and changes nothing.
+    for option in ["--columns", "--dry-run", "--yes"] {
+        assert!(!check.out.contains(option), "{check:?}");
+    }
+    let list = program.run(&["queues", "--help"]).ends(0);
+    assert!(
+        list.out.contains("--columns") && !list.out.contains("--yes"),
+        "{list:?}"
     );
 }
 

@@ -12,6 +12,8 @@ use crate::broker::BrokerError;
 
 /// Seconds between heartbeats: a dead peer is noticed after two (docs/rabbitmq.md, *Heartbeats*).
 pub(super) const HEARTBEAT_S: u16 = 10;
+/// Columns of a user and a host.
+const SHOWN_MAX: usize = 200;
 
 /// Host, port, scheme and login.
 #[derive(Clone)]
@@ -23,10 +25,18 @@ pub(super) struct Address {
     pub(super) password: String,
 }
 
+/// As a person writes it, without the password.
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.tls { "amqps" } else { "amqp" };
-        write!(f, "{scheme}://{:?}@{:?}:{}", self.user, self.host, self.port)
+        let shown = |text: &str| crate::domain::text::show(text, SHOWN_MAX);
+        write!(
+            f,
+            "{scheme}://{}@{}:{}",
+            shown(&self.user),
+            shown(&self.host),
+            self.port
+        )
     }
 }
 

@@ -162,8 +162,14 @@ pub(super) fn connect_error(address: &Address, vhost: &str, error: &CallError) -
             vhost,
             &address.user,
         ),
-        _ => unreachable(with_mend(format!("{address:?}: {text}"))),
+        _ => unreachable(with_mend(format!("{address:?}: {}", plain(&text)))),
     }
+}
+
+/// What the system said of a connection, without the number of its error and the client's words before it.
+fn plain(text: &str) -> &str {
+    let text = text.strip_prefix("IO error: ").unwrap_or(text);
+    text.split(" (os error ").next().unwrap_or(text)
 }
 
 /// No connection, as long as this stands.

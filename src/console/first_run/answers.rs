@@ -68,6 +68,7 @@ impl Question {
 #[derive(Clone)]
 pub struct Answers {
     texts: [SecretString; 3],
+    hash_key: Option<SecretString>,
 }
 
 impl Answers {
@@ -80,7 +81,19 @@ impl Answers {
     fn of(texts: [&str; 3]) -> Self {
         Self {
             texts: texts.map(|text| text.trim().to_owned().into()),
+            hash_key: None,
         }
+    }
+
+    /// The same with a new key that queue names are made with.
+    #[must_use]
+    pub(super) fn with_hash_key(self, key: Option<SecretString>) -> Self {
+        Self { hash_key: key, ..self }
+    }
+
+    /// The new key, where there is one.
+    pub(super) fn hash_key(&self) -> Option<&str> {
+        self.hash_key.as_ref().map(|key| key.expose_secret())
     }
 
     /// What was answered to this.

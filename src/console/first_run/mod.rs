@@ -23,6 +23,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 
 use crossterm::event::KeyEvent;
+use secrecy::SecretString;
 
 pub use self::answers::{Answers, Form, Line, Question};
 pub use self::mask::masked;
@@ -42,6 +43,17 @@ pub struct FirstRunSettings {
     pub embedded: Option<(PathBuf, bool)>,
     /// What surrounds the process: answers are resolved with it.
     pub environment: Environment,
+    /// A key, drawn at this start, for the names of a broker's queues where there are none yet.
+    pub new_key: SecretString,
+}
+
+/// What came of a try.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Each part, with its mend.
+    pub checks: Vec<Check>,
+    /// Whether the broker answers and has nothing of this program yet, so that no name depends on a key.
+    pub is_fresh: bool,
 }
 
 /// How it ended.
@@ -104,14 +116,11 @@ pub enum Stage {
     /// It is being tried.
     Testing,
     /// What came of that.
-    Tested {
-        /// Each part, with its mend.
-        checks: Vec<Check>,
-    },
+    Tested(Found),
     /// Whether to write it.
     Save {
-        /// What was found, to go back to; empty for the embedded pair.
-        checks: Vec<Check>,
+        /// What was found, to go back to; nothing for the embedded pair.
+        found: Found,
         /// Why it was not written.
         problem: Option<String>,
     },
@@ -127,7 +136,7 @@ pub enum FirstEvent {
     /// The terminal has another size.
     Resize(u16, u16),
     /// What was found.
-    Tested(Vec<Check>),
+    Tested(Found),
     /// Whether the files were written; why not is safe to show.
     Written(Result<(), String>),
 }
@@ -190,7 +199,15 @@ impl FirstRun {
     pub fn answers(&self) -> Answers {
         match self.pair {
             Pair::Embedded => Answers::embedded(),
-            Pair::RabbitMq => self.form.answers(),
+            Pair::RabbitMq => self.form.answers().with_hash_key(self.new_key()),
+        }
+    }
+
+    /// Only where it is kept: a key that nobody knows any more would make other names at the next start.
+    fn new_key(&self) -> Option<SecretString> {
+        match &self.stage {
+            Stage::Save { found, .. } if found.is_fresh => Some(self.settings.new_key.clone()),
+            Stage::Menu { .. } | Stage::Form | Stage::Testing | Stage::Tested(_) | Stage::Save { .. } => None,
         }
     }
 
@@ -207,14 +224,14 @@ impl FirstRun {
 pub struct Tester(Box<dyn Fn(Box<Config>) -> Testing + Send>);
 
 /// One try.
-pub type Testing = Pin<Box<dyn Future<Output = Vec<Check>> + Send>>;
+pub type Testing = Pin<Box<dyn Future<Output = Found> + Send>>;
 
 impl Tester {
     /// From a function that begins a try.
     pub fn new<F, T>(test: F) -> Self
     where
         F: Fn(Box<Config>) -> T + Send + 'static,
-        T: Future<Output = Vec<Check>> + Send + 'static,
+        T: Future<Output = Found> + Send + 'static,
     {
         Self(Box::new(move |config| Box::pin(test(config))))
     }

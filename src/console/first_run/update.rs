@@ -5,7 +5,7 @@
 //! | what? | arrows, a number, Enter; `q`, Esc leave |
 //! | where? | what is typed; Tab, arrows, Enter: the next line; Enter takes the address that is shown; on the last: try it; Esc back |
 //! | being tried | Esc back |
-//! | what was found | Enter, where nothing is broken, and `s` keep it, `o` this once, `t` again, `e`, Esc back; `q` leaves |
+//! | what was found | Enter, where nothing is broken, and `s` keep it, `o` this once, `l` only look, `t` again, `e`, Esc back; `q` leaves |
 //! | write this? | Enter, `y` write; arrows: where passwords go; Esc back; `q` leaves |
 //!
 //! Ctrl-C leaves anywhere. What writes wants a key that was pressed, alone, by a person.
@@ -13,7 +13,7 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::written::{files, has_secret};
-use super::{Chosen, FirstEffect, FirstEvent, FirstRun, Item, Pair, Question, Stage};
+use super::{Chosen, FirstEffect, FirstEvent, FirstRun, Found, Item, Pair, Question, Stage};
 use crate::console::state::SIZE_MIN;
 use crate::console::typing;
 use crate::console::typing::BURST_GAP;
@@ -21,7 +21,8 @@ use crate::domain::time::Timestamp;
 use crate::engine::view::CheckResult;
 
 const NOT_PASTED: &str = "pasted text is only taken in a line: nothing was done";
-const NOT_YET: &str = "not everything answers: t tries again, e changes the addresses, s saves them as they are";
+const NOT_YET: &str =
+    "not everything works: t tries again, l only looks, e changes the addresses, s saves them as they are";
 const NO_PLACE: &str = "there is no place for a configuration: set HOME or XDG_CONFIG_HOME";
 
 /// What `event` at `now` makes of the screen, and what is to be done about it.
@@ -37,9 +38,9 @@ pub fn update(first: &mut FirstRun, now: Timestamp, event: FirstEvent) -> Option
             first.size = (columns, rows);
             None
         }
-        FirstEvent::Tested(checks) => {
+        FirstEvent::Tested(found) => {
             if first.stage == Stage::Testing {
-                first.stage = Stage::Tested { checks };
+                first.stage = Stage::Tested(found);
             }
             None
         }
@@ -61,7 +62,7 @@ fn key(first: &mut FirstRun, now: Timestamp, press: KeyEvent) -> Option<FirstEff
         Stage::Menu { selected } => menu(first, *selected, press),
         Stage::Form => form(first, press),
         Stage::Testing => testing(first, press),
-        Stage::Tested { .. } => tested(first, press),
+        Stage::Tested(_) => tested(first, press),
         Stage::Save { .. } => save(first, press, deliberate),
     }
 }
@@ -126,16 +127,25 @@ fn go_on(first: &mut FirstRun) -> Option<FirstEffect> {
     }
 }
 
+/// The same without the right to change anything: enough for those who only have dead letters to read.
+fn only_look(first: &mut FirstRun) -> Option<FirstEffect> {
+    let mut effect = go_on(first);
+    if let Some(FirstEffect::End(Chosen::Use(config))) = &mut effect {
+        config.profile.read_only = true;
+    }
+    effect
+}
+
 fn ask_to_save(first: &mut FirstRun) {
     if first.settings.path.is_none() {
         first.note = Some(NO_PLACE.to_owned());
         return;
     }
-    let checks = match std::mem::replace(&mut first.stage, Stage::Form) {
-        Stage::Tested { checks } => checks,
-        Stage::Menu { .. } | Stage::Form | Stage::Testing | Stage::Save { .. } => Vec::new(),
+    let found = match std::mem::replace(&mut first.stage, Stage::Form) {
+        Stage::Tested(found) => found,
+        Stage::Menu { .. } | Stage::Form | Stage::Testing | Stage::Save { .. } => Found::default(),
     };
-    first.stage = Stage::Save { checks, problem: None };
+    first.stage = Stage::Save { found, problem: None };
 }
 
 fn form(first: &mut FirstRun, press: KeyEvent) -> Option<FirstEffect> {
@@ -233,6 +243,7 @@ fn tested(first: &mut FirstRun, press: KeyEvent) -> Option<FirstEffect> {
             None
         }
         (KeyCode::Char('o'), KeyEventKind::Press) => go_on(first),
+        (KeyCode::Char('l'), KeyEventKind::Press) => only_look(first),
         (KeyCode::Char('t'), KeyEventKind::Press) => try_it(first),
         (KeyCode::Esc | KeyCode::Char('e'), _) => {
             first.stage = Stage::Form;
@@ -247,7 +258,7 @@ fn tested(first: &mut FirstRun, press: KeyEvent) -> Option<FirstEffect> {
 /// Whether something of what was tried does not work.
 #[must_use]
 pub(in crate::console) fn is_broken(stage: &Stage) -> bool {
-    matches!(stage, Stage::Tested { checks } if checks.iter().any(|check| check.result == CheckResult::Broken))
+    matches!(stage, Stage::Tested(found) if found.checks.iter().any(|check| check.result == CheckResult::Broken))
 }
 
 fn save(first: &mut FirstRun, press: KeyEvent, deliberate: bool) -> Option<FirstEffect> {
@@ -280,9 +291,7 @@ pub(in crate::console) fn asks_where(first: &FirstRun) -> bool {
 
 fn back(first: &mut FirstRun) {
     let stage = match (&mut first.stage, first.pair) {
-        (Stage::Save { checks, .. }, Pair::RabbitMq) => Stage::Tested {
-            checks: std::mem::take(checks),
-        },
+        (Stage::Save { found, .. }, Pair::RabbitMq) => Stage::Tested(std::mem::take(found)),
         _ => Stage::Menu { selected: 2 },
     };
     first.stage = stage;

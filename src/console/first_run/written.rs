@@ -13,7 +13,8 @@ use crate::config::quoted as string;
 const HIDDEN: &str = "***";
 const HEAD: &str = "# `redrive config init` prints every key with its default.\n";
 /// Queue names are made with it; changed later, they would be others.
-const HASH_KEY: &str = "# url_hash_key = \"…\"   # long, random; the same in every daemon\n";
+const HASH_KEY: &str = "url_hash_key";
+const NO_HASH_KEY: &str = "# url_hash_key = \"…\"   # long, random; the same in every daemon\n";
 
 /// Where passwords go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +56,8 @@ pub struct NewFile {
     pub path: PathBuf,
     /// What; may be a secret.
     pub text: SecretString,
+    /// What a person is told that it is.
+    pub says: &'static str,
 }
 
 impl fmt::Debug for NewFile {
@@ -79,22 +82,34 @@ pub fn has_secret(answer: &str) -> bool {
 /// The configuration with everything in it: what is resolved, and never shown.
 #[must_use]
 pub fn text(answers: &Answers) -> SecretString {
-    render(answers, |_, answer| string(answer)).into()
+    let key = answers.hash_key().map(string);
+    render(answers, key.as_deref(), |_, answer| string(answer)).into()
 }
 
 /// What would be written, in this order: secrets first, so that a configuration never points to nothing.
 #[must_use]
 pub fn files(answers: &Answers, keep: Keep, path: &Path) -> Vec<NewFile> {
     let mut files = secret_files(answers, keep, path);
-    let config = render(answers, |question, answer| value(question, answer, keep, path, false));
+    let key = hash_key_at(answers, path);
+    let config = render(answers, key.as_deref(), |question, answer| {
+        value(question, answer, keep, path, false)
+    });
     files.push(NewFile {
         path: path.to_owned(),
         text: config.into(),
+        says: "the configuration",
     });
     files
 }
 
-/// The files of their own that passwords would get.
+/// How the configuration names the key's own file.
+fn hash_key_at(answers: &Answers, config: &Path) -> Option<String> {
+    answers.hash_key()?;
+    let file = config.with_file_name(HASH_KEY);
+    Some(format!("{{ file = {} }}", string(&file.to_string_lossy())))
+}
+
+/// The files of their own that secrets would get: passwords, where that is wanted, and a new key always.
 #[must_use]
 pub fn secret_files(answers: &Answers, keep: Keep, path: &Path) -> Vec<NewFile> {
     let questions = Question::ALL.into_iter().filter(|_| keep == Keep::OwnFile);
@@ -102,17 +117,26 @@ pub fn secret_files(answers: &Answers, keep: Keep, path: &Path) -> Vec<NewFile> 
     let file = |question: Question| NewFile {
         path: own_file(question, path),
         text: format!("{}\n", answers.get(question)).into(),
+        says: "the URL with its password",
     };
-    secret.map(file).collect()
+    let key = answers.hash_key().map(|key| NewFile {
+        path: path.with_file_name(HASH_KEY),
+        text: format!("{key}\n").into(),
+        says: "a new key that hides URLs in queue names; every daemon of this broker needs the same",
+    });
+    secret.map(file).chain(key).collect()
 }
 
 /// The configuration as it would be written, with every password hidden.
 #[must_use]
 pub fn shown(answers: &Answers, keep: Keep, path: &Path) -> String {
-    render(answers, |question, answer| value(question, answer, keep, path, true))
+    let key = hash_key_at(answers, path);
+    render(answers, key.as_deref(), |question, answer| {
+        value(question, answer, keep, path, true)
+    })
 }
 
-fn render(answers: &Answers, value: impl Fn(Question, &str) -> String) -> String {
+fn render(answers: &Answers, hash_key: Option<&str>, value: impl Fn(Question, &str) -> String) -> String {
     let mut text = HEAD.to_owned();
     let mut section_before = "";
     for question in Question::ALL {
@@ -127,7 +151,12 @@ fn render(answers: &Answers, value: impl Fn(Question, &str) -> String) -> String
         section_before = section;
         let _ = writeln!(text, "{key} = {}", value(question, answer));
         if question == Question::Broker && answer != "embedded:" {
-            text += HASH_KEY;
+            match hash_key {
+                Some(key) => {
+                    let _ = writeln!(text, "{HASH_KEY} = {key}");
+                }
+                None => text += NO_HASH_KEY,
+            }
         }
     }
     text

@@ -78,8 +78,8 @@ fn screen(canvas: &mut Canvas<'_>, area: Rect, first: &FirstRun) -> Option<Posit
             canvas.wrapped(body, what, Role::Title);
             None
         }
-        Stage::Tested { checks } => {
-            tested(canvas, body, checks);
+        Stage::Tested(found) => {
+            tested(canvas, body, &found.checks);
             None
         }
         Stage::Save { problem, .. } => {
@@ -98,7 +98,7 @@ const fn step(first: &FirstRun) -> &'static str {
     match first.stage {
         Stage::Menu { .. } => "what?",
         Stage::Form => "what? › where?",
-        Stage::Testing | Stage::Tested { .. } => "what? › where? › found",
+        Stage::Testing | Stage::Tested(_) => "what? › where? › found",
         Stage::Save { .. } => "write this?",
     }
 }
@@ -120,16 +120,18 @@ fn hints(canvas: &mut Canvas<'_>, area: Rect, first: &FirstRun) {
             ("Ctrl+c", "leave"),
         ],
         Stage::Testing => &[("Esc", "back"), ("q", "leave")],
-        stage @ Stage::Tested { .. } if first_run::is_broken(stage) => &[
-            ("s", "save it"),
-            ("o", "continue, this once"),
+        stage @ Stage::Tested(_) if first_run::is_broken(stage) => &[
+            ("l", "only look"),
             ("t", "try again"),
             ("e", "change"),
+            ("s", "save it"),
+            ("o", "this once"),
             ("q", "leave"),
         ],
-        Stage::Tested { .. } => &[
+        Stage::Tested(_) => &[
             ("Enter", "save it"),
-            ("o", "continue, this once"),
+            ("o", "this once"),
+            ("l", "only look"),
             ("t", "try again"),
             ("e", "change"),
             ("q", "leave"),
@@ -303,8 +305,11 @@ fn save(canvas: &mut Canvas<'_>, area: Rect, first: &FirstRun, problem: Option<&
     }
     for file in first_run::secret_files(&answers, first.keep, path) {
         let used = canvas.wrapped(below(rest, 1), &new(&file.path), Role::Info);
-        canvas.text(row(rest, used + 1), "│ the URL with its password", Role::Text);
-        rest = below(rest, used + 2);
+        let said = canvas.wrapped(behind(below(rest, used + 1), 2), file.says, Role::Text);
+        for line in 0..said {
+            canvas.text(row(rest, used + 1 + line), "│", Role::Text);
+        }
+        rest = below(rest, used + 1 + said);
     }
     if first_run::asks_where(first) {
         let place = format!("passwords: ‹ {} ›", first.keep.title());

@@ -14,7 +14,7 @@ use super::shown::is_gone;
 use super::{ConsoleError, input, signals};
 use crate::ambient::Clock;
 use crate::console::first_run::{
-    Chosen, FirstEffect, FirstEvent, FirstRun, FirstRunSettings, NewFile, Tester, Testing, update,
+    Chosen, FirstEffect, FirstEvent, FirstRun, FirstRunSettings, Found, NewFile, Tester, Testing, update,
 };
 use crate::console::paint::first_run;
 use crate::console::runtime::painter::Painter;
@@ -101,9 +101,9 @@ impl Asking {
                     Heard::Nothing => continue,
                     Heard::Gone => return Ok(Chosen::Leave),
                 },
-                checks = answer(&mut self.testing) => {
+                found = answer(&mut self.testing) => {
                     self.testing = None;
-                    FirstEvent::Tested(checks)
+                    FirstEvent::Tested(found)
                 }
             };
             if let Some(chosen) = self.happen(event) {
@@ -161,7 +161,7 @@ enum Heard {
 }
 
 /// For ever where nothing is being tried.
-async fn answer(testing: &mut Option<Testing>) -> Vec<crate::engine::view::Check> {
+async fn answer(testing: &mut Option<Testing>) -> Found {
     match testing {
         Some(testing) => testing.await,
         None => std::future::pending().await,
@@ -208,6 +208,7 @@ mod tests {
         let file = |name: &str| NewFile {
             path: directory.path().join("redrive").join(name),
             text: "secret\n".to_owned().into(),
+            says: "",
         };
         assert_eq!(write(&[file("broker.url"), file("config.toml")]), Ok(()));
         for name in ["broker.url", "config.toml"] {

@@ -230,6 +230,15 @@ async fn a_broker_is_asked_for_tried_and_kept_without_its_password_being_shown()
     assert_never_shown(&pty);
     let (config, secret) = (home.config(), home.config().with_file_name("broker.url"));
     assert_eq!((mode(&config), mode(&secret)), (0o600, 0o600));
+    let key = home.config().with_file_name("url_hash_key");
+    assert_eq!(mode(&key), 0o600);
+    let key = fs::read_to_string(key).unwrap();
+    assert!(key.trim().len() > 40, "a new key is long and random");
+    let bytes = pty.bytes();
+    assert!(
+        !String::from_utf8_lossy(&bytes).contains(key.trim()),
+        "the key reached the terminal"
+    );
     assert!(!fs::read_to_string(&config).unwrap().contains(PASSWORD));
     assert!(fs::read_to_string(&secret).unwrap().contains(PASSWORD));
     for kind in ["queues", "exchanges"] {
@@ -271,6 +280,56 @@ async fn what_does_not_work_is_told_with_its_mend_and_can_be_changed() {
     leaves(pty).await;
     forget(&user, &vhost).await;
     assert_eq!(home.files(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_may_only_read_the_broker_only_looks_and_nothing_is_made_there() {
+    let home = Home::new();
+    let (user, vhost) = user("^$").await;
+    let queue = unique_name("orders.dlq");
+    vhost
+        .manage(
+            "PUT",
+            &format!("/api/queues/{}/{queue}", vhost.name),
+            Some(&json!({"durable": true})),
+        )
+        .await;
+    let pty = home.start().await;
+    answer(&pty, &amqp(&vhost, &user, PASSWORD), &management(&vhost.node)).await;
+    pty.shows("l only looks").await;
+    pty.key("l");
+    pty.shows("READ-ONLY").await;
+    pty.key("2");
+    pty.shows(&queue).await;
+    assert_never_shown(&pty);
+    leaves(pty).await;
+    let left = vhost.manage("GET", &format!("/api/queues/{}", vhost.name), None).await;
+    assert!(!left.text().contains("redrive."), "{}", left.text());
+    assert!(!home.config().exists());
+    forget(&user, &vhost).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_that_does_not_answer_is_told_in_plain_words() {
+    let home = Home::new();
+    let pty = home.start().await;
+    pty.key("1");
+    pty.shows("Where is the broker?").await;
+    pty.paste("amqp://ops@127.0.0.1:9");
+    for help in ["of the management API", "what is remembered"] {
+        pty.key("\r");
+        pty.shows(help).await;
+    }
+    pty.key("\r");
+    pty.shows("What was found:").await;
+    pty.shows("check host and port").await;
+    let screen = pty.screen();
+    assert!(screen.contains("amqp://ops@127.0.0.1:9"), "{screen}");
+    assert!(
+        !screen.contains("os error") && !screen.contains("rabbitmq_management"),
+        "{screen}"
+    );
+    leaves(pty).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

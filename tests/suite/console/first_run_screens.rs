@@ -6,7 +6,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use redrive::internals::config::Environment;
-use redrive::internals::console::first_run::{FirstEvent, FirstRun, FirstRunSettings, update};
+use redrive::internals::console::first_run::{FirstEvent, FirstRun, FirstRunSettings, Found, update};
 use redrive::internals::console::runtime::picture::text;
 use redrive::internals::console::{Theme, view_first_run};
 use redrive::internals::domain::time::Timestamp;
@@ -14,7 +14,7 @@ use redrive::internals::engine::view::{Check, CheckResult};
 
 const TYPED: &str = "1 amqp://ana:s3cret@mq1.example/live Enter Enter";
 
-fn first_run(keys: &str, found: Option<Vec<Check>>, then: &str) -> FirstRun {
+fn first_run(keys: &str, found: Option<Found>, then: &str) -> FirstRun {
     let settings = FirstRunSettings {
         path: Some(PathBuf::from("/u/ana/.config/redrive/config.toml")),
         embedded: Some((PathBuf::from("/u/ana/.local/share/redrive/redrive.db"), false)),
@@ -22,12 +22,13 @@ fn first_run(keys: &str, found: Option<Vec<Check>>, then: &str) -> FirstRun {
             data_home: Some("/u/ana/.local/share".into()),
             ..Environment::default()
         },
+        new_key: "new-key".to_owned().into(),
     };
     let mut first = FirstRun::new(settings, (80, 24));
     let mut now = Timestamp::from_seconds(1_795_230_764);
     press(&mut first, &mut now, keys);
-    if let Some(checks) = found {
-        let _ = update(&mut first, now, FirstEvent::Tested(checks));
+    if let Some(found) = found {
+        let _ = update(&mut first, now, FirstEvent::Tested(found));
     }
     press(&mut first, &mut now, then);
     first
@@ -45,6 +46,24 @@ fn press(first: &mut FirstRun, now: &mut Timestamp, keys: &str) {
             let _ = update(first, *now, FirstEvent::Key(KeyEvent::new(code, KeyModifiers::NONE)));
         }
     }
+}
+
+/// A broker where nothing can be made.
+fn refused() -> Option<Found> {
+    let checks = checks();
+    Some(Found {
+        checks,
+        is_fresh: false,
+    })
+}
+
+/// A broker that has nothing of this program yet.
+fn works() -> Option<Found> {
+    let checks = checks()
+        .into_iter()
+        .filter(|check| check.result == CheckResult::Fine)
+        .collect();
+    Some(Found { checks, is_fresh: true })
 }
 
 fn checks() -> Vec<Check> {
@@ -65,7 +84,7 @@ fn checks() -> Vec<Check> {
             "rights",
             CheckResult::Broken,
             "broker refuses a queue of our prefix: configure is missing",
-            Some("grant them, then try again"),
+            Some("grant them, then try again; l only looks, which needs the right to read alone"),
         ),
         check(
             "management",
@@ -98,11 +117,12 @@ fn each_step_is_as_it_was() {
     check("form", &first_run(TYPED, None, ""));
     check("wrong", &first_run("1 http://mq Enter", None, ""));
     check("found", &first_run(TYPED, None, "Enter"));
-    check("tested", &first_run(&format!("{TYPED} Enter"), Some(checks()), ""));
-    check("save", &first_run(&format!("{TYPED} Enter"), Some(checks()), "s"));
+    check("tested", &first_run(&format!("{TYPED} Enter"), refused(), ""));
+    check("tested_fine", &first_run(&format!("{TYPED} Enter"), works(), ""));
+    check("save", &first_run(&format!("{TYPED} Enter"), works(), "s"));
     check(
         "save_environment",
-        &first_run(&format!("{TYPED} Enter"), Some(checks()), "s Right"),
+        &first_run(&format!("{TYPED} Enter"), refused(), "s Right"),
     );
     check("save_embedded", &first_run("3", None, ""));
 }

@@ -89,20 +89,20 @@ fn own_arguments(command: &Command) -> impl Iterator<Item = &Arg> {
 }
 
 fn cli() -> Command {
-    let mut cli = Cli::command();
+    let mut cli = Cli::arguments();
     cli.build();
     cli
 }
 
 fn global_options() -> String {
-    let cli = Cli::command();
+    let cli = Cli::arguments();
     let global = cli.get_arguments().filter(|argument| argument.is_global_set());
     let rows = global.map(|argument| vec![code(typed(argument).trim_matches(['[', ']'])), help(argument)]);
     table(&["option", "does"], rows.collect::<Vec<_>>())
 }
 
 fn modes() -> String {
-    let cli = Cli::command();
+    let cli = Cli::arguments();
     let rows = own_arguments(&cli).map(|argument| {
         vec![
             code(&format!("redrive {}", typed(argument).trim_matches(['[', ']']))),
@@ -114,7 +114,7 @@ fn modes() -> String {
 
 /// From the sentence behind the help of the program.
 fn exit_codes() -> String {
-    let cli = Cli::command();
+    let cli = Cli::arguments();
     let help = cli.get_after_help().unwrap().to_string();
     let codes = help.split("Exit codes:").nth(1).unwrap().trim().trim_end_matches('.');
     let mut rows: Vec<Vec<String>> = Vec::new();
@@ -128,7 +128,7 @@ fn exit_codes() -> String {
 
 fn commands() -> String {
     let cli = cli();
-    let rows = COMMANDS.iter().map(|(name, does)| {
+    let rows = COMMANDS.iter().map(|(name, does, _)| {
         let command = name.split(' ').fold(&cli, |command, step| {
             command
                 .find_subcommand(step)
@@ -138,8 +138,8 @@ fn commands() -> String {
         let whole: Vec<String> = std::iter::once((*name).to_owned()).chain(arguments).collect();
         let kind = match does {
             Does::Reads(_) => "looks",
-            Does::Changes => "acts",
-            Does::Nothing => "offline",
+            Does::Changes(_) => "acts",
+            Does::Nothing { .. } => "offline",
         };
         vec![code(&whole.join(" ")), about(command), kind.to_owned()]
     });

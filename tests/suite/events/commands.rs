@@ -143,6 +143,9 @@ async fn a_type_is_set_and_its_events_are_claimed_renewed_released_and_done() {
         Value::Null
     );
     push(&installation, "a", "1").await;
+    let would = ok(&installation, &["claim", "create", "--type", "t", "--dry-run"]).await;
+    assert_eq!(would, json!({"due": 1, "events": 1}));
+    ends(&installation, &["claim", "create", "--type", "nobody", "--dry-run"], 4).await;
     let claim = ok(&installation, &["claim", "create", "--type", "t"]).await;
     assert_eq!(claim["events"][0]["reference"], "a");
     let id = claim["id"].as_str().unwrap();
@@ -153,12 +156,46 @@ async fn a_type_is_set_and_its_events_are_claimed_renewed_released_and_done() {
         5,
     )
     .await;
+    for change in [&["release"][..], &["renew"], &["done", "--reference", "a"]] {
+        let arguments = [&["claim"], change, &["--type", "t", id, "--dry-run"]].concat();
+        let claim = ok(&installation, &arguments).await;
+        assert_eq!(
+            (&claim["id"], &claim["events"][0]["reference"]),
+            (&json!(id), &json!("a"))
+        );
+    }
     ok(&installation, &["claim", "release", "--type", "t", id]).await;
     ends(&installation, &["claim", "renew", "--type", "t", id], 4).await;
     let again = ok(&installation, &["claim", "create", "--type", "t"]).await;
     let id = again["id"].as_str().unwrap();
     let done = ok(&installation, &["claim", "done", "--type", "t", id, "--reference", "a"]).await;
     assert_eq!(done["result"], "done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_is_longer_than_its_limit_says_so() {
+    let installation = Installation::embedded();
+    for reference in ["a", "b", "c"] {
+        push(&installation, reference, "1").await;
+    }
+    let said = async |arguments: &[&str]| installation.run(arguments).await.expect_code(0).stderr;
+    let more = said(&["event", "list", "--limit", "2"]).await;
+    assert!(
+        more.contains("there are more than 2 events: raise --limit, or use --filter"),
+        "{more}"
+    );
+    let more = said(&["event", "search", "state = ready", "--limit", "2", "--json"]).await;
+    assert!(more.contains("there are more than 2 events"), "{more}");
+    let all = said(&["event", "list", "--limit", "3"]).await;
+    assert!(!all.contains("more than"), "{all}");
+    for reference in ["a", "b"] {
+        let cancel = ["event", "cancel", "--type", "t", "--reference", reference, "--yes"];
+        installation.run(&cancel).await.expect_code(0);
+    }
+    let lines = said(&["audit", "--limit", "1"]).await;
+    assert!(lines.contains("there are more than 1 lines"), "{lines}");
+    let lines = said(&["audit", "--limit", "50"]).await;
+    assert!(!lines.contains("more than"), "{lines}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

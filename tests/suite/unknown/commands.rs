@@ -35,9 +35,9 @@ async fn run(site: &Site, command: &str) -> Outcome {
 }
 
 fn looking() -> Vec<(&'static str, &'static [&'static str])> {
-    let looks = COMMANDS.iter().filter_map(|(name, does)| match does {
+    let looks = COMMANDS.iter().filter_map(|(name, does, _)| match does {
         Does::Reads(sources) => Some((*name, *sources)),
-        Does::Changes | Does::Nothing => None,
+        Does::Changes(_) | Does::Nothing { .. } => None,
     });
     looks.collect()
 }

@@ -4,7 +4,7 @@
     reason = "whatever else came fails the test, and is printed"
 )]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -21,6 +21,8 @@ struct Play {
     first: FirstRun,
     now: Timestamp,
     asked: Option<FirstEffect>,
+    /// Whether the broker that is tried has nothing of us.
+    is_fresh: bool,
 }
 
 impl Play {
@@ -32,11 +34,13 @@ impl Play {
                 data_home: Some("/u/ana/.local/share".into()),
                 ..Environment::default()
             },
+            new_key: "new-key".to_owned().into(),
         };
         Self {
             first: FirstRun::new(settings, (80, 24)),
             now: Timestamp::from_seconds(1_790_000_000),
             asked: None,
+            is_fresh: false,
         }
     }
 
@@ -84,7 +88,10 @@ impl Play {
             found: "4.3.5".to_owned(),
             mend: None,
         };
-        self.happens(FirstEvent::Tested(vec![check]));
+        self.happens(FirstEvent::Tested(Found {
+            checks: vec![check],
+            is_fresh: self.is_fresh,
+        }));
         self
     }
 
@@ -163,7 +170,7 @@ fn enter_takes_what_is_shown_on_every_page() {
     let saved = play.tried(CheckResult::Fine).keys("Enter Enter").written();
     assert_eq!(saved.len(), 1);
     let broken = Play::new(false).keys(TYPED).tried(CheckResult::Broken).keys("Enter");
-    assert!(matches!(broken.first.stage, Stage::Tested { .. }), "{:?}", broken.first);
+    assert!(matches!(broken.first.stage, Stage::Tested(_)), "{:?}", broken.first);
     assert!(broken.first.note.is_some_and(|note| note.contains("t tries again")));
 }
 
@@ -235,6 +242,68 @@ fn the_password_goes_where_it_was_said() {
 }
 
 #[test]
+fn a_broker_without_queues_of_ours_gets_a_key_of_its_own_which_is_kept_or_not_used() {
+    let fresh = || {
+        let mut play = Play::new(false);
+        play.is_fresh = true;
+        play.keys(TYPED).tried(CheckResult::Fine)
+    };
+    let key = |config: Config| config.broker.naming.url_hash_key;
+    let usual = key(Play::new(false)
+        .keys(TYPED)
+        .tried(CheckResult::Fine)
+        .keys("o")
+        .chosen()
+        .unwrap());
+    assert_eq!(
+        key(fresh().keys("o").chosen().unwrap()),
+        usual,
+        "nobody would know it at the next start"
+    );
+    let files = fresh().keys("s y").written();
+    let key_file = files.iter().find(|(path, _)| path.ends_with("url_hash_key")).unwrap();
+    assert_eq!(key_file.1, "new-key\n");
+    let config = &files.last().unwrap().1;
+    assert!(
+        config.contains("url_hash_key = { file = \"/u/ana/.config/redrive/url_hash_key\" }"),
+        "{config}"
+    );
+    let mut going_on = fresh().keys("s y");
+    going_on.happens(FirstEvent::Written(Ok(())));
+    assert_eq!(
+        key(going_on.chosen().unwrap()),
+        "new-key",
+        "the console has the key that was written"
+    );
+    let there = Play::new(false)
+        .keys(TYPED)
+        .tried(CheckResult::Fine)
+        .keys("s y")
+        .written();
+    assert!(
+        there.iter().all(|(path, _)| !path.ends_with("url_hash_key")),
+        "its queues have names"
+    );
+    let looked = shown(&fresh().keys("s").first.answers(), Keep::InPlace, Path::new("/c"));
+    assert!(!looked.contains("new-key"), "{looked}");
+}
+
+#[test]
+fn who_may_only_look_goes_on_without_the_right_to_change_anything() {
+    for result in [CheckResult::Fine, CheckResult::Broken] {
+        let config = Play::new(false).keys(TYPED).tried(result).keys("l").chosen().unwrap();
+        assert!(config.profile.read_only && config.file.is_none());
+    }
+    let may = Play::new(false)
+        .keys(TYPED)
+        .tried(CheckResult::Fine)
+        .keys("o")
+        .chosen()
+        .unwrap();
+    assert!(!may.profile.read_only);
+}
+
+#[test]
 fn what_is_written_is_what_was_tried() {
     let environment = Environment {
         data_home: Some("/data".into()),
@@ -298,6 +367,6 @@ fn after_it_is_written_the_console_goes_on_with_it() {
 fn an_answer_that_comes_after_leaving_the_test_is_dropped() {
     let mut play = Play::new(false).keys(TYPED).keys("Esc");
     assert!(matches!(play.asked, Some(FirstEffect::Forget)));
-    play.happens(FirstEvent::Tested(Vec::new()));
+    play.happens(FirstEvent::Tested(Found::default()));
     assert_eq!(play.first.stage, Stage::Form);
 }
