@@ -8,13 +8,13 @@ use crate::wire::endpoint::Endpoint as EndpointShape;
 use crate::wire::input;
 use crate::wire::plan::Asked;
 
+use super::Session;
 use super::args::{Endpoint, Endpoints, Redeliver};
 use super::done::How;
 use super::exit::{Exit, Failure};
 use super::output::{Column, number, or_dash};
 use super::paged::paged;
 use super::when::{relative_or, told};
-use super::{Session, say};
 use crate::domain::words::from_now;
 
 const COLUMNS: &[Column] = &[

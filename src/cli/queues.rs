@@ -8,6 +8,7 @@ use crate::engine::{Command, QueuesQuery};
 use crate::wire::input;
 use crate::wire::queue::{Browsed, Queue as QueueShape, WhyAnswer};
 
+use super::Session;
 use super::args::{Queue, Queues, SkipTo};
 use super::done::{How, OfRun};
 use super::exit::{Exit, Failure};
@@ -15,7 +16,6 @@ use super::named;
 use super::output::{Column, number, or_dash};
 use super::paged::paged;
 use super::when::relative_or;
-use super::{Session, say};
 use crate::domain::words::about as span;
 
 const COLUMNS: &[Column] = &[

@@ -165,14 +165,14 @@ fn below(command: Command, path: &str, of_all: &[Arg]) -> Command {
 }
 
 /// Whether an option of every command says something to this one.
+#[must_use]
 pub fn heeds(does: Does, prints: Prints, option: &str) -> bool {
     match option {
         "config" | "profile" | "broker" => does != ALONE,
         "read_only" => matches!(does, Does::Changes(_)),
         "dry_run" | "yes" | "reason" => matches!(does, Does::Changes(heeded) if heeded.contains(&option)),
-        "json" => prints != Prints::Text,
         "columns" | "no_headers" => prints == Prints::Table,
-        "color" => prints != Prints::Text,
+        "json" | "color" => prints != Prints::Text,
         // How much is told.
         _ => true,
     }

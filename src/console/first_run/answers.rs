@@ -93,7 +93,7 @@ impl Answers {
 
     /// The new key, where there is one.
     pub(super) fn hash_key(&self) -> Option<&str> {
-        self.hash_key.as_ref().map(|key| key.expose_secret())
+        self.hash_key.as_ref().map(SecretString::expose_secret)
     }
 
     /// What was answered to this.

@@ -286,7 +286,7 @@ async fn what_does_not_work_is_told_with_its_mend_and_can_be_changed() {
 async fn whoever_may_only_read_the_broker_only_looks_and_nothing_is_made_there() {
     let home = Home::new();
     let (user, vhost) = user("^$").await;
-    let queue = unique_name("orders.dlq");
+    let queue = "orders.dlq";
     vhost
         .manage(
             "PUT",
@@ -300,7 +300,7 @@ async fn whoever_may_only_read_the_broker_only_looks_and_nothing_is_made_there()
     pty.key("l");
     pty.shows("READ-ONLY").await;
     pty.key("2");
-    pty.shows(&queue).await;
+    pty.shows(queue).await;
     assert_never_shown(&pty);
     leaves(pty).await;
     let left = vhost.manage("GET", &format!("/api/queues/{}", vhost.name), None).await;

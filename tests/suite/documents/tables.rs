@@ -1,6 +1,6 @@
 //! The tables of the contract, made from the program.
 
-use clap::{Arg, ArgAction, Command, CommandFactory};
+use clap::{Arg, ArgAction, Command};
 use redrive::internals::cli::{COMMANDS, Cli, Does};
 use redrive::internals::domain::dead_letter::{DeadQueueKind, Home};
 use redrive::internals::domain::endpoint::EndpointState;
