@@ -1,4 +1,4 @@
-//! The client packages that are made from the description of the API work against a daemon.
+//! The description of the API is clean, and the client packages that are made from it work against a daemon.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -102,6 +102,22 @@ async fn the_clients_in_python_and_typescript_publish_and_list() {
     python.args(["-c", PYTHON]).current_dir(made.folder.join("python"));
     let python = said(python, &daemon);
     assert_eq!(String::from_utf8_lossy(&python.stdout), "True 1\n", "{python:?}");
+
+    let mut dubious: serde_json::Value = daemon.get("/openapi.json").await.json();
+    dubious["paths"]["/v1/queues"]["get"]["responses"] = serde_json::json!({});
+    let document = folder.path().join("dubious.json");
+    fs::write(&document, dubious.to_string()).unwrap();
+    let mut checking = Command::new(source::root().join("assets/packaging/clients"));
+    let checked = checking
+        .arg(&document)
+        .arg(folder.path().join("none"))
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&checked.stderr);
+    assert!(
+        !checked.status.success() && told.contains("is not clean") && told.contains("queues"),
+        "{told}"
+    );
 
     let typescript = made.folder.join("typescript");
     std::os::unix::fs::symlink(made.tools.join("node_modules"), typescript.join("node_modules")).unwrap();

@@ -108,9 +108,9 @@ fn responses(operation: &Operation) -> Value {
     };
     // With `dry_run` a mutation answers its plan.
     let schema = if operation.query.iter().any(|(name, _)| *name == "dry_run") && name != "Plan" {
-        json!({"anyOf": [kind(name), kind("Plan")]})
+        one_of(&format!("{name}|Plan"))
     } else {
-        kind(name)
+        one_of(name)
     };
     let mut responses = Map::new();
     responses.insert(
@@ -135,6 +135,15 @@ fn object(keys: &str) -> Value {
         .map(|(key, _)| key)
         .collect();
     json!({"type": "object", "properties": properties, "required": required})
+}
+
+/// One kind, or one of several with bars between them.
+fn one_of(names: &str) -> Value {
+    if names.contains('|') {
+        let kinds: Vec<Value> = names.split('|').map(kind).collect();
+        return json!({ "anyOf": kinds });
+    }
+    kind(names)
 }
 
 fn kind(name: &str) -> Value {

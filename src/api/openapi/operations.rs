@@ -407,7 +407,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
             "/v1/types/{type}/events/{reference}",
             "With `claim_id` the claimed event is done; without it the events of the reference are removed.",
             "Because",
-            "Any",
+            "EventFinished|Event|EventsChanged",
         )
     },
     post(
@@ -435,19 +435,19 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "/v1/events/retry",
         "Make events due now: by ids, or all that a filter finds. More than 1000, or with a rate, become a run.",
         "EventsOrder",
-        "Any",
+        "EventsChanged|Run",
     ),
     post(
         "/v1/events/reschedule",
         "Make events due at a time, as for retry.",
         "EventsOrder",
-        "Any",
+        "EventsChanged|Run",
     ),
     post(
         "/v1/events/cancel",
         "Remove events, as for retry.",
         "EventsOrder",
-        "Any",
+        "EventsChanged|Run",
     ),
     get("/v1/types", "Event types.", "EventTypeList"),
     Operation {

@@ -133,6 +133,9 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
          payload_base64:string properties:any expires_at:time? claim_count:integer claim_history:[string] \
          origin:string? first_failed_at:time? last_failed_at:time? lease:EventLease?",
     ),
+    ("EventFinished", "reference:string result:string"),
+    ("EventsChanged", "events:[Event] skipped:[EventSkipped]"),
+    ("EventSkipped", "id:integer why:string"),
     ("EventLease", "owner:integer? claim_id:string? until:time?"),
     (
         "NewEvent",

@@ -12,6 +12,9 @@ const BOUND: Duration = Duration::from_secs(60);
 /// Kept for ever: the stores that the program of schema 1 left.
 const SQLITE_1: &str = include_str!("schema_1/sqlite.sql");
 const POSTGRES_1: &str = include_str!("schema_1/postgres.sql");
+/// And those that 0.1.0 left: schema 3.
+const SQLITE_0_1_0: &str = include_str!("v0_1_0/sqlite.sql");
+const POSTGRES_0_1_0: &str = include_str!("v0_1_0/postgres.sql");
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_of_the_version_before_is_brought_up_to_date_with_all_that_is_in_it() {
@@ -51,6 +54,47 @@ async fn holds_what_it_held(installation: &Installation) {
     assert_eq!(events.len(), 2, "{events:?}");
     let subscriptions = list(&["subscription", "list", "--type", "t", "--json"]).await;
     assert_eq!(subscriptions[0]["url"], "http://127.0.0.1:9/hook");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_stores_of_0_1_0_are_gone_on_with() {
+    let (vhost, database) = (Vhost::create().await, Database::create().await);
+    on(&database.url(), POSTGRES_0_1_0).await;
+    let server = super::bare(Installation::on_servers(&vhost, &database.url()));
+    let file = super::bare(Installation::embedded());
+    in_file(&file.path("store.db"), SQLITE_0_1_0).await;
+    // Its broker was another one.
+    server.run(&["store", "adopt", "--yes"]).await.expect_code(0);
+    for installation in [&server, &file] {
+        installation.run(&["store", "migrate"]).await.expect_code(0);
+        installation.daemon().await.stop().await;
+        installation.run(&["audit", "verify"]).await.expect_code(0);
+        let list = async |command: &[&str]| installation.run(command).await.expect_code(0).json();
+        let endpoints = list(&["endpoints", "--json"]).await;
+        assert_eq!(endpoints[0]["state"], "disabled", "{endpoints}");
+        assert_eq!(
+            list(&["event", "list", "--type", "t", "--json"])
+                .await
+                .as_array()
+                .unwrap()
+                .len(),
+            2
+        );
+        let audit = list(&["audit", "--json"]).await;
+        let reasons: Vec<&serde_json::Value> = audit.as_array().unwrap().iter().map(|line| &line["reason"]).collect();
+        assert!(reasons.contains(&&"d\u{fc}nn".into()), "{audit}");
+        let policies = list(&["policy", "show", "--json"]).await;
+        assert!(policies.to_string().contains("127.0.0.1:9/other"), "{policies}");
+    }
+    // The file has the embedded broker, too.
+    let attempts = file.run(&["attempts", "--json"]).await.expect_code(0).json();
+    assert_eq!(
+        attempts[0]["message_id"], "01a20d77-a200-75f5-a98b-fa64fc74775d",
+        "{attempts}"
+    );
+    let queues = file.run(&["queues", "--json"]).await.expect_code(0).json();
+    let waits = |queue: &serde_json::Value| queue["execution_id"] == "run" && queue["ready"] == 1;
+    assert!(queues.as_array().unwrap().iter().any(waits), "{queues}");
 }
 
 /// The daemon's start is what brings it, too.
