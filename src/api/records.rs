@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use crate::domain::url::redact_urls;
 use crate::engine::EngineError;
+use crate::engine::attempts::AttemptFilter;
 use crate::engine::query;
 use crate::engine::query::AttemptQuery;
 use crate::wire::handover::Shift;
@@ -49,6 +50,7 @@ pub(super) struct Which {
     queue: Option<String>,
     url: Option<String>,
     message_id: Option<String>,
+    filter: Option<String>,
     limit: Option<u32>,
 }
 
@@ -56,13 +58,20 @@ pub(super) async fn attempts(
     State(shared): State<Arc<Shared>>,
     Params(which): Params<Which>,
 ) -> Result<Response, Problem> {
+    let filter = which.filter.as_deref().map(AttemptFilter::parse).transpose()?;
+    let limit = input::limit(which.limit, 100, input::LIMIT_MAX)?;
     let query = query::Attempts(AttemptQuery {
         queue: which.queue.as_deref().map(input::queue).transpose()?,
         url: which.url.as_deref().map(input::url).transpose()?,
         message: which.message_id.as_deref().map(input::id).transpose()?,
-        limit: input::limit(which.limit, 100, input::LIMIT_MAX)?,
+        limit: if filter.is_some() { input::LIMIT_MAX } else { limit },
     });
-    let page = shared.engine()?.query(query).await?;
+    let mut page = shared.engine()?.query(query).await?;
+    if let Some(filter) = filter {
+        let now = page.taken_at;
+        page.items.retain(|attempt| filter.fits(attempt, now));
+        page.items.truncate(limit as usize);
+    }
     Ok(answer(StatusCode::OK, &List::<Attempt>::of(&page)))
 }
 

@@ -13,7 +13,7 @@ use super::extract::LARGE;
 use super::guard::Gate;
 use super::{
     Shared, alerts, attach, dead, endpoints, events, events_many, expiring, export, guard, health, jobs, notifications,
-    policies, problem, queues, records, runs, types,
+    policies, problem, queues, records, runs, stream, types,
 };
 
 /// What a route needs; without a token nothing but what is open is answered.
@@ -200,6 +200,7 @@ fn about_the_program(served: Served) -> Served {
         .route("post", "/v1/attach/reveal", OPERATE, attach::reveal)
         .route("post", "/v1/attach/look", READ, attach::look)
         .route("get", "/v1/attach/stream", READ, attach::follow)
+        .route("get", "/v1/events/stream", READ, stream::follow)
         .route("get", "/healthz", OPEN, health::alive)
         .route("get", "/readyz", OPEN, health::ready)
         .route("get", "/metrics", READ, health::metrics)

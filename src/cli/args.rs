@@ -564,6 +564,12 @@ pub(super) struct Attempts {
     /// Only of this notification.
     #[arg(long, value_name = "ID")]
     pub(super) message_id: Option<String>,
+    /// Only those that match, for example 'outcome = failed and status >= 500'; without --follow, of the newest 1000.
+    #[arg(long, value_name = "EXPR")]
+    pub(super) filter: Option<String>,
+    /// Then print each attempt when it is known, until Ctrl-C; with --json one document a line.
+    #[arg(long)]
+    pub(super) follow: bool,
     /// Print at most this many.
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) limit: u32,

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::domain::filter::{Field, FieldKind};
+use crate::engine::attempts::ATTEMPT_FIELDS;
 use crate::engine::events::EVENT_FIELDS;
 use crate::engine::snapshot::{DEAD_FIELDS, DEAD_QUEUE_FIELDS, QUEUE_FIELDS};
 
@@ -22,6 +23,7 @@ const LISTS: &[(&str, &[Field])] = &[
     ("dead list, groups, export, redrive, discard, restore", DEAD_FIELDS),
     ("dead queues", DEAD_QUEUE_FIELDS),
     ("event list", EVENT_FIELDS),
+    ("attempts", ATTEMPT_FIELDS),
 ];
 
 /// The whole page.

@@ -6,6 +6,7 @@
 
 mod alerts;
 mod args;
+mod attempts;
 mod complete;
 mod confirm;
 mod console_args;
@@ -298,7 +299,7 @@ pub async fn run(
         Some(Sub::Endpoint(endpoint)) => endpoints::one(&session, endpoint).await,
         Some(Sub::Redeliver(which)) => endpoints::redeliver(&session, which).await,
         Some(Sub::Retries(which)) => records::retries(&session, which).await,
-        Some(Sub::Attempts(which)) => records::attempts(&session, which).await,
+        Some(Sub::Attempts(which)) => attempts::attempts(&session, which).await,
         Some(Sub::Audit(audit)) => records::audit(&session, audit).await,
         Some(Sub::Event(event)) => events::event(&session, event).await,
         Some(Sub::EventType(event_type)) => types::event_type(&session, event_type).await,

@@ -101,6 +101,29 @@ impl<'a> Output<'a> {
         lines.collect()
     }
 
+    /// A row of a table whose next rows are not known yet, or its headings; what is wider than its column moves the rest.
+    pub(super) fn row_by_row(
+        self,
+        columns: &[Column],
+        widths: &[usize],
+        row: Option<&[String]>,
+    ) -> Result<(), Failure> {
+        let chosen = chosen(columns, self.columns)?;
+        if row.is_none() && !self.headings {
+            return Ok(());
+        }
+        let cell = |at: &usize| match row {
+            Some(row) => row.get(*at).map(|cell| text::show(&redact_urls(cell), LINE_WIDTH_MAX)),
+            None => columns.get(*at).map(|column| column.heading().to_owned()),
+        };
+        let cells: Vec<String> = chosen.iter().filter_map(cell).collect();
+        let cells: Vec<&String> = cells.iter().collect();
+        let widths: Vec<usize> = chosen.iter().filter_map(|at| widths.get(*at).copied()).collect();
+        let columns: Vec<Column> = chosen.iter().filter_map(|at| columns.get(*at).copied()).collect();
+        let line = line(&columns, &widths, &cells, self.color && row.is_some());
+        Ok(print(line.as_bytes())?)
+    }
+
     /// What an answer lacks, on standard error: a document for programs, or else a sentence each.
     pub(super) fn problems(self, problems: &[Unread]) {
         if problems.is_empty() {

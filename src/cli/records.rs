@@ -1,17 +1,15 @@
-//! Retries, attempts, the audit, and the doctor.
+//! Retries, the audit, and the doctor.
 
 use std::io::IsTerminal;
 use std::time::Duration;
 
 use super::when::{told, told_or_dash};
 use crate::engine::query;
-use crate::engine::query::AttemptQuery;
 
-use crate::wire::input;
-use crate::wire::record::{Attempt, Audit, AuditVerified, Check, Retry};
+use crate::wire::record::{Audit, AuditVerified, Check, Retry};
 
 use super::Session;
-use super::args::{self, Attempts, Listed, Retries};
+use super::args::{self, Listed, Retries};
 use super::exit::{Exit, Failure};
 use super::output::{Column, Output, or_dash};
 use super::paged::{paged, tell_full};
@@ -46,45 +44,6 @@ pub(super) async fn retries(session: &Session<'_>, which: &Retries) -> Result<Ex
             or_dash(retry.url.as_deref()),
             or_dash(retry.queue.as_deref()),
             or_dash(retry.message_id.as_deref()),
-        ]
-    })?;
-    Ok(Exit::Done)
-}
-
-const ATTEMPTS: &[Column] = &[
-    Column::Text("started"),
-    Column::Text("outcome"),
-    Column::Number("status"),
-    Column::Number("attempt"),
-    Column::Number("took"),
-    Column::Text("message"),
-    Column::Text("endpoint"),
-    Column::Text("error"),
-];
-
-pub(super) async fn attempts(session: &Session<'_>, which: &Attempts) -> Result<Exit, Failure> {
-    let query = query::Attempts(AttemptQuery {
-        queue: which.queue.as_deref().map(input::queue).transpose()?,
-        url: which.url.as_deref().map(input::url).transpose()?,
-        message: which.message_id.as_deref().map(input::id).transpose()?,
-        limit: which.limit,
-    });
-    let page = session.engine.query(query).await?;
-    let mend = "raise --limit, or use --queue, --url or --message-id";
-    tell_full(page.items.len(), which.limit, "attempts", mend);
-    let items: Vec<Attempt> = page.items.iter().map(Attempt::from).collect();
-    session.output.list(&items, ATTEMPTS, |attempt| {
-        vec![
-            told_or_dash(attempt.started_at.as_deref()),
-            attempt.class.to_owned(),
-            attempt
-                .status
-                .map_or_else(|| "-".to_owned(), |status| status.to_string()),
-            attempt.attempt.to_string(),
-            format!("{} ms", attempt.duration_ms),
-            attempt.message_id.clone(),
-            attempt.url.clone(),
-            or_dash(attempt.error.as_deref()),
         ]
     })?;
     Ok(Exit::Done)

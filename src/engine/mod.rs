@@ -5,6 +5,7 @@
 
 pub mod alerts;
 mod alone;
+pub mod attempts;
 pub mod audit;
 mod candidates;
 pub mod command;

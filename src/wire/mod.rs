@@ -22,6 +22,7 @@ pub mod queue;
 pub mod record;
 pub mod run;
 pub mod set_out;
+pub mod stream;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -61,6 +61,7 @@ mod source;
 mod statements;
 mod store_contract;
 mod support;
+mod tail;
 mod tidy;
 mod unknown;
 mod upgrade;

@@ -104,6 +104,7 @@ fn responses(operation: &Operation) -> Value {
     let media = match name {
         "Text" => "text/plain",
         "DeadLetterLine" => "application/x-ndjson",
+        "EventStream" => "text/event-stream",
         _ => "application/json",
     };
     // With `dry_run` a mutation answers its plan.
@@ -161,7 +162,7 @@ fn kind(name: &str) -> Value {
         "time" => json!({"type": "string", "format": "date-time"}),
         "any" | "Any" => json!({}),
         "DeadLetterLine" => kind("DeadLetterDetail"),
-        "Text" => json!({"type": "string"}),
+        "Text" | "EventStream" => json!({"type": "string"}),
         name if name.starts_with(char::is_uppercase) => json!({"$ref": format!("#/components/schemas/{name}")}),
         name => json!({"type": name}),
     }

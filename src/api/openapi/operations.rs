@@ -116,6 +116,8 @@ const READS: &[(&str, &[&str])] = &[
     ("/v1/types/{type}/events/{reference}", &[STORE]),
     ("/v1/events", &[STORE]),
     ("/v1/events/counts", &[STORE]),
+    // It tells what happens, and not what is.
+    ("/v1/events/stream", &[]),
     ("/v1/types", &[STORE]),
     ("/v1/types/{type}", &[STORE]),
     ("/v1/types/{type}/subscriptions", &[STORE]),
@@ -354,9 +356,14 @@ pub(super) const OPERATIONS: &[Operation] = &[
             ("queue", "string"),
             ("url", "string"),
             ("message_id", "string"),
+            ("filter", "string"),
             ("limit", "integer"),
         ],
-        ..get("/v1/attempts", "The attempt log, newest first.", "AttemptList")
+        ..get(
+            "/v1/attempts",
+            "The attempt log, newest first; a filter looks at the newest 1000 of them.",
+            "AttemptList",
+        )
     },
     Operation {
         query: PAGE,
@@ -425,6 +432,20 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation {
         query: FILTERED,
         ..get("/v1/events", "Events of all types, newest first.", "EventList")
+    },
+    Operation {
+        query: &[
+            ("kind", "string"),
+            ("queue", "string"),
+            ("url", "string"),
+            ("message_id", "string"),
+            ("filter", "string"),
+        ],
+        ..get(
+            "/v1/events/stream",
+            "What this daemon does and sees, while it happens, as server-sent events; `kind` and `filter` choose.",
+            "EventStream",
+        )
     },
     get(
         "/v1/events/counts",

@@ -10,7 +10,7 @@ use redrive::internals::domain::outcome::OutcomeClass;
 use redrive::internals::domain::policy::Phase;
 use redrive::internals::domain::queue::{QueueKind, QueueState};
 use redrive::internals::domain::run::RunState;
-use redrive::internals::engine::{events, snapshot};
+use redrive::internals::engine::{attempts, events, snapshot};
 use serde_json::Value;
 
 /// Name and content of each table.
@@ -147,13 +147,14 @@ fn commands() -> String {
 }
 
 fn fields() -> String {
-    let lists: [(&str, &[Field]); 6] = [
+    let lists: [(&str, &[Field]); 7] = [
         ("queues", snapshot::QUEUE_FIELDS),
         ("endpoints", snapshot::ENDPOINT_FIELDS),
         ("retries", snapshot::RETRY_FIELDS),
         ("dead letters", snapshot::DEAD_FIELDS),
         ("queues of dead letters", snapshot::DEAD_QUEUE_FIELDS),
         ("events", events::EVENT_FIELDS),
+        ("attempts", attempts::ATTEMPT_FIELDS),
     ];
     let shown = |field: &Field| {
         let kind = match field.kind {

@@ -109,8 +109,14 @@ impl Request {
         stream.set_read_timeout(Some(bound))?;
         stream.set_write_timeout(Some(bound))?;
         stream.write_all(&self.bytes())?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer)?;
+        let (mut answer, mut part) = (Vec::new(), vec![0; 64 * 1024]);
+        loop {
+            let read = stream.read(&mut part)?;
+            answer.extend_from_slice(&part[..read]);
+            if read == 0 || has_begun_to_stream(&answer) {
+                break;
+            }
+        }
         parse(&answer).ok_or_else(|| io::Error::other("no HTTP answer"))
     }
 
@@ -123,6 +129,12 @@ impl Request {
         let _ = write!(head, "content-length: {}\r\n\r\n", self.body.len());
         [head.into_bytes(), self.body.clone()].concat()
     }
+}
+
+/// A stream of events has no end: its first part is its answer here.
+fn has_begun_to_stream(answer: &[u8]) -> bool {
+    parse(answer)
+        .is_some_and(|answer| answer.header("content-type") == Some("text/event-stream") && !answer.body.is_empty())
 }
 
 fn parse(answer: &[u8]) -> Option<Answer> {

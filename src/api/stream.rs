@@ -1,0 +1,203 @@
+//! `GET /v1/events/stream`: what this daemon does and sees, while it happens, as server-sent events.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use futures_util::stream;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::ambient;
+use crate::domain::id::{NotificationId, QueueName};
+use crate::domain::url::EndpointUrl;
+use crate::engine::Event;
+use crate::engine::attempts::AttemptFilter;
+use crate::wire::attach::frame;
+use crate::wire::problem::Problem;
+use crate::wire::{input, json as wire_json, stream as shape};
+
+use super::Shared;
+use super::extract::Params;
+use super::guard::Caller;
+use super::masked::{MasksItself, without};
+use super::problem::with_type;
+
+/// A stream that has nothing to tell says that it is there.
+const BEAT: Duration = Duration::from_secs(10);
+
+/// What of it all.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Chosen {
+    kind: Option<String>,
+    queue: Option<String>,
+    url: Option<String>,
+    message_id: Option<String>,
+    filter: Option<String>,
+}
+
+pub(super) async fn follow(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Params(chosen): Params<Chosen>,
+) -> Result<Response, Problem> {
+    let told = Told {
+        choice: Choice::of(&chosen)?,
+        news: shared.engine()?.events(),
+        masks: (!caller.sees_all()).then(|| Arc::clone(&shared)),
+        // So that whoever asks knows at once that it has begun.
+        begins: true,
+        shared,
+    };
+    let body = stream::unfold(told, |mut told| async {
+        let bytes = told.next().await?;
+        Some((Ok::<_, Infallible>(Bytes::from(bytes)), told))
+    });
+    let response = with_type(StatusCode::OK, Body::from_stream(body), "text/event-stream");
+    Ok(MasksItself::said_of(response))
+}
+
+/// Which events are told.
+#[derive(Debug)]
+struct Choice {
+    kinds: Vec<&'static str>,
+    queue: Option<QueueName>,
+    url: Option<EndpointUrl>,
+    message: Option<NotificationId>,
+    filter: Option<AttemptFilter>,
+}
+
+impl Choice {
+    /// What names something of an attempt asks for attempts alone, unless kinds are named.
+    fn of(chosen: &Chosen) -> Result<Self, Problem> {
+        let about_attempts = chosen.message_id.is_some() || chosen.filter.is_some();
+        let kinds = match &chosen.kind {
+            Some(names) => names.split(',').map(kind).collect::<Result<_, _>>()?,
+            None if about_attempts => vec!["attempt"],
+            None => shape::KINDS.to_vec(),
+        };
+        Ok(Self {
+            kinds,
+            queue: chosen.queue.as_deref().map(input::queue).transpose()?,
+            url: chosen.url.as_deref().map(input::url).transpose()?,
+            message: chosen.message_id.as_deref().map(input::id).transpose()?,
+            filter: chosen.filter.as_deref().map(AttemptFilter::parse).transpose()?,
+        })
+    }
+
+    fn has(&self, event: &Event, shared: &Shared) -> bool {
+        if !self.kinds.contains(&shape::kind(event)) {
+            return false;
+        }
+        let about = About::of(event);
+        let fits = |wanted: Option<&str>, is: Option<&str>| wanted.is_none_or(|wanted| is == Some(wanted));
+        fits(self.queue.as_ref().map(QueueName::as_str), about.queue)
+            && fits(self.url.as_ref().map(EndpointUrl::as_str), about.url)
+            && match event {
+                Event::Attempted(attempt) => {
+                    let is_message = self.message.as_ref().is_none_or(|id| *id == attempt.message_id);
+                    let filter = self.filter.as_ref();
+                    is_message && filter.is_none_or(|filter| filter.fits(attempt, shared.clock.now()))
+                }
+                Event::EndpointChanged { .. }
+                | Event::DeadLettered { .. }
+                | Event::QueueEnded(_)
+                | Event::QueueRefused { .. }
+                | Event::QueueGone { .. }
+                | Event::Incident(_)
+                | Event::Turned(_)
+                | Event::Connection { .. } => true,
+            }
+    }
+}
+
+/// What an event is about.
+#[derive(Default)]
+struct About<'a> {
+    queue: Option<&'a str>,
+    url: Option<&'a str>,
+}
+
+impl<'a> About<'a> {
+    fn of(event: &'a Event) -> Self {
+        match event {
+            Event::Attempted(attempt) => Self {
+                queue: Some(attempt.queue.as_str()),
+                url: Some(attempt.url.as_str()),
+            },
+            Event::EndpointChanged { url, .. } => Self {
+                url: Some(url.as_str()),
+                queue: None,
+            },
+            Event::DeadLettered { queue, .. }
+            | Event::QueueEnded(queue)
+            | Event::QueueRefused { queue, .. }
+            | Event::QueueGone { queue, .. } => Self {
+                queue: Some(queue.as_str()),
+                url: None,
+            },
+            Event::Incident(_) | Event::Turned(_) | Event::Connection { .. } => Self::default(),
+        }
+    }
+}
+
+fn kind(name: &str) -> Result<&'static str, Problem> {
+    let found = shape::KINDS.into_iter().find(|kind| *kind == name.trim());
+    found.ok_or_else(|| {
+        let all = shape::KINDS.join(", ");
+        Problem::field(
+            "kind",
+            format!("kind is one or more of {all}, with commas between them"),
+        )
+    })
+}
+
+struct Told {
+    choice: Choice,
+    news: broadcast::Receiver<Event>,
+    masks: Option<Arc<Shared>>,
+    begins: bool,
+    shared: Arc<Shared>,
+}
+
+impl Told {
+    /// The next part; `None`: the engine is gone.
+    async fn next(&mut self) -> Option<Vec<u8>> {
+        if std::mem::take(&mut self.begins) {
+            return Some(BEATS.to_vec());
+        }
+        loop {
+            tokio::select! {
+                biased;
+                event = self.news.recv() => match event {
+                    Ok(event) if self.choice.has(&event, &self.shared) => {
+                        return Some(self.part(shape::kind(&event), &shape::document(&event)));
+                    }
+                    Ok(_) => {}
+                    Err(RecvError::Lagged(missed)) => return Some(self.part("missed", &json!({ "events": missed }))),
+                    Err(RecvError::Closed) => return None,
+                },
+                () = ambient::sleep(BEAT) => return Some(BEATS.to_vec()),
+            }
+        }
+    }
+
+    fn part(&self, kind: &str, document: &Value) -> Vec<u8> {
+        let document = wire_json::compact(document);
+        match &self.masks {
+            Some(shared) => frame(kind, &without(&shared.settings.masks, &document)),
+            None => frame(kind, &document),
+        }
+    }
+}
+
+/// A comment, which no reader takes for an event.
+const BEATS: &[u8] = b":\n\n";
