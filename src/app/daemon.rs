@@ -23,10 +23,12 @@ use crate::files;
 use crate::telemetry;
 use crate::telemetry::{Metrics, StatsdDialect, StatsdTarget};
 
-use super::compose;
+use super::{compose, supervised};
 
 /// Between two tries to open store and broker.
 const RETRY: Duration = Duration::from_secs(1);
+/// Columns of what a service manager is told.
+const STATUS_MAX: usize = 200;
 /// Between two sweeps of the numbers.
 const METRICS_SWEEP: Duration = Duration::from_secs(5);
 
@@ -56,6 +58,7 @@ pub(super) async fn run(config: Config) -> Result<Exit, Failure> {
     let over = CancellationToken::new();
     let telling = tell_otlp(&config, &metrics, &over)?;
     let served = serve_api(doors, settings, &backend, metrics, &stop);
+    supervised::begins(&over);
     let result = deliver(&config, (bound, memory), &backend, &stop).await;
     stop.cancel();
     let _ = served.await;
@@ -143,6 +146,7 @@ async fn deliver(
         return Ok(Exit::Done);
     };
     backend.set(engine.clone());
+    supervised::does("delivering");
     let delivered = engine.run(stop.clone()).await;
     // Requests in hand may still need the engine's connections until the API has drained; both have
     // their own bound, and closing answers what is left with an error.
@@ -174,6 +178,7 @@ async fn open(
         }
         let why = error.failure.causes().join(": ");
         tracing::warn!(?why, "waiting for store and broker");
+        supervised::does(&format!("waiting: {}", crate::domain::text::show(&why, STATUS_MAX)));
         backend.waiting_for(why);
         tokio::select! {
             () = stop.cancelled() => return Ok(None),
@@ -188,6 +193,7 @@ pub(super) fn signals(stop: CancellationToken) -> Result<impl Future<Output = ()
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {
         either(&mut terminate, &mut interrupt).await;
+        supervised::stops();
         tracing::info!("stopping: finishing what is in flight; a second signal stops at once");
         stop.cancel();
         either(&mut terminate, &mut interrupt).await;

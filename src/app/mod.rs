@@ -9,6 +9,7 @@ mod first_run;
 mod listen;
 mod reload;
 mod store;
+mod supervised;
 
 use std::future::Future;
 use std::time::Duration;

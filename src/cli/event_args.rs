@@ -164,7 +164,7 @@ pub(super) enum Subscription {
         /// Where to.
         #[arg(long)]
         url: String,
-        /// Options as JSON: `_retry_policy`, headers, secret; or @FILE with them (@- is standard input).
+        /// Options as JSON: `_retry_policy`, headers, secret, cloudevents; or @FILE with them (@- is standard input).
         #[arg(long, value_name = "JSON", default_value = "{}")]
         options: String,
     },

@@ -16,6 +16,7 @@ mod done;
 mod endpoints;
 mod event_args;
 mod events;
+mod examples;
 mod exit;
 mod expiring;
 mod filters;
@@ -23,6 +24,7 @@ mod given;
 mod handover;
 mod jobs;
 mod listen;
+mod manual;
 mod named;
 mod offline;
 mod output;
@@ -48,6 +50,8 @@ pub use args::Cli;
 pub use exit::{Exit, Failure};
 pub use listen::{AnswersAsked, ListenAsked};
 #[cfg(any(test, feature = "internals"))]
+#[cfg(any(test, feature = "internals"))]
+pub use manual::VARIABLES;
 pub use registry::{COMMANDS, Does, Prints, heeds};
 pub use store::{Migrated, StoreDone, StoreWork, consents_to, print_migrated, print_store_done};
 pub use themes::{ThemeFound, ThemesAsked, print_themes};

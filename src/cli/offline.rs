@@ -26,7 +26,7 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
             print(&super::complete::script(*shell)?)?;
             Ok(Exit::Done)
         }
-        Some(Sub::Man { command, out }) => manual(command, out.as_deref()),
+        Some(Sub::Man { command, out }) => super::manual::manual(command, out.as_deref()),
         Some(Sub::Filters) => {
             print(super::filters::page().as_bytes())?;
             Ok(Exit::Done)
@@ -70,31 +70,6 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
         )
         | None => Err(Failure::new(Exit::Usage, "this command needs an engine")),
     }
-}
-
-/// One page, or a file for every command.
-fn manual(of: &[String], out: Option<&Path>) -> Result<Exit, Failure> {
-    let mut whole = Cli::arguments().disable_help_subcommand(true);
-    if let Some(out) = out {
-        clap_mangen::generate_to(whole, out).map_err(|error| {
-            let why = format!("{}: pages cannot be written: {error}", out.display());
-            Failure::new(Exit::Failed, why)
-        })?;
-        return Ok(Exit::Done);
-    }
-    whole.build();
-    let mut command = &whole;
-    for name in of {
-        let unknown = || {
-            let why = format!("{:?} is no command; `redrive help` lists them", shown(&of.join(" ")));
-            Failure::new(Exit::Usage, why)
-        };
-        command = command.find_subcommand(name).ok_or_else(unknown)?;
-    }
-    let mut page = Vec::new();
-    clap_mangen::Man::new(command.clone()).render(&mut page)?;
-    print(&page)?;
-    Ok(Exit::Done)
 }
 
 fn load(cli: &Cli, environment: &Environment) -> Result<crate::config::Config, Failure> {

@@ -6,6 +6,8 @@
 
 use clap::{Arg, Command};
 
+use super::examples;
+
 /// What a command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Does {
@@ -157,6 +159,14 @@ fn below(command: Command, path: &str, of_all: &[Arg]) -> Command {
         String::new()
     } else {
         format!("{path} ")
+    };
+    let examples = examples::page(path).map(|page| match command.get_after_help() {
+        Some(said) => format!("{page}\n\n{said}"),
+        None => page,
+    });
+    let command = match examples {
+        Some(page) => command.after_help(page),
+        None => command,
     };
     command.args(unheeded).mut_subcommands(|sub| {
         let path = format!("{before}{}", sub.get_name());

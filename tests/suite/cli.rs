@@ -159,6 +159,23 @@ fn every_command_has_a_page_of_the_manual() {
     let program = Program::new();
     let page = program.run(&["man", "queue", "why"]).ends(0);
     assert!(page.out.contains(".TH redrive-queue-why 1"), "{page:?}");
+    assert!(
+        page.out.contains(".SH EXAMPLES") && page.out.contains("queue why order"),
+        "{page:?}"
+    );
+    let whole = program.run(&["man"]).ends(0);
+    for section in ["\"EXIT STATUS\"", "ENVIRONMENT", "FILES", "EXAMPLES"] {
+        assert!(whole.out.contains(&format!(".SH {section}")), "{section}: {whole:?}");
+    }
+    let folder = program.path().join("pages");
+    std::fs::create_dir(&folder).unwrap();
+    program.run(&["man", "--out", folder.to_str().unwrap()]).ends(0);
+    let named = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    assert!(named("redrive.1").contains("REDRIVE_BROKER_URL"));
+    for (command, ..) in redrive::internals::cli::COMMANDS {
+        let text = named(&format!("redrive-{}.1", command.replace(' ', "-")));
+        assert!(text.contains(".SH EXAMPLES"), "{command}: {text}");
+    }
     let wrong = program.run(&["man", "queue", "wy"]).ends(2);
     assert!(wrong.err.contains("\"queue wy\" is no command"), "{wrong:?}");
 }

@@ -268,7 +268,7 @@ const ENGINE: &[&[&str]] = &[
         "view",
     ],
     &["error", "failing", "fields", "health/found", "tell", "why", "worst"],
-    &["command", "core", "paging", "usage"],
+    &["attempts", "command", "core", "paging", "usage"],
     &[
         "audit",
         "death",

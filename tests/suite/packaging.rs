@@ -9,6 +9,9 @@ use serde_json::Value;
 
 use crate::source;
 use crate::support::daemon::Installation;
+use crate::support::wait::patient;
+
+const BOUND: std::time::Duration = std::time::Duration::from_mins(1);
 
 fn sbom() -> Output {
     let script = source::root().join(".ci/sbom");
@@ -240,6 +243,8 @@ fn the_unit_hands_the_configuration_over_as_a_credential_and_gives_nothing_else(
         ("StateDirectory", "redrive"),
         ("StateDirectoryMode", "0700"),
         ("UMask", "0077"),
+        ("Type", "notify"),
+        ("WatchdogSec", "30"),
         ("DynamicUser", "yes"),
         ("AmbientCapabilities", ""),
         ("CapabilityBoundingSet", ""),
@@ -270,6 +275,36 @@ fn the_unit_hands_the_configuration_over_as_a_credential_and_gives_nothing_else(
     }
     let has = |key: &str| unit.iter().any(|pair| pair.0 == key);
     assert!(has("MemoryMax") && has("TasksMax"), "nothing bounds it");
+}
+
+/// As systemd does it: a socket whose path is in the environment, and a time within which it wants to hear something.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_manager_hears_that_it_listens_delivers_turns_and_stops() {
+    let installation = Installation::embedded();
+    let path = installation.path("notify");
+    let manager = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(patient(BOUND))).unwrap();
+    let hears = |part: &str| {
+        let mut bytes = [0; 4096];
+        loop {
+            let length = manager
+                .recv(&mut bytes)
+                .unwrap_or_else(|error| panic!("{part}: {error}"));
+            let said = String::from_utf8_lossy(&bytes[..length]).into_owned();
+            if said.contains(part) {
+                return said;
+            }
+        }
+    };
+    let variables = format!("export NOTIFY_SOCKET='{}' WATCHDOG_USEC=400000", path.display());
+    let mut daemon = installation.spawn_daemon_after(&variables);
+    assert!(hears("READY=1").contains("STATUS="));
+    hears("STATUS=delivering");
+    for _ in 0..3 {
+        hears("WATCHDOG=1");
+    }
+    assert_eq!(daemon.stop().await, Some(0));
+    hears("STOPPING=1");
 }
 
 /// With the program of this build in the place where the unit expects it; where there is no systemd, its lines were

@@ -8,7 +8,15 @@ use crate::source::{self, SourceFile};
 /// Beside dot-files and what the compiler makes.
 const FOLDERS: &[&str] = &["src", "themes", "tests", "assets", "docs", "target"];
 
-const REQUIRED: &[&str] = &["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "SECURITY.md"];
+const REQUIRED: &[&str] = &[
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "LICENSE",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    "SECURITY.md",
+];
 
 /// The wait helper polls, and the receiver answers late on purpose; nothing else sleeps.
 const MAY_SLEEP: &[&str] = &[
@@ -290,6 +298,8 @@ fn check(path: &str, text: &str, expected: &[&str]) {
         SourceFile::new("CHANGELOG.md", ""),
         SourceFile::new("CONTRIBUTING.md", ""),
         SourceFile::new("LICENSE", ""),
+        SourceFile::new("LICENSE-APACHE", ""),
+        SourceFile::new("LICENSE-MIT", ""),
         SourceFile::new("SECURITY.md", ""),
         SourceFile::new(".ci/run", ""),
         SourceFile::new("src/lib.rs", "//! The program.\n//!\n//!     store/   the record\n"),
@@ -402,7 +412,13 @@ fn only_what_is_a_test_counts_as_one() {
 #[test]
 fn a_missing_root_file_is_named() {
     let found = violations(&[SourceFile::new("README.md", ""), SourceFile::new("LICENSE", "")]);
-    let missing = ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
+    let missing = [
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "LICENSE-APACHE",
+        "LICENSE-MIT",
+        "SECURITY.md",
+    ];
     assert_eq!(found, missing.map(|name| format!("{name}: is missing")));
 }
 

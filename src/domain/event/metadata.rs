@@ -143,7 +143,16 @@ pub struct SubscriptionOptions {
     pub headers: Vec<(String, String)>,
     /// What its requests are signed with; several while they are being changed.
     pub secrets: Vec<SigningSecret>,
+    /// Where its requests are events of the `CloudEvents` specification: their source.
+    pub cloudevents: Option<String>,
 }
+
+/// The key of the option that makes requests events of the `CloudEvents` specification: true, or their source.
+const CLOUDEVENTS: &str = "cloudevents";
+/// The source, where none is given.
+const SOURCE: &str = "redrive";
+/// Characters of a source, at most.
+const SOURCE_MAX: usize = 256;
 
 /// The option whose value is never shown.
 pub const SECRET: &str = "secret";
@@ -173,16 +182,34 @@ impl SubscriptionOptions {
                 RETRY_POLICY => options.retry_policy = policy(value, PolicyOwner::Subscription)?,
                 "headers" => options.headers = headers(value)?,
                 SECRET => options.secrets = secrets(value)?,
+                CLOUDEVENTS => options.cloudevents = source(value)?,
                 unknown => {
                     return Err(EventError {
                         field: unknown.to_owned(),
-                        nearest: nearest(unknown, [RETRY_POLICY, HEADERS, SECRET]).map(str::to_owned),
+                        nearest: nearest(unknown, [RETRY_POLICY, HEADERS, SECRET, CLOUDEVENTS]).map(str::to_owned),
                         message: format!("{unknown} is not an option of a subscription"),
                     });
                 }
             }
         }
         Ok(options)
+    }
+}
+
+/// The source of `CloudEvents`, if they are wanted.
+fn source(value: &Value) -> Result<Option<String>, EventError> {
+    match value {
+        Value::Null | Value::Bool(false) => Ok(None),
+        Value::Bool(true) => Ok(Some(SOURCE.to_owned())),
+        Value::Text(text)
+            if (1..=SOURCE_MAX).contains(&text.chars().count()) && text.chars().all(|c| c.is_ascii_graphic()) =>
+        {
+            Ok(Some(text.clone()))
+        }
+        Value::Text(_) | Value::Integer(_) | Value::Number(_) | Value::List(_) | Value::Table(_) => {
+            let problem = format!("must be true, or a source: a URI of at most {SOURCE_MAX} characters");
+            Err(EventError::of(CLOUDEVENTS, &problem))
+        }
     }
 }
 
@@ -308,6 +335,22 @@ mod tests {
         assert_eq!(check(&serde_json::json!({"secret": good})), Ok(1));
         assert_eq!(check(&serde_json::json!({"secret": [good, good]})), Ok(2));
         assert_eq!(check(&serde_json::json!({"secret": null})), Ok(0));
+        let source = |document: serde_json::Value| {
+            SubscriptionOptions::from_value(&from_json(&document)).map(|options| options.cloudevents)
+        };
+        assert_eq!(
+            source(serde_json::json!({"cloudevents": true})),
+            Ok(Some("redrive".to_owned()))
+        );
+        assert_eq!(
+            source(serde_json::json!({"cloudevents": "/shop"})),
+            Ok(Some("/shop".to_owned()))
+        );
+        assert_eq!(source(serde_json::json!({"cloudevents": false})), Ok(None));
+        for wrong in [serde_json::json!(""), serde_json::json!("a b"), serde_json::json!(1)] {
+            let error = source(serde_json::json!({ "cloudevents": wrong })).unwrap_err();
+            assert_eq!(error.field, "cloudevents");
+        }
         for wrong in [
             serde_json::json!("hunter2"),
             serde_json::json!("whsec_aHVudGVyMg=="),

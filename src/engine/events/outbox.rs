@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use tokio_util::sync::CancellationToken;
 
 use super::EventTable;
 use super::json::from_json;
 use crate::ambient::{self, HashMap};
-use crate::domain::event::{Event, SubscriptionOptions};
+use crate::domain::event::{Event, SubscriptionOptions, rfc3339};
 use crate::domain::id::{ExecutionId, IncarnationId, NotificationId, QueueName};
 use crate::domain::message;
 use crate::domain::notification::{Decoded, HEADERS_MAX, Notification, decode};
@@ -31,6 +32,28 @@ const IDLE: Duration = Duration::from_secs(1);
 const IDLE_ELSEWHERE: Duration = Duration::from_secs(15);
 /// The longest wait of a delivery queue.
 const WAIT_MAX: Duration = Duration::from_mins(5);
+
+/// What is not written as it is in a header of a `CloudEvent` (its HTTP binding, 3.1.3.2); what is not ASCII neither.
+const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
+
+/// Makes a request an event of the `CloudEvents` specification, version 1.0, in its binary mode; what the subscription says
+/// of a header itself holds.
+fn add_cloudevent(headers: &mut Vec<(String, String)>, source: &str, id: &str, event: &Event) {
+    let time = rfc3339(event.created_at);
+    for (name, value) in [
+        ("ce-specversion", "1.0"),
+        ("ce-id", id),
+        ("ce-source", source),
+        ("ce-type", event.event_type.as_str()),
+        ("ce-subject", event.reference.as_str()),
+        ("ce-time", &time),
+    ] {
+        let is_said = headers.iter().any(|(said, _)| said.eq_ignore_ascii_case(name));
+        if !is_said {
+            headers.push((name.to_owned(), utf8_percent_encode(value, ENCODED).to_string()));
+        }
+    }
+}
 
 impl EventTable {
     /// The notifications of an event, one for each subscription; an error is the event's.
@@ -55,6 +78,9 @@ impl EventTable {
         let body = event.payload.clone().unwrap_or_default();
         let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_ok();
         let mut headers = options.headers;
+        if let Some(source) = &options.cloudevents {
+            add_cloudevent(&mut headers, source, &id, event);
+        }
         if let Some(trace) = &event.trace {
             let traced = trace.headers(|name| headers.iter().any(|(one, _)| one.eq_ignore_ascii_case(name)));
             if headers.len() + traced.len() <= HEADERS_MAX {

@@ -51,6 +51,15 @@ fn variables_of(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
+fn the_manual_says_of_variables_what_the_contract_says() {
+    let files = repository_files();
+    let contract = &page(&files, PAGE).text;
+    for (name, says) in redrive::internals::cli::VARIABLES {
+        assert!(contract.contains(&format!("| `{name}` | {says} |")), "{name}: {says}");
+    }
+}
+
+#[test]
 fn the_contract_has_every_variable_that_the_program_reads_and_no_other() {
     let files = repository_files();
     let names = Regex::new(r#""(REDRIVE_[A-Z_]+|OTEL_[A-Z_]+|NO_COLOR|VISUAL|EDITOR)[="]"#).unwrap();

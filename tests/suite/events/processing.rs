@@ -172,7 +172,8 @@ async fn subscribers_get_the_events_of_a_type_in_order_with_their_headers() {
         .header("content-type", "application/json");
     assert_eq!(set.body("{}").send().await.status, 200);
     let url = receiver.url("/hook");
-    let new = json!({"url": url, "options": {"headers": {"x-from": "events"}}});
+    let options = json!({"headers": {"x-from": "events", "ce-subject": "mine"}, "cloudevents": "/shop"});
+    let new = json!({"url": url, "options": options});
     assert_eq!(daemon.post("/v1/types/t/subscriptions", &new).await.status, 200);
     for number in 1..=3 {
         push(number).await;
@@ -188,6 +189,20 @@ async fn subscribers_get_the_events_of_a_type_in_order_with_their_headers() {
         .map(|request| serde_json::from_slice(&request.body).unwrap())
         .collect();
     assert_eq!(bodies, [json!({"n": 1}), json!({"n": 2}), json!({"n": 3})]);
+    for request in receiver.attempts() {
+        let said = [
+            "x-from",
+            "ce-specversion",
+            "ce-source",
+            "ce-type",
+            "ce-subject",
+            "ce-id",
+        ];
+        let said = said.map(|name| request.header(name).unwrap_or_default().to_owned());
+        assert_eq!(said, ["events", "1.0", "/shop", "t", "mine", request.id()]);
+        let time = request.header("ce-time").unwrap();
+        assert!(time.starts_with("20") && time.ends_with('Z'), "{time}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
