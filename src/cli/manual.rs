@@ -118,7 +118,9 @@ fn page(command: &clap::Command, path: &str) -> io::Result<Vec<u8>> {
         }
     }
     roff.to_writer(&mut page)?;
-    man.render_version_section(&mut page)?;
+    if command.get_version().is_some() {
+        man.render_version_section(&mut page)?;
+    }
     Ok(page)
 }
 
