@@ -31,7 +31,7 @@ const COLUMNS: &[Column] = &[
     Column::Text("error"),
 ];
 /// How wide each of them is where rows come one by one.
-const WIDTHS: &[usize] = &[20, 11, 6, 7, 8, 36, 30, 0];
+const WIDTHS: &[usize] = &[24, 11, 6, 7, 8, 36, 30, 0];
 /// Between two looks for more.
 const PACE: Duration = Duration::from_millis(500);
 
@@ -110,6 +110,13 @@ fn key(attempt: &AttemptView) -> Key {
     )
 }
 
+/// A time as wide as every other.
+fn to_the_millisecond(at: Timestamp) -> String {
+    let whole = time(at).unwrap_or_default();
+    let seconds = whole.split(['.', 'Z']).next().unwrap_or_default();
+    format!("{seconds}.{:03}Z", at.micros().rem_euclid(1_000_000) / 1000)
+}
+
 /// Rows that are printed as they come.
 struct Tail<'a> {
     session: &'a Session<'a>,
@@ -136,7 +143,7 @@ impl<'a> Tail<'a> {
                 line.push(b'\n');
                 super::output::print(&line)?;
             } else {
-                let row = cells(&shape, or_dash(time(attempt.started_at).as_deref()));
+                let row = cells(&shape, to_the_millisecond(attempt.started_at));
                 output.row_by_row(COLUMNS, WIDTHS, Some(&row))?;
             }
         }
@@ -191,5 +198,20 @@ impl<'a> Tail<'a> {
             self.print(new.into_iter().rev().filter(|attempt| fits(attempt, page.taken_at)))?;
             known = page.items.iter().map(key).collect();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_of_a_row_has_always_its_milliseconds() {
+        let at = Timestamp::from_seconds(1_795_753_595);
+        assert_eq!(to_the_millisecond(at), "2026-11-27T04:26:35.000Z");
+        assert_eq!(
+            to_the_millisecond(at.plus(Duration::from_micros(981_400))),
+            "2026-11-27T04:26:35.981Z"
+        );
     }
 }
