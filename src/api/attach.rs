@@ -4,17 +4,15 @@
 //! The documents are those of one release and no contract: both sides are redrive, and who attaches with another release
 //! is told so. Who may only look gets every document without what the masks hide, as on every other route.
 
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use axum::Extension;
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use futures_util::stream;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -28,20 +26,17 @@ use crate::engine::query::{self, Query as _};
 use crate::engine::reveal::Reveal;
 use crate::engine::snapshot::Snapshot;
 use crate::engine::{Command, Engine, EngineError, Event};
-use crate::wire::attach::{Asked, Changes, Execute, Hello, PROTOCOL, Planned, Told, frame};
-use crate::wire::json;
+use crate::wire::attach::{Asked, Changes, Execute, Hello, PROTOCOL, Planned, Told};
 use crate::wire::problem::Problem;
 
 use super::Shared;
 use super::extract::Input;
 use super::guard::Caller;
-use super::masked::{MasksItself, without};
 use super::problem::{answer, with_type};
+use super::sse::{self, BEAT, BEATS, Telling, Writer};
 
 /// Between two looks for all that are attached.
 const REFRESH: Duration = Duration::from_secs(2);
-/// A stream that has nothing to tell says that it is there.
-const BEAT: Duration = Duration::from_secs(10);
 
 /// `POST /v1/attach/ask`.
 pub(super) async fn ask(
@@ -207,15 +202,10 @@ pub(super) async fn follow(
         before: Arc::new(Snapshot::default()),
         hello: Some(hello),
         is_first: true,
-        masks: (!caller.sees_all()).then(|| Arc::clone(&shared)),
+        writer: Writer::new(&shared, &caller),
         _sight: sight,
     };
-    let body = stream::unfold(frames, |mut frames| async {
-        let bytes = frames.next().await?;
-        Some((Ok::<_, Infallible>(Bytes::from(bytes)), frames))
-    });
-    let response = with_type(StatusCode::OK, Body::from_stream(body), "text/event-stream");
-    Ok(MasksItself::said_of(response))
+    Ok(sse::response(frames))
 }
 
 struct Frames {
@@ -225,16 +215,15 @@ struct Frames {
     before: Arc<Snapshot>,
     hello: Option<Hello>,
     is_first: bool,
-    /// Whoever may only look gets it without what these hide.
-    masks: Option<Arc<Shared>>,
+    writer: Writer,
     _sight: Arc<Sight>,
 }
 
-impl Frames {
-    /// The next frame; `None`: the engine is gone.
+impl Telling for Frames {
+    /// `None`: the engine is gone.
     async fn next(&mut self) -> Option<Vec<u8>> {
         if let Some(hello) = self.hello.take() {
-            return Some(self.frame("hello", &hello));
+            return Some(self.writer.event("hello", &hello));
         }
         if std::mem::take(&mut self.is_first) && self.snapshots.borrow().generation > 0 {
             return Some(self.changes());
@@ -246,26 +235,20 @@ impl Frames {
                 Some(self.changes())
             }
             event = self.news.recv() => match event {
-                Ok(event) => Some(self.frame("news", &event)),
-                Err(RecvError::Lagged(_)) => Some(b":\n\n".to_vec()),
+                Ok(event) => Some(self.writer.event("news", &event)),
+                Err(RecvError::Lagged(_)) => Some(BEATS.to_vec()),
                 Err(RecvError::Closed) => None,
             },
-            () = ambient::sleep(BEAT) => Some(b":\n\n".to_vec()),
+            () = ambient::sleep(BEAT) => Some(BEATS.to_vec()),
         }
     }
+}
 
+impl Frames {
     fn changes(&mut self) -> Vec<u8> {
         let newest = Arc::clone(&self.snapshots.borrow_and_update());
         let changes = Changes::between(&self.before, &newest);
         self.before = newest;
-        ambient::beside(|| self.frame("seen", &changes))
-    }
-
-    fn frame(&self, kind: &str, document: &impl Serialize) -> Vec<u8> {
-        let document = json::compact(document);
-        match &self.masks {
-            Some(shared) => frame(kind, &without(&shared.settings.masks, &document)),
-            None => frame(kind, &document),
-        }
+        ambient::beside(|| self.writer.event("seen", &changes))
     }
 }

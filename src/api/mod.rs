@@ -40,6 +40,7 @@ mod routes;
 mod runs;
 mod server;
 mod settings;
+mod sse;
 mod stream;
 mod tls;
 mod types;

@@ -1,17 +1,12 @@
 //! `GET /v1/events/stream`: what this daemon does and sees, while it happens, as server-sent events.
 
-use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Extension;
-use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
-use futures_util::stream;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -20,18 +15,13 @@ use crate::domain::id::{NotificationId, QueueName};
 use crate::domain::url::EndpointUrl;
 use crate::engine::Event;
 use crate::engine::attempts::AttemptFilter;
-use crate::wire::attach::frame;
 use crate::wire::problem::Problem;
-use crate::wire::{input, json as wire_json, stream as shape};
+use crate::wire::{input, stream as shape};
 
 use super::Shared;
 use super::extract::Params;
 use super::guard::Caller;
-use super::masked::{MasksItself, without};
-use super::problem::with_type;
-
-/// A stream that has nothing to tell says that it is there.
-const BEAT: Duration = Duration::from_secs(10);
+use super::sse::{self, BEAT, BEATS, Telling, Writer};
 
 /// What of it all.
 #[derive(Debug, Deserialize)]
@@ -52,17 +42,12 @@ pub(super) async fn follow(
     let told = Told {
         choice: Choice::of(&chosen)?,
         news: shared.engine()?.events(),
-        masks: (!caller.sees_all()).then(|| Arc::clone(&shared)),
+        writer: Writer::new(&shared, &caller),
         // So that whoever asks knows at once that it has begun.
         begins: true,
         shared,
     };
-    let body = stream::unfold(told, |mut told| async {
-        let bytes = told.next().await?;
-        Some((Ok::<_, Infallible>(Bytes::from(bytes)), told))
-    });
-    let response = with_type(StatusCode::OK, Body::from_stream(body), "text/event-stream");
-    Ok(MasksItself::said_of(response))
+    Ok(sse::response(told))
 }
 
 /// Which events are told.
@@ -163,13 +148,13 @@ fn kind(name: &str) -> Result<&'static str, Problem> {
 struct Told {
     choice: Choice,
     news: broadcast::Receiver<Event>,
-    masks: Option<Arc<Shared>>,
+    writer: Writer,
     begins: bool,
     shared: Arc<Shared>,
 }
 
-impl Told {
-    /// The next part; `None`: the engine is gone.
+impl Telling for Told {
+    /// `None`: the engine is gone.
     async fn next(&mut self) -> Option<Vec<u8>> {
         if std::mem::take(&mut self.begins) {
             return Some(BEATS.to_vec());
@@ -179,25 +164,14 @@ impl Told {
                 biased;
                 event = self.news.recv() => match event {
                     Ok(event) if self.choice.has(&event, &self.shared) => {
-                        return Some(self.part(shape::kind(&event), &shape::document(&event)));
+                        return Some(self.writer.event(shape::kind(&event), &shape::document(&event)));
                     }
                     Ok(_) => {}
-                    Err(RecvError::Lagged(missed)) => return Some(self.part("missed", &json!({ "events": missed }))),
+                    Err(RecvError::Lagged(missed)) => return Some(self.writer.event("missed", &json!({ "events": missed }))),
                     Err(RecvError::Closed) => return None,
                 },
                 () = ambient::sleep(BEAT) => return Some(BEATS.to_vec()),
             }
         }
     }
-
-    fn part(&self, kind: &str, document: &Value) -> Vec<u8> {
-        let document = wire_json::compact(document);
-        match &self.masks {
-            Some(shared) => frame(kind, &without(&shared.settings.masks, &document)),
-            None => frame(kind, &document),
-        }
-    }
 }
-
-/// A comment, which no reader takes for an event.
-const BEATS: &[u8] = b":\n\n";

@@ -131,16 +131,19 @@ async fn open(target: &Target) -> Result<Daemon, ConnectError> {
     Daemon::attach(&target.url, target.token.clone(), Clock::system()).await
 }
 
+/// How the process ends where it could not attach.
+fn failure(error: &ConnectError) -> Failure {
+    let exit = if error.waiting_helps {
+        Exit::Unreachable
+    } else {
+        Exit::Refused
+    };
+    Failure::new(exit, error.why.clone())
+}
+
 /// Runs a command there.
 pub(super) async fn command(cli: &Cli, target: Target, config: &Config) -> Result<Exit, Failure> {
-    let daemon = open(&target).await.map_err(|error| {
-        let exit = if error.waiting_helps {
-            Exit::Unreachable
-        } else {
-            Exit::Refused
-        };
-        Failure::new(exit, error.why)
-    })?;
+    let daemon = open(&target).await.map_err(|error| failure(&error))?;
     let engine = EngineHandle::Remote(Arc::new(daemon));
     let result = cli::run(cli, &engine, &config.profile, &[]).await;
     engine.close().await;
@@ -152,7 +155,7 @@ pub(super) async fn show(target: Target, settings: ConsoleSettings) -> Result<Op
     let first = match open(&target).await {
         Ok(daemon) => Some(daemon),
         Err(error) if error.waiting_helps => None,
-        Err(error) => return Err(Failure::new(Exit::Refused, error.why)),
+        Err(error) => return Err(failure(&error)),
     };
     let settings = of_daemon(settings, &target, first.as_ref());
     let failed = Arc::new(Mutex::new(None));
@@ -180,12 +183,7 @@ async fn attached(
     opened
         .map(|daemon| EngineHandle::Remote(Arc::new(daemon)))
         .map_err(|error| {
-            let exit = if error.waiting_helps {
-                Exit::Unreachable
-            } else {
-                Exit::Refused
-            };
-            *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Failure::new(exit, error.why.clone()));
+            *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure(&error));
             ConnectProblem {
                 text: error.why,
                 waiting_helps: error.waiting_helps,

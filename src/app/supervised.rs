@@ -31,10 +31,9 @@ async fn turn(pause: Duration, over: CancellationToken) {
     }
 }
 
-/// What it does now, in a few words.
+/// What it does now, in a few words that are fit to be shown: a line break would end the field.
 pub(super) fn does(what: &str) {
-    // A line ends the field.
-    say(&[NotifyState::Status(&what.replace('\n', " "))]);
+    say(&[NotifyState::Status(what)]);
 }
 
 /// That it stops in order.

@@ -4,7 +4,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::when::{told, told_or_dash};
-use crate::domain::event::{NewEvent, PAYLOAD_BYTES_MAX, rfc3339};
+use crate::domain::event::{EventType, NewEvent, PAYLOAD_BYTES_MAX, rfc3339};
 use crate::engine::Command;
 use crate::engine::events::{EventCommand, EventSelection, EventsQuery, Finished, Pushed as PushedRow, PushedHow};
 use crate::engine::query;
@@ -97,15 +97,19 @@ async fn push(session: &Session<'_>, new: &Push) -> Result<Exit, Failure> {
 
 /// How many events of a type would be handled.
 async fn due(session: &Session<'_>, event_type: &str) -> Result<Exit, Failure> {
-    let event_type = wire::event_type(event_type)?;
-    let counts = session.engine.query(query::EventCounts()).await?;
-    let of_type = counts.iter().filter(|count| count.event_type == event_type);
-    let due: u64 = of_type.map(|count| count.due).sum();
+    let due = due_of(session, &wire::event_type(event_type)?).await?;
     say("nothing was handled: this is how many are due");
     session
         .output
         .facts(&serde_json::json!({ "due": due }), &[("due", Some(due.to_string()))])?;
     Ok(Exit::Done)
+}
+
+/// Events of a type that are due.
+pub(super) async fn due_of(session: &Session<'_>, event_type: &EventType) -> Result<u64, Failure> {
+    let counts = session.engine.query(query::EventCounts()).await?;
+    let of_type = counts.iter().filter(|count| count.event_type == *event_type);
+    Ok(of_type.map(|count| count.due).sum())
 }
 
 /// Exit 3 where some of them failed.

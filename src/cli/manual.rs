@@ -49,8 +49,9 @@ const FILES: &[(&str, &str)] = &[
 pub(super) fn manual(of: &[String], out: Option<&Path>) -> Result<Exit, Failure> {
     let mut whole = Cli::arguments().disable_help_subcommand(true);
     whole.build();
+    let help = whole.get_after_help().map(ToString::to_string).unwrap_or_default();
     if let Some(out) = out {
-        write_all(&whole, "", out).map_err(|error| {
+        write_all(&whole, "", &help, out).map_err(|error| {
             let why = format!("{}: pages cannot be written: {error}", out.display());
             Failure::new(Exit::Failed, why)
         })?;
@@ -64,21 +65,22 @@ pub(super) fn manual(of: &[String], out: Option<&Path>) -> Result<Exit, Failure>
         };
         command = command.find_subcommand(name).ok_or_else(unknown)?;
     }
-    print(&page(command, &of.join(" "))?)?;
+    print(&page(command, &of.join(" "), &help)?)?;
     Ok(Exit::Done)
 }
 
-fn write_all(command: &clap::Command, path: &str, out: &Path) -> io::Result<()> {
+fn write_all(command: &clap::Command, path: &str, help: &str, out: &Path) -> io::Result<()> {
     let name = Man::new(command.clone()).get_filename();
-    std::fs::write(out.join(name), page(command, path)?)?;
+    std::fs::write(out.join(name), page(command, path, help)?)?;
     for sub in command.get_subcommands() {
         let below = format!("{path} {}", sub.get_name());
-        write_all(sub, below.trim_start(), out)?;
+        write_all(sub, below.trim_start(), help, out)?;
     }
     Ok(())
 }
 
-fn page(command: &clap::Command, path: &str) -> io::Result<Vec<u8>> {
+/// `help` is what the help of the program ends with: examples, and the exit codes of every command.
+fn page(command: &clap::Command, path: &str, help: &str) -> io::Result<Vec<u8>> {
     let (man, mut page) = (Man::new(command.clone()), Vec::new());
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
@@ -89,11 +91,7 @@ fn page(command: &clap::Command, path: &str) -> io::Result<Vec<u8>> {
         man.render_subcommands_section(&mut page)?;
     }
     let mut roff = Roff::default();
-    let help = Cli::arguments()
-        .get_after_help()
-        .map(ToString::to_string)
-        .unwrap_or_default();
-    let (usual, codes) = help.split_once("Exit codes:").unwrap_or((&help, ""));
+    let (usual, codes) = help.split_once("Exit codes:").unwrap_or((help, ""));
     match (path, examples::page(path)) {
         ("", _) => lines(&mut roff, "EXAMPLES", usual.split_once('\n').unwrap_or_default().1),
         (_, Some(own)) => lines(&mut roff, "EXAMPLES", own.split_once('\n').unwrap_or_default().1),

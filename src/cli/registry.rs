@@ -175,8 +175,7 @@ fn below(command: Command, path: &str, of_all: &[Arg]) -> Command {
 }
 
 /// Whether an option of every command says something to this one.
-#[must_use]
-pub fn heeds(does: Does, prints: Prints, option: &str) -> bool {
+fn heeds(does: Does, prints: Prints, option: &str) -> bool {
     match option {
         "config" | "profile" | "broker" => does != ALONE,
         "read_only" => matches!(does, Does::Changes(_)),

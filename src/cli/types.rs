@@ -11,7 +11,7 @@ use super::done::How;
 use super::event_args::{Claim, EventType, OfType, Subscription};
 use super::exit::{Exit, Failure};
 use super::output::{Column, document, note, or_dash, print, say};
-use super::{Session, given};
+use super::{Session, events, given};
 
 const TYPES: &[Column] = &[Column::Text("type"), Column::Text("metadata"), Column::Text("since")];
 const SUBSCRIPTIONS: &[Column] = &[
@@ -159,9 +159,7 @@ async fn would(session: &Session<'_>, claim: &Claim) -> Result<Exit, Failure> {
         Claim::Create { limit, .. } => {
             // An unknown type is an error, as it is for a claim.
             session.engine.query(query::OneEventType(event_type.clone())).await?;
-            let counts = session.engine.query(query::EventCounts()).await?;
-            let of_type = counts.iter().filter(|count| count.event_type == event_type);
-            let due: u64 = of_type.map(|count| count.due).sum();
+            let due = events::due_of(session, &event_type).await?;
             let events = due.min(u64::from(*limit));
             say("nothing was claimed: this is how many events would be");
             let facts = [("due", Some(due.to_string())), ("events", Some(events.to_string()))];

@@ -45,14 +45,8 @@ impl AttemptFilter {
     /// # Errors
     /// The place where it is wrong, and what was expected there.
     pub fn parse(source: &str) -> Result<Self, EngineError> {
-        let filter = Filter::parse(source, ATTEMPT_FIELDS).map_err(|error| EngineError::Invalid {
-            field: "filter".to_owned(),
-            message: match &error.nearest {
-                Some(nearest) => format!("filter: {error}; did you mean {nearest}?"),
-                None => format!("filter: {error}"),
-            },
-        })?;
-        Ok(Self(filter))
+        let filter = Filter::parse(source, ATTEMPT_FIELDS);
+        Ok(Self(filter.map_err(|error| EngineError::of_filter(&error))?))
     }
 
     /// Whether an attempt fits, as seen at `now`.

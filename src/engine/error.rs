@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::broker::BrokerError;
+use crate::domain::filter::FilterError;
 use crate::domain::job::JobError;
 use crate::domain::notification::NotificationError;
 use crate::domain::policy::PolicyError;
@@ -169,6 +170,14 @@ impl From<NotificationError> for EngineError {
 }
 
 impl EngineError {
+    /// An expression that cannot be read; its own text names the nearest word.
+    pub(crate) fn of_filter(error: &FilterError) -> Self {
+        Self::Invalid {
+            field: "filter".to_owned(),
+            message: format!("filter: {error}"),
+        }
+    }
+
     /// A cursor of no page of this list.
     pub(crate) fn unknown_cursor() -> Self {
         Self::Invalid {

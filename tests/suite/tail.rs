@@ -95,7 +95,12 @@ async fn attempts_are_followed_with_a_filter_while_they_are_made() {
 
     assert_eq!((interrupted(all), interrupted(failed)), (Some(0), Some(0)));
     let wrong = installation.run(&["attempts", "--filter", "outcom = failed"]).await;
-    assert!(wrong.expect_code(2).stderr.contains("did you mean outcome?"));
+    let told = wrong.expect_code(2).stderr;
+    assert!(
+        told.contains("filter: ") && told.contains("did you mean outcome?"),
+        "{told}"
+    );
+    assert_eq!(told.matches("did you mean").count(), 1, "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -160,13 +160,7 @@ impl EventOperations {
 }
 
 pub(super) fn parse(source: &str) -> Result<Filter, EngineError> {
-    Filter::parse(source, EVENT_FIELDS).map_err(|error| EngineError::Invalid {
-        field: "filter".to_owned(),
-        message: match &error.nearest {
-            Some(nearest) => format!("filter: {error}; did you mean {nearest}?"),
-            None => format!("filter: {error}"),
-        },
-    })
+    Filter::parse(source, EVENT_FIELDS).map_err(|error| EngineError::of_filter(&error))
 }
 
 /// What the store looks up itself; the filter is asked all the same.

@@ -1,0 +1,63 @@
+//! Answers that go on: server-sent events, without what the masks hide from whoever may only look.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::StatusCode;
+use axum::response::Response;
+use futures_util::stream;
+use serde::Serialize;
+
+use crate::wire::attach::frame;
+use crate::wire::json;
+
+use super::Shared;
+use super::guard::Caller;
+use super::masked::{MasksItself, without};
+use super::problem::with_type;
+
+/// A stream that has nothing to tell says that it is there.
+pub(super) const BEAT: Duration = Duration::from_secs(10);
+/// How: by a comment, which no reader takes for an event.
+pub(super) const BEATS: &[u8] = b":\n\n";
+
+/// What goes on being told.
+pub(super) trait Telling: Send + 'static {
+    /// The next part; `None`: there is nothing more.
+    fn next(&mut self) -> impl Future<Output = Option<Vec<u8>>> + Send;
+}
+
+/// The answer that tells all of it.
+pub(super) fn response(telling: impl Telling) -> Response {
+    let body = stream::unfold(telling, |mut telling| async {
+        let bytes = telling.next().await?;
+        Some((Ok::<_, Infallible>(Bytes::from(bytes)), telling))
+    });
+    MasksItself::said_of(with_type(StatusCode::OK, Body::from_stream(body), "text/event-stream"))
+}
+
+/// Writes documents for a caller.
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+    sees_all: bool,
+}
+
+impl Writer {
+    pub(super) fn new(shared: &Arc<Shared>, caller: &Caller) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            sees_all: caller.sees_all(),
+        }
+    }
+
+    /// An event with its document.
+    pub(super) fn event(&self, kind: &str, document: &impl Serialize) -> Vec<u8> {
+        let document = json::compact(document);
+        if self.sees_all {
+            return frame(kind, &document);
+        }
+        frame(kind, &without(&self.shared.settings.masks, &document))
+    }
+}
