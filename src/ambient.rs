@@ -10,13 +10,13 @@
 use std::cell::RefCell;
 use std::future::Future;
 use std::hash::{BuildHasher, DefaultHasher, Hasher as _, RandomState};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::time::Timestamp;
@@ -309,11 +309,83 @@ where
     F::Output: Send + 'static,
 {
     let task = PanicNote(name);
-    tokio::spawn(async move {
+    let process = Process::present();
+    let task = tokio::spawn(PROCESS.scope(process.clone(), async move {
         let output = future.await;
         std::mem::forget(task);
         output
-    })
+    }));
+    if let Some(process) = process {
+        process.has(task.abort_handle());
+    }
+    task
+}
+
+tokio::task_local! {
+    /// Whose a task is, where a test runs several processes in one.
+    static PROCESS: Option<Process>;
+}
+
+/// The tasks of one process of several that a test runs on one thread: those that are spawned in it, and by them.
+#[derive(Clone, Debug, Default)]
+pub struct Process(Arc<Mutex<Tasks>>);
+
+#[derive(Debug, Default)]
+struct Tasks {
+    running: Vec<AbortHandle>,
+    is_over: bool,
+}
+
+impl Process {
+    /// That of the calling task.
+    fn present() -> Option<Self> {
+        PROCESS.try_with(Clone::clone).ok().flatten()
+    }
+
+    /// Runs a task in it.
+    #[cfg_attr(
+        not(feature = "internals"),
+        allow(dead_code, reason = "a test has several processes")
+    )]
+    pub fn spawn<F>(&self, name: &'static str, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        PROCESS.sync_scope(Some(self.clone()), || spawn(name, future))
+    }
+
+    /// Ends it wherever it is: none of its tasks goes on, and what they would spawn while they are dropped does not run.
+    #[cfg_attr(
+        not(feature = "internals"),
+        allow(dead_code, reason = "a test has several processes")
+    )]
+    pub fn kill(&self) {
+        let running = {
+            let mut tasks = self.tasks();
+            tasks.is_over = true;
+            std::mem::take(&mut tasks.running)
+        };
+        for task in running {
+            task.abort();
+        }
+    }
+
+    fn has(&self, task: AbortHandle) {
+        let mut tasks = self.tasks();
+        if tasks.is_over {
+            task.abort();
+            return;
+        }
+        if tasks.running.len() == tasks.running.capacity() {
+            tasks.running.retain(|task| !task.is_finished());
+        }
+        tasks.running.push(task);
+    }
+
+    fn tasks(&self) -> std::sync::MutexGuard<'_, Tasks> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Notes in the log that a task ended by a panic: dropped only when its future did not finish.

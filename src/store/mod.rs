@@ -43,6 +43,8 @@ pub use events::*;
 pub use policies::*;
 pub use record::*;
 pub use retention::*;
+// A model of the store decides by the same rules.
+pub use rules::{due_in, endpoint_after, lease_refusal, next_number, raises};
 pub use runs::*;
 pub use saves::*;
 pub use stored_letters::*;

@@ -43,7 +43,7 @@ fn wait_until(endpoint: &mut Endpoint, attempts: u32, at: Timestamp) {
 
 /// The endpoint after `change`; `attempt` is the one that caused it, if one did. The epoch is raised
 /// unless an available endpoint is opened, which changes nothing about it.
-pub(super) fn endpoint_after(
+pub fn endpoint_after(
     before: &Endpoint,
     change: &EndpointChange,
     attempt: Option<&Attempt>,
@@ -117,12 +117,12 @@ pub(super) fn endpoint_after(
 
 /// The next value of a number that guards something: at least the clock in milliseconds, so that it never goes
 /// back, not even with a store that does (docs/protocols.md 34).
-pub(super) fn next_number(before: i64, now: Timestamp) -> i64 {
+pub fn next_number(before: i64, now: Timestamp) -> i64 {
     before.saturating_add(1).max(now.micros() / 1_000)
 }
 
 /// Whether `change` is one that others must see.
-pub(super) fn raises(before: &Endpoint, change: &EndpointChange) -> bool {
+pub fn raises(before: &Endpoint, change: &EndpointChange) -> bool {
     !(before.state == EndpointState::Available && matches!(change, EndpointChange::Open))
 }
 
@@ -171,7 +171,7 @@ pub(super) fn head_places(one: &HeadMove) -> Placed {
 ///
 /// 1. A living owner keeps it. One that asks again, to manage it, has lost the answer of before: it gets it anew.
 /// 2. For delivery it must be neither paused nor wanted by somebody who lives.
-pub(super) fn lease_refusal(
+pub fn lease_refusal(
     record: &QueueRecord,
     asker: IncarnationId,
     is_alive: impl Fn(IncarnationId) -> bool,
@@ -189,7 +189,7 @@ pub(super) fn lease_refusal(
 }
 
 /// How long the head of a queue still waits by itself at `now` of the clock that wrote its time.
-pub(super) fn due_in(record: &QueueRecord, now: Timestamp) -> Option<Duration> {
+pub fn due_in(record: &QueueRecord, now: Timestamp) -> Option<Duration> {
     let at = record.head.as_ref()?.next_attempt_at?;
     Some(at.since(now)).filter(|wait| !wait.is_zero())
 }

@@ -56,7 +56,6 @@ mod rabbitmq;
 mod retention;
 mod runs;
 mod sender;
-mod simulation;
 mod source;
 mod statements;
 mod store_contract;

@@ -114,3 +114,5 @@ mod embedded {
     //! The suite over the embedded broker.
     broker_contract!(crate::embedded::start);
 }
+
+mod model;

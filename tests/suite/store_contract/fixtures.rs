@@ -24,6 +24,11 @@ use redrive::internals::store::{
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 
+use super::model;
+
+/// What no tool reaches.
+const IN_MEMORY: &str = "the model is in memory";
+
 pub(super) const HOUR: Duration = Duration::from_hours(1);
 
 /// A store with the place it is kept in.
@@ -34,7 +39,13 @@ pub(super) struct Place {
 
 enum Kept {
     File(TempDir),
-    Database { url: String, admin: String, name: String },
+    Database {
+        url: String,
+        admin: String,
+        name: String,
+    },
+    /// The model of simulated runs.
+    Model(model::Database),
 }
 
 impl Place {
@@ -61,11 +72,20 @@ impl Place {
         }
     }
 
+    pub(super) fn model() -> Self {
+        let database = model::Database::new(Clock::system());
+        Self {
+            store: Box::new(database.handle()),
+            kept: Kept::Model(database),
+        }
+    }
+
     /// Another handle on the same store, with connections of its own, as another process has.
     pub(super) async fn another(&self) -> Result<Box<dyn Store>, StoreError> {
         match &self.kept {
             Kept::File(directory) => open_file(directory.path().join("redrive.db")).await,
             Kept::Database { url, .. } => Ok(Box::new(PostgresStore::connect(url).await?)),
+            Kept::Model(database) => Ok(Box::new(database.handle())),
         }
     }
 
@@ -82,13 +102,14 @@ impl Place {
                 }
             }
             Kept::Database { .. } => self.tamper("DROP SCHEMA redrive CASCADE").await.unwrap(),
+            Kept::Model(_) => panic!("{IN_MEMORY}"),
         }
     }
 
     /// The address of the database; empty for a file.
     pub(super) fn url(&self) -> &str {
         match &self.kept {
-            Kept::File(_) => "",
+            Kept::File(_) | Kept::Model(_) => "",
             Kept::Database { url, .. } => url,
         }
     }
@@ -96,7 +117,7 @@ impl Place {
     pub(super) fn path(&self) -> PathBuf {
         match &self.kept {
             Kept::File(directory) => directory.path().join("redrive.db"),
-            Kept::Database { .. } => PathBuf::new(),
+            Kept::Database { .. } | Kept::Model(_) => PathBuf::new(),
         }
     }
 
@@ -117,6 +138,7 @@ impl Place {
                 sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut connection).await?;
                 connection.close().await
             }
+            Kept::Model(_) => panic!("{IN_MEMORY}"),
         }
     }
 
@@ -144,6 +166,7 @@ impl Place {
                     .unwrap();
                 OpenTransaction::Postgres(connection)
             }
+            Kept::Model(_) => panic!("{IN_MEMORY}"),
         }
     }
 

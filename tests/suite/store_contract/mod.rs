@@ -16,6 +16,7 @@ mod events;
 mod fixtures;
 mod incarnations;
 mod leases;
+mod model;
 mod policies;
 mod postgres_only;
 mod postgres_sessions;
@@ -50,6 +51,87 @@ macro_rules! contract {
             )+)+
         }
     };
+}
+
+/// What simulated runs ask of the model that stands for both databases there.
+macro_rules! modelled {
+    ($($module:ident: $($name:ident)+;)+) => {
+        mod in_memory {
+            $($(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $name() {
+                    let place = super::fixtures::Place::model();
+                    super::$module::$name(&place).await;
+                    place.end().await;
+                }
+            )+)+
+        }
+    };
+}
+
+modelled! {
+    incarnations:
+        a_living_incarnation_beats_and_is_listed_with_its_leases
+        one_that_was_marked_dead_is_disowned_at_its_next_heartbeat
+        marking_dead_is_guarded_by_the_counter
+        an_orderly_end_frees_leases_and_evidence
+        a_store_has_one_identity_whoever_asks_first
+        other_settings_are_refused_while_queues_exist_and_disown_the_old_ones_otherwise;
+    leases:
+        a_free_lease_is_taken_with_its_row_and_one_epoch_for_the_call
+        a_lease_of_the_living_is_held_and_of_the_dead_is_taken_with_their_name
+        of_two_concurrent_takers_exactly_one_gets_each_queue
+        delivery_respects_pause_and_wish_and_managing_does_not
+        a_closing_that_was_left_is_ended_again_when_taken
+        a_dead_incarnation_gets_no_lease
+        a_lease_is_freed_only_under_its_epoch
+        the_holder_sees_the_wishes_of_others
+        a_wish_counts_while_its_incarnation_lives
+        a_wish_waits_for_that_of_another_one_who_lives
+        who_manages_a_queue_takes_its_lease_anew_and_who_delivers_does_not
+        a_hundred_leases_are_taken_in_one_call_and_answered_in_order
+        a_lease_says_how_long_its_head_still_waits;
+    queues:
+        learned_queues_have_rows_and_endpoints_and_keep_what_was_known
+        pages_go_by_name_in_byte_order_and_by_url
+        it_is_known_whose_queues_some_are_and_whether_that_url_answered
+        of_some_names_the_rows_that_are_there_are_read
+        every_mark_is_guarded_by_the_lease
+        marks_are_kept
+        pausing_an_unknown_queue_answers_nothing
+        due_queues_are_those_that_wait_for_somebody
+        waiting_heads_come_soonest_first_and_parked_last
+        heads_are_reset_for_a_queue_or_a_url_but_decisions_stay
+        a_queue_is_forgotten_only_under_its_lease_and_without_a_companion;
+    deliveries:
+        a_failure_keeps_its_attempt_its_head_and_the_time_of_the_next_attempt
+        a_failure_under_a_lost_lease_keeps_only_its_attempt
+        the_first_failure_of_a_head_is_remembered_until_the_head_changes
+        a_failure_changes_the_endpoint_only_under_the_epoch_it_began_with
+        a_failure_commits_its_decision
+        a_success_settles_the_head_that_it_is_about
+        a_success_of_a_forgotten_queue_makes_no_queue
+        failing_heads_are_those_after_the_last_success
+        a_decision_is_opened_and_closed_under_the_lease
+        a_message_with_the_same_id_and_another_body_has_a_head_and_a_decision_of_its_own
+        an_open_decision_is_not_replaced
+        attempts_are_found_by_queue_url_and_message_newest_first;
+    endpoints:
+        closing_makes_the_failing_message_the_probe
+        a_failed_probe_is_due_later_and_lets_go_of_the_claim
+        the_next_message_probes_at_once_with_the_whole_policy
+        parking_and_disabling_wait_for_a_person
+        opening_clears_everything_and_resets_every_head_of_the_url
+        a_change_under_an_old_epoch_is_stale
+        an_unknown_endpoint_is_unknown
+        every_change_of_state_raises_epoch_and_generation
+        a_url_waits_for_any_queue_when_its_probe_has_no_attempts_left
+        one_of_many_claims_the_probe
+        a_probe_is_claimed_only_when_it_is_due_and_for_its_queue
+        a_claim_that_ran_out_is_retaken
+        a_released_probe_goes_back_or_elsewhere
+        endpoints_are_listed_with_the_unavailable_first_and_their_queues
+        a_url_of_eight_kibibytes_is_an_endpoint;
 }
 
 contract! {

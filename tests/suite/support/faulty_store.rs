@@ -1,15 +1,12 @@
 //! A store whose answers are lost or late, over a real one: what a network does between a call and its answer,
-//! and no server can be made to do at a chosen call. In simulated time it makes one step of each call.
+//! and no server can be made to do at a chosen call.
 
 use std::fmt;
-use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use super::wait::at_moment;
 use async_trait::async_trait;
-use redrive::internals::ambient::Clock;
 use redrive::internals::domain::attempt::Attempt;
 use redrive::internals::domain::dead_letter::{DeadLetter, DeadLetterId};
 use redrive::internals::domain::endpoint::{Endpoint, EndpointChange};
@@ -24,7 +21,7 @@ use redrive::internals::store::{
     Acted, Advance, AttemptQuery, AuditChain, AuditEntry, Beat, Begun, BrokerFacts, Changed, Claim, ClaimOutcome,
     ClaimSpan, DeadClaim, DeadGroup, DeadGroupQuery, DeadLetters, DeadLooked, DeadOrigin, DeadQuery, DeadQueue,
     DeadRow, DeadSpan, Deliveries, EndpointQuery, Endpoints, EventAct, EventBatch, EventClaim, EventClaims, EventCount,
-    EventOutbox, EventQuery, EventSearch, EventSignal, EventSignals, EventTypeRecord, EventTypes, Events, EventsChange,
+    EventOutbox, EventQuery, EventSearch, EventSignals, EventTypeRecord, EventTypes, Events, EventsChange,
     EventsChanged, EventsFound, Evidence, Expired, Failure, FailureRecorded, Finish, Finished, Frozen, Guarded,
     HandledEvent, HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, ItemQuery, ItemRecord, KeptKind,
     KeptMessage, KeptPolicies, KeptQuery, LearnedQueue, LeaseOutcome, LifetimeQuery, LifetimeRecord, Lifetimes,
@@ -35,9 +32,6 @@ use redrive::internals::store::{
     SaveWindow, SavedMessage, Saves, SourceTaken, Store, StoreError, StoreHandle, StoreVersion, StoredLetter,
     StoredLetters, Subscription, Success, Tally, Trim, Trimming, TypePut, WaitingHead, WaitingQuery,
 };
-use tokio::runtime::Handle;
-
-use super::wait::at_moment;
 
 /// What happens to one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,54 +51,6 @@ type Plan = Box<dyn FnMut(&'static str) -> Option<Fault> + Send>;
 pub struct FaultyStore {
     inner: StoreHandle,
     plan: Mutex<Plan>,
-    apart: Option<Apart>,
-}
-
-/// A store whose threads are not those of its callers, which a simulated run cannot have: each call is carried out
-/// whole, on another runtime and its clock, while the run stands still.
-#[derive(Debug)]
-pub struct Apart {
-    /// Where the store was opened.
-    pub runtime: Handle,
-    /// The store's clock, which is turned by hand: no thread but the run's can read the run's time.
-    pub theirs: Clock,
-    /// That of the run.
-    pub ours: Clock,
-}
-
-impl Apart {
-    fn carry_out<F: Future>(&self, call: F) -> F::Output {
-        self.theirs
-            .advance(self.ours.uptime().saturating_sub(self.theirs.uptime()));
-        self.theirs.set(self.ours.now());
-        let _there = self.runtime.enter();
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
-        let mut call = pin!(call);
-        loop {
-            match call.as_mut().poll(&mut Context::from_waker(&waker)) {
-                Poll::Ready(answer) => return answer,
-                Poll::Pending => thread::park(),
-            }
-        }
-    }
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// Nobody else works with the store of a simulated run.
-struct Silent;
-
-#[async_trait]
-impl EventSignals for Silent {
-    async fn next(&mut self) -> EventSignal {
-        std::future::pending().await
-    }
 }
 
 impl FaultyStore {
@@ -113,15 +59,6 @@ impl FaultyStore {
         Self {
             inner,
             plan: Mutex::new(Box::new(|_| None)),
-            apart: None,
-        }
-    }
-
-    /// [`FaultyStore::over`] one that was opened elsewhere, for a run in simulated time.
-    pub fn apart(inner: StoreHandle, apart: Apart) -> Self {
-        Self {
-            apart: Some(apart),
-            ..Self::over(inner)
         }
     }
 
@@ -141,12 +78,6 @@ impl FaultyStore {
                 operation,
                 source: "the answer was lost".into(),
             })
-        };
-        let call = async {
-            match &self.apart {
-                Some(apart) => apart.carry_out(call),
-                None => call.await,
-            }
         };
         match fault {
             None => call.await,
@@ -262,10 +193,7 @@ passed_on! {
         event_history(event_type: &EventType, limit: u32) -> Vec<HandledEvent>;
         => {
             fn event_signals(&self) -> Box<dyn EventSignals> {
-                match self.apart {
-                    Some(_) => Box::new(Silent),
-                    None => self.inner.event_signals(),
-                }
+                self.inner.event_signals()
             }
         }
     }
@@ -406,9 +334,6 @@ impl Store for FaultyStore {
     }
 
     async fn close(&self) {
-        match &self.apart {
-            Some(apart) => apart.carry_out(self.inner.close()),
-            None => self.inner.close().await,
-        }
+        self.inner.close().await;
     }
 }

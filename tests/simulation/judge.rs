@@ -1,0 +1,203 @@
+//! Was every promise kept? By the checker that judges runs on real servers, and by what only a simulated broker tells.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use redrive::internals::domain::message::Message;
+use tokio::time::Instant;
+
+use super::broker::{Model, Step};
+use super::plan::{Fault, Plan};
+use super::receivers::Receivers;
+use super::world::Ledger;
+use crate::checker::{self, History, Left, Publish, Violation};
+
+/// A promise that was broken.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Wrong {
+    Broken(Violation),
+    /// The broker was told to forget what nobody got.
+    SettledInVain {
+        queue: String,
+        id: String,
+    },
+    /// A confirmed message was in a queue that was deleted.
+    Destroyed {
+        queue: String,
+        id: String,
+    },
+    /// It was sent while a person had paused its queue.
+    SentWhilePaused {
+        queue: String,
+    },
+    /// It failed more often than its schedule allows.
+    TooManyAttempts {
+        id: String,
+        failed: u32,
+        allowed: u32,
+    },
+    /// Something that should come does not.
+    Stuck(String),
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
+/// What of a plan explains repeats.
+pub struct Faults {
+    repeats: u32,
+    store: bool,
+    prefetch: u32,
+    /// Attempts that a message has until it waits for a person or dies, and how often a person gave all of them anew.
+    attempts: (u32, u32),
+    /// Queues of each URL: a success in one gives the heads of the others all their attempts anew.
+    paths: HashMap<&'static str, u32>,
+}
+
+impl Faults {
+    pub fn of(plan: &Plan, redelivered: u32) -> Self {
+        let mut paths: HashMap<&'static str, u32> = HashMap::new();
+        for stream in &plan.streams {
+            *paths.entry(stream.manner.path()).or_default() += 1;
+        }
+        let repeats = plan.faults.iter().filter(|planned| {
+            matches!(
+                planned.fault,
+                Fault::Kill { .. }
+                    | Fault::Restart { .. }
+                    | Fault::Cut { .. }
+                    | Fault::CloseChannel { .. }
+                    | Fault::BrokerStops { .. }
+                    | Fault::StoreAway { .. }
+                    | Fault::StoreSilent { .. }
+            )
+        });
+        let store = plan.faults.iter().any(|planned| {
+            matches!(
+                planned.fault,
+                Fault::StoreAway { .. } | Fault::StoreSilent { .. } | Fault::StoreSlow { .. }
+            )
+        });
+        Self {
+            repeats: u32::try_from(repeats.count()).unwrap_or(u32::MAX),
+            store,
+            prefetch: u32::from(plan.prefetch),
+            attempts: (plan.attempts_allowed(), redelivered),
+            paths,
+        }
+    }
+}
+
+/// What the broker does with a message, judged when it does it.
+pub fn step(ledger: &mut Ledger, receivers: &Receivers, step: Step, (queue, id, body): (&str, &str, &str)) {
+    let is_notification = ledger
+        .published
+        .iter()
+        .any(|(of, known, ..)| of == queue && known == id);
+    if !is_notification || body.is_empty() {
+        return;
+    }
+    match step {
+        Step::Destroyed => ledger.wrong.push(Wrong::Destroyed {
+            queue: queue.to_owned(),
+            id: id.to_owned(),
+        }),
+        Step::Settled if !receivers.has_succeeded(id) && !ledger.dead.contains(id) => {
+            ledger.wrong.push(Wrong::SettledInVain {
+                queue: queue.to_owned(),
+                id: id.to_owned(),
+            });
+        }
+        Step::Stored | Step::Settled | Step::Dead => {}
+    }
+}
+
+/// The notification that a dead letter is of.
+pub fn dead_id(message: &Message) -> String {
+    message.message_id.clone().unwrap_or_default()
+}
+
+/// Everything that is wrong at the end.
+pub fn judge(
+    ledger: &Mutex<Ledger>,
+    model: &Model,
+    receivers: &Receivers,
+    faults: &Faults,
+    pauses: &[(String, Instant, Instant)],
+) -> Vec<Wrong> {
+    let ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut history = History {
+        seen: receivers.seen(),
+        faults_of_all: faults.repeats,
+        prefetch: faults.prefetch,
+        ..History::default()
+    };
+    for (queue, id, body, is_confirmed) in &ledger.published {
+        let outcome = if *is_confirmed {
+            Publish::Confirmed
+        } else {
+            Publish::Unknown
+        };
+        history.publish(queue, id, body, outcome);
+        if let Some(published) = history.published.last_mut() {
+            published.publishes = ledger.stored.get(id).copied().unwrap_or(1);
+        }
+    }
+    for letter in model.dead() {
+        history.left.insert(dead_id(&letter), Left::Dead);
+    }
+    for (queue, messages) in model.waiting() {
+        // An end mark has no body.
+        let waiting: Vec<&Message> = messages.iter().filter(|message| !message.body.is_empty()).collect();
+        for message in &waiting {
+            history.left.insert(dead_id(message), Left::Waiting);
+        }
+        history.depth.insert(queue, waiting.len() as u64);
+    }
+    let mut wrong = ledger.wrong.clone();
+    wrong.extend(checker::violations(&history).into_iter().map(Wrong::Broken));
+    wrong.extend(too_many_attempts(&ledger, &history, faults));
+    if !faults.store {
+        wrong.extend(sent_while_paused(receivers, pauses));
+    }
+    wrong
+}
+
+fn sent_while_paused(receivers: &Receivers, pauses: &[(String, Instant, Instant)]) -> Vec<Wrong> {
+    let began = receivers.began();
+    let sent = pauses
+        .iter()
+        .filter(|(queue, from, until)| began.iter().any(|(of, at)| of == queue && at > from && at < until));
+    sent.map(|(queue, ..)| Wrong::SentWhilePaused { queue: queue.clone() })
+        .collect()
+}
+
+/// Only where no other queue of the URL can succeed and so give a head all its attempts anew.
+fn too_many_attempts(ledger: &Ledger, history: &History, faults: &Faults) -> Vec<Wrong> {
+    let mut failed: HashMap<&str, u32> = HashMap::new();
+    for seen in &history.seen {
+        if seen.status.is_none_or(|status| status >= 300) {
+            *failed.entry(&seen.id).or_default() += 1;
+        }
+    }
+    let (attempts, redelivered) = faults.attempts;
+    let allowed = attempts * (1 + redelivered) + faults.repeats;
+    let mut wrong = Vec::new();
+    for (_, id, ..) in &ledger.published {
+        let path = id.split('-').nth(1).unwrap_or_default();
+        let is_alone = faults.paths.get(path) == Some(&1);
+        let failed = failed.get(id.as_str()).copied().unwrap_or(0);
+        if is_alone && failed > allowed {
+            wrong.push(Wrong::TooManyAttempts {
+                id: id.clone(),
+                failed,
+                allowed,
+            });
+        }
+    }
+    wrong
+}

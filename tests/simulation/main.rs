@@ -1,0 +1,116 @@
+//! The real engine in a simulated world: one thread, no socket, no file, and no time but that of the timers. One seed
+//! decides who is there, what is published, which faults come, and every interleaving.
+//!
+//! ```text
+//! tests/simulate --seeds 1000              many seeds, from a random one on
+//! tests/simulate --seeds 1000 --from 1     the same ones each time
+//! tests/simulate --seed 7                  one seed, with its trace
+//! ```
+//!
+//! A seed that fails is shrunk: faults are taken out one by one while it still fails.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on says why by panicking, and what it found by printing"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the world is outside the program under test: its tasks and its stop watch are its own"
+)]
+#![allow(
+    unreachable_pub,
+    reason = "what a module offers to the others of this program is `pub`"
+)]
+
+#[allow(dead_code, reason = "the contract suite uses all of it")]
+mod broker;
+#[path = "../suite/support/checker/mod.rs"]
+#[allow(dead_code, reason = "the suite uses all of it")]
+mod checker;
+mod judge;
+mod plan;
+mod receivers;
+mod seeds;
+#[allow(dead_code, reason = "the contract suite uses all of it")]
+mod store;
+mod trace;
+mod world;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use plan::Plan;
+
+/// A number from the environment.
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// What the program logs, where `REDRIVE_SIMULATE_LOG` says of what: `redrive=debug`.
+fn show_log() {
+    if let Ok(filter) = std::env::var("REDRIVE_SIMULATE_LOG") {
+        tracing_subscriber::fmt().with_env_filter(filter).without_time().init();
+    }
+}
+
+#[test]
+fn a_seed_is_the_same_run_twice() {
+    let [once, again, other] = thread::scope(|threads| {
+        let runs = [1, 1, 2].map(|seed| threads.spawn(move || world::run(&Plan::of(seed), true)));
+        runs.map(|run| run.join().unwrap())
+    });
+    for (at, line) in once.lines.iter().enumerate() {
+        assert_eq!(again.lines.get(at), Some(line), "the runs differ at line {at}");
+    }
+    assert_eq!(once.hash, again.hash);
+    assert_ne!(once.hash, other.hash, "another seed is another run");
+}
+
+#[test]
+fn no_seed_breaks_a_promise() {
+    if let Some(seed) = number("REDRIVE_SIMULATE_SEED") {
+        show_log();
+        match seeds::shown(seed) {
+            Ok(trace) => println!("{trace}"),
+            Err(failure) => panic!("{failure}"),
+        }
+        return;
+    }
+    let from = number("REDRIVE_SIMULATE_FROM").unwrap_or(1);
+    let count = number("REDRIVE_SIMULATE_SEEDS").unwrap_or(u64::MAX >> 1);
+    let within = Duration::from_secs(number("REDRIVE_SIMULATE_SECONDS").unwrap_or(20));
+    let began = Instant::now();
+    let tally = seeds::many(from, count, within);
+    let seconds = began.elapsed().as_secs_f64();
+    #[expect(clippy::cast_precision_loss, reason = "numbers for people")]
+    let rate = tally.seeds as f64 / seconds;
+    println!(
+        "{} seeds in {seconds:.1} s ({rate:.1} a second), {} hours of simulated time, {} faults, {} requests",
+        tally.seeds,
+        tally.simulated.as_secs() / 3600,
+        tally.faults,
+        tally.deliveries,
+    );
+    if let Some(seed) = tally.failed {
+        panic!("{}", seeds::shown(seed).unwrap_or_else(|failure| failure));
+    }
+}
+
+/// In a copy of the tree that a patch was applied to (`tests/simulate --planted`); elsewhere there is none.
+#[test]
+fn a_planted_bug_is_found() {
+    let Ok(name) = std::env::var("REDRIVE_SIMULATE_PLANTED") else {
+        return;
+    };
+    let (began, count) = (Instant::now(), number("REDRIVE_SIMULATE_SEEDS").unwrap_or(2_000));
+    let tally = seeds::many(1, count, Duration::from_mins(10));
+    let Some(seed) = tally.failed else {
+        panic!("{name} is not found in {} seeds", tally.seeds);
+    };
+    println!(
+        "planted: {name} is found by seed {seed}, in {:.0} s: {}",
+        began.elapsed().as_secs_f64(),
+        seeds::reason(seed),
+    );
+}

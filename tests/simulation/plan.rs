@@ -1,0 +1,278 @@
+//! What one seed decides before anything runs: who is there, what is published, which faults come and when. Everything
+//! else follows from the seed while it runs.
+
+use std::time::Duration;
+
+use redrive::internals::domain::naming::QueueType;
+use redrive::internals::domain::policy::{OnExhausted, RetryPolicy};
+
+/// The deadline of a request.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
+/// Silence of a daemon that is death.
+pub const TAKE_OVER: Duration = Duration::from_secs(5);
+/// Faults come in this time.
+const FAULTS_IN_MS: u64 = 12_000;
+
+/// How a receiver behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    Takes,
+    /// Refuses one request in four for the time being.
+    Flaky,
+    /// May answer after the deadline.
+    Slow,
+    /// Does not want every third message.
+    Picky,
+    /// Fails at the second message, whoever sends it.
+    Broken,
+}
+
+impl Manner {
+    const ALL: [Self; 5] = [Self::Takes, Self::Flaky, Self::Slow, Self::Picky, Self::Broken];
+
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Takes => "takes",
+            Self::Flaky => "flaky",
+            Self::Slow => "slow",
+            Self::Picky => "picky",
+            Self::Broken => "broken",
+        }
+    }
+
+    pub fn of(path: &str) -> Self {
+        let found = Self::ALL.into_iter().find(|manner| manner.path() == path);
+        found.unwrap_or(Self::Takes)
+    }
+}
+
+/// What goes wrong, or is done by a person.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fault {
+    /// A daemon's process is gone in the middle of whatever it does, and comes back.
+    Kill {
+        daemon: usize,
+        noticed_ms: u64,
+        acks_are_lost: bool,
+        back_after_ms: u64,
+    },
+    /// A daemon is stopped in order, and comes back.
+    Restart { daemon: usize, back_after_ms: u64 },
+    /// The connections of the publishers are cut.
+    CutPublishers,
+    /// A daemon's connections to the broker are cut.
+    Cut {
+        daemon: usize,
+        noticed_ms: u64,
+        acks_are_lost: bool,
+    },
+    /// The broker closes one channel of a daemon.
+    CloseChannel { daemon: usize, which: u64 },
+    /// The broker is away.
+    BrokerStops { span_ms: u64 },
+    /// The broker takes nothing.
+    Alarm { span_ms: u64 },
+    /// A daemon cannot reach the store: its calls do not arrive.
+    StoreAway { daemon: usize, span_ms: u64 },
+    /// Answers of the store are lost: what was asked for is done.
+    StoreSilent { daemon: usize, span_ms: u64 },
+    /// The store is slow.
+    StoreSlow { span_ms: u64 },
+    /// Somebody tidied away the files by which processes are known to live.
+    FilesGone,
+    /// A receiver takes no connection.
+    ReceiverDown { manner: Manner, span_ms: u64 },
+    /// A person pauses a queue and resumes it.
+    Pause { queue: usize, span_ms: u64 },
+    /// A person makes every endpoint available.
+    Redeliver,
+}
+
+/// A fault and when it comes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    pub at: Duration,
+    pub fault: Fault,
+}
+
+/// One ordered queue and what is published to it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stream {
+    pub execution: String,
+    pub manner: Manner,
+    pub messages: u32,
+    /// Pauses between two publishes, at most.
+    pub pause_ms: u64,
+    /// An end mark comes after this many, and what is behind it is a rerun.
+    pub end_after: Option<u32>,
+}
+
+/// Everything.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    pub daemons: usize,
+    pub prefetch: u16,
+    pub queue_type: QueueType,
+    /// Whether processes are known to live by a session in the database, and not by a locked file.
+    pub sessions: bool,
+    pub policy: RetryPolicy,
+    pub streams: Vec<Stream>,
+    pub faults: Vec<Planned>,
+}
+
+/// Chance of the plan alone: dropping a fault changes nothing else of it.
+struct Dice(fastrand::Rng);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0.u64(0..bound.max(1))
+    }
+
+    fn one_in(&mut self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+
+    fn index(&mut self, count: usize) -> usize {
+        usize::try_from(self.below(count as u64)).unwrap_or(0)
+    }
+}
+
+impl Plan {
+    pub fn of(seed: u64) -> Self {
+        let mut dice = Dice(fastrand::Rng::with_seed(seed ^ 0x5eed_5eed));
+        let daemons = 1 + dice.index(3);
+        let queue_type = if dice.one_in(4) {
+            QueueType::Quorum
+        } else {
+            QueueType::Classic
+        };
+        let prefetch = if dice.one_in(3) { 8 } else { 1 };
+        let sessions = dice.one_in(3);
+        let on_exhausted = if dice.one_in(2) {
+            OnExhausted::Park
+        } else {
+            OnExhausted::DeadLetter
+        };
+        let policy = RetryPolicy {
+            retries_with_no_delay: u32::try_from(dice.below(2)).unwrap_or(0),
+            minimum_delay_retries: 2,
+            minimum_delay_s: 1,
+            maximum_delay_s: 3,
+            maximum_delay_retries: 2,
+            backoff_retries: Some(1),
+            on_exhausted,
+            ..RetryPolicy::default()
+        };
+        let streams = streams(&mut dice);
+        let mut faults: Vec<Planned> = (0..dice.below(9))
+            .map(|_| Planned {
+                at: Duration::from_millis(200 + dice.below(FAULTS_IN_MS)),
+                fault: fault(&mut dice, daemons, streams.len()),
+            })
+            .collect();
+        faults.sort_by_key(|planned| planned.at);
+        Self {
+            seed,
+            daemons,
+            prefetch: if queue_type == QueueType::Quorum { 1 } else { prefetch },
+            queue_type,
+            sessions,
+            policy,
+            streams,
+            faults,
+        }
+    }
+
+    /// How often a message fails, at most, before it waits for a person or dies.
+    pub fn attempts_allowed(&self) -> u32 {
+        let policy = &self.policy;
+        let backoff = policy.backoff_retries.unwrap_or(0);
+        1 + policy.retries_with_no_delay + policy.minimum_delay_retries + backoff + policy.maximum_delay_retries
+    }
+
+    /// The same without one fault.
+    pub fn without(&self, fault: usize) -> Self {
+        let mut plan = self.clone();
+        plan.faults.remove(fault);
+        plan
+    }
+}
+
+fn streams(dice: &mut Dice) -> Vec<Stream> {
+    let executions = 1 + dice.below(3);
+    let mut streams = Vec::new();
+    for execution in 0..executions {
+        for manner in Manner::ALL {
+            if dice.one_in(2) {
+                continue;
+            }
+            let messages = 2 + u32::try_from(dice.below(6)).unwrap_or(0);
+            streams.push(Stream {
+                execution: format!("e{execution}"),
+                manner,
+                messages,
+                pause_ms: [0, 100, 1_500][dice.index(3)],
+                end_after: dice
+                    .one_in(3)
+                    .then(|| 1 + u32::try_from(dice.below(u64::from(messages))).unwrap_or(0)),
+            });
+        }
+    }
+    streams
+}
+
+fn fault(dice: &mut Dice, daemons: usize, streams: usize) -> Fault {
+    let daemon = dice.index(daemons);
+    let noticed_ms = [0, 0, 500, 4_000][dice.index(4)];
+    let acks_are_lost = dice.one_in(2);
+    match dice.below(21) {
+        0..=4 => Fault::Kill {
+            daemon,
+            noticed_ms,
+            acks_are_lost,
+            back_after_ms: [100, 1_500, 7_000][dice.index(3)],
+        },
+        5 => Fault::Restart {
+            daemon,
+            back_after_ms: [100, 3_000][dice.index(2)],
+        },
+        6..=8 => Fault::Cut {
+            daemon,
+            noticed_ms,
+            acks_are_lost,
+        },
+        9 => Fault::CloseChannel {
+            daemon,
+            which: dice.below(8),
+        },
+        10 => Fault::BrokerStops {
+            span_ms: 300 + dice.below(4_000),
+        },
+        11 => Fault::Alarm {
+            span_ms: 500 + dice.below(5_000),
+        },
+        12 | 13 => Fault::StoreAway {
+            daemon,
+            span_ms: [1_000, 4_000, 8_000][dice.index(3)],
+        },
+        14 => Fault::StoreSilent {
+            daemon,
+            span_ms: 500 + dice.below(3_000),
+        },
+        15 => Fault::StoreSlow {
+            span_ms: 500 + dice.below(5_000),
+        },
+        16 => Fault::FilesGone,
+        17 => Fault::ReceiverDown {
+            manner: Manner::ALL[dice.index(Manner::ALL.len())],
+            span_ms: 300 + dice.below(8_000),
+        },
+        18 => Fault::Pause {
+            queue: dice.index(streams.max(1)),
+            span_ms: 2_500 + dice.below(5_000),
+        },
+        19 => Fault::CutPublishers,
+        _ => Fault::Redeliver,
+    }
+}
