@@ -72,6 +72,9 @@ impl Faults {
                     | Fault::Cut { .. }
                     | Fault::CloseChannel { .. }
                     | Fault::BrokerStops { .. }
+                    | Fault::CutPublish { .. }
+                    | Fault::CutLetter { .. }
+                    | Fault::Isolated { .. }
                     | Fault::StoreAway { .. }
                     | Fault::StoreSilent { .. }
             )
@@ -79,7 +82,7 @@ impl Faults {
         let store = plan.faults.iter().any(|planned| {
             matches!(
                 planned.fault,
-                Fault::StoreAway { .. } | Fault::StoreSilent { .. } | Fault::StoreSlow { .. }
+                Fault::StoreAway { .. } | Fault::StoreSilent { .. } | Fault::StoreSlow { .. } | Fault::Isolated { .. }
             )
         });
         Self {

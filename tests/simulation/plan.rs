@@ -10,6 +10,8 @@ use redrive::internals::domain::policy::{OnExhausted, RetryPolicy};
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Silence of a daemon that is death.
 pub const TAKE_OVER: Duration = Duration::from_secs(5);
+/// What would come too late otherwise comes in this time.
+const EARLY_MS: u64 = 2_000;
 /// Faults come in this time.
 const FAULTS_IN_MS: u64 = 12_000;
 
@@ -58,8 +60,16 @@ pub enum Fault {
     },
     /// A daemon is stopped in order, and comes back.
     Restart { daemon: usize, back_after_ms: u64 },
-    /// The connections of the publishers are cut.
-    CutPublishers,
+    /// The connections of the publishers are cut while a publish is under way: before it arrives, or before its confirm.
+    CutPublish { after_it: bool },
+    /// Those of a daemon are, while it publishes a dead letter.
+    CutLetter { daemon: usize, after_it: bool },
+    /// A daemon's host loses its network. The broker is back before the store is.
+    Isolated {
+        daemon: usize,
+        cut_after_ms: u64,
+        span_ms: u64,
+    },
     /// A daemon's connections to the broker are cut.
     Cut {
         daemon: usize,
@@ -86,6 +96,16 @@ pub enum Fault {
     Pause { queue: usize, span_ms: u64 },
     /// A person makes every endpoint available.
     Redeliver,
+}
+
+impl Fault {
+    /// While there is still something to publish and to pause.
+    const fn comes_early(&self) -> bool {
+        matches!(
+            self,
+            Self::CutPublish { .. } | Self::CutLetter { .. } | Self::Pause { .. } | Self::Isolated { .. }
+        )
+    }
 }
 
 /// A fault and when it comes.
@@ -166,9 +186,11 @@ impl Plan {
         };
         let streams = streams(&mut dice);
         let mut faults: Vec<Planned> = (0..dice.below(9))
-            .map(|_| Planned {
-                at: Duration::from_millis(200 + dice.below(FAULTS_IN_MS)),
-                fault: fault(&mut dice, daemons, streams.len()),
+            .map(|_| {
+                let fault = fault(&mut dice, daemons, streams.len());
+                let within = if fault.comes_early() { EARLY_MS } else { FAULTS_IN_MS };
+                let at = Duration::from_millis(200 + dice.below(within));
+                Planned { at, fault }
             })
             .collect();
         faults.sort_by_key(|planned| planned.at);
@@ -207,12 +229,13 @@ fn streams(dice: &mut Dice) -> Vec<Stream> {
             if dice.one_in(2) {
                 continue;
             }
-            let messages = 2 + u32::try_from(dice.below(6)).unwrap_or(0);
+            let most = if manner == Manner::Slow { 14 } else { 6 };
+            let messages = 2 + u32::try_from(dice.below(most)).unwrap_or(0);
             streams.push(Stream {
                 execution: format!("e{execution}"),
                 manner,
                 messages,
-                pause_ms: [0, 100, 1_500][dice.index(3)],
+                pause_ms: [0, 100, 1_500, 4_000][dice.index(4)],
                 end_after: dice
                     .one_in(3)
                     .then(|| 1 + u32::try_from(dice.below(u64::from(messages))).unwrap_or(0)),
@@ -226,7 +249,7 @@ fn fault(dice: &mut Dice, daemons: usize, streams: usize) -> Fault {
     let daemon = dice.index(daemons);
     let noticed_ms = [0, 0, 500, 4_000][dice.index(4)];
     let acks_are_lost = dice.one_in(2);
-    match dice.below(21) {
+    match dice.below(26) {
         0..=4 => Fault::Kill {
             daemon,
             noticed_ms,
@@ -272,7 +295,22 @@ fn fault(dice: &mut Dice, daemons: usize, streams: usize) -> Fault {
             queue: dice.index(streams.max(1)),
             span_ms: 2_500 + dice.below(5_000),
         },
-        19 => Fault::CutPublishers,
+        19 | 20 => Fault::CutPublish {
+            after_it: dice.one_in(2),
+        },
+        21 => Fault::CutLetter {
+            daemon,
+            after_it: dice.one_in(2),
+        },
+        22 | 23 => Fault::Isolated {
+            daemon,
+            cut_after_ms: 4_000 + dice.below(4_000),
+            span_ms: 7_000 + dice.below(4_000),
+        },
+        24 => Fault::Pause {
+            queue: dice.index(streams.max(1)),
+            span_ms: 4_000,
+        },
         _ => Fault::Redeliver,
     }
 }

@@ -110,6 +110,7 @@ enum Due {
     Fault(Fault),
     Start(usize),
     Lift,
+    Cut(usize),
     Resume(usize),
 }
 
@@ -365,6 +366,11 @@ impl World {
                 self.model.alarm(None);
                 Vec::new()
             }
+            Due::Cut(number) => {
+                self.trace.note(&format!("daemon {number} is cut off the broker"));
+                self.with(number, |one| one.client.cut(Duration::ZERO, true));
+                Vec::new()
+            }
             Due::Resume(queue) => {
                 self.resume(queue).await;
                 Vec::new()
@@ -395,7 +401,16 @@ impl World {
             } => self.with(daemon, |one| one.client.cut(ms(noticed_ms), acks_are_lost)),
             Fault::CloseChannel { daemon, which } => self.with(daemon, |one| one.client.close_channel(which)),
             Fault::BrokerStops { span_ms } => self.stop_broker(ms(span_ms)),
-            Fault::CutPublishers => self.publishers.cut(ms(0), true),
+            Fault::CutPublish { after_it } => self.publishers.cut_at_publish(after_it),
+            Fault::CutLetter { daemon, after_it } => self.with(daemon, |one| one.client.cut_at_publish(after_it)),
+            Fault::Isolated {
+                daemon,
+                cut_after_ms,
+                span_ms,
+            } => {
+                self.with(daemon, |one| one.store.trouble(Trouble::Unheard, ms(span_ms)));
+                return vec![(ms(cut_after_ms), Due::Cut(daemon))];
+            }
             Fault::Alarm { span_ms } => {
                 self.model.alarm(Some("memory"));
                 return vec![(ms(span_ms), Due::Lift)];

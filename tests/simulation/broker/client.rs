@@ -46,6 +46,8 @@ pub(super) struct Line {
     losses: AtomicU64,
     is_dead: AtomicBool,
     closed_until: Mutex<Option<Instant>>,
+    /// The next publish is cut: after it is done, or before.
+    ambush: Mutex<Option<bool>>,
     /// Consumers that were attached through it, by their number, with their queues.
     consumers: Mutex<BTreeMap<u64, String>>,
 }
@@ -115,6 +117,11 @@ impl Client {
                 model.server().leave(&queue, consumer);
             }
         });
+    }
+
+    /// Its connections are cut in the middle of the next publish: it is done by then where `after_it`.
+    pub fn cut_at_publish(&self, after_it: bool) {
+        *self.line.ambush.lock().unwrap_or_else(PoisonError::into_inner) = Some(after_it);
     }
 
     /// Its process is gone.
@@ -216,7 +223,17 @@ impl Client {
                 None => Published::Accepted,
             }
         };
-        self.call("publish", stored).await
+        let ambush = self.line.ambush.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(after_it) = ambush else {
+            return self.call("publish", stored).await;
+        };
+        if after_it {
+            self.call("publish", stored).await?;
+        } else {
+            self.connected("publish").await?;
+        }
+        self.cut(Duration::ZERO, true);
+        Err(unknown("publish"))
     }
 
     /// Empty and unused: it goes a moment later, with what its binding brings it until then.
