@@ -47,6 +47,9 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             if !cli::on_terminal() {
                 return Err(Failure::new(Exit::Usage, cli::NO_TERMINAL));
             }
+            if cli::is_dumb() {
+                return Err(Failure::new(Exit::Usage, cli::DUMB_TERMINAL));
+            }
             let mut config = load(cli, &environment)?;
             let mut is_chosen = false;
             console::log(&environment)?;
@@ -75,6 +78,9 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
         }
         Mode::Listen => receive(cli, &environment),
         Mode::Offline => offline(cli, &environment),
+        Mode::Demo { daemon: false } if cli::on_terminal() && cli::is_dumb() => {
+            Err(Failure::new(Exit::Usage, cli::DUMB_TERMINAL))
+        }
         Mode::Demo { daemon: false } if cli::on_terminal() => {
             let settings = console::settings_of_demo(cli);
             console::log(&environment)?;

@@ -119,6 +119,16 @@ pub fn notice(line: &str) {
 pub const NO_TERMINAL: &str =
     "the console needs a terminal: use `redrive --daemon` to deliver, `redrive queues` to look";
 
+/// Where the console is opened on a terminal that can only print lines.
+pub const DUMB_TERMINAL: &str = "the console needs a terminal that can move its cursor, and TERM is \"dumb\": use \
+    `redrive queues` or `redrive endpoints` to look, or set TERM to what the terminal is";
+
+/// Whether the terminal can only print lines, one below the other.
+#[must_use]
+pub fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+}
+
 /// Whether a person types here and sees what is printed.
 #[must_use]
 pub fn on_terminal() -> bool {

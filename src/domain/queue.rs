@@ -74,7 +74,7 @@ pub enum QueueState {
 
 impl QueueState {
     /// What a filter may call any of them.
-    pub const WORDS: [&'static str; 15] = [
+    pub const WORDS: [&'static str; 21] = [
         "delivering",
         "empty",
         "waiting_retry",
@@ -90,6 +90,12 @@ impl QueueState {
         "refused",
         "quarantined",
         "ended",
+        "waiting for retry",
+        "endpoint down",
+        "endpoint disabled",
+        "rate limited",
+        "queued",
+        "broker blocked",
     ];
 
     /// As printed and filtered by.
@@ -112,21 +118,41 @@ impl QueueState {
         }
     }
 
+    /// In plain words, as a screen says it.
+    #[must_use]
+    pub const fn plain(self) -> &'static str {
+        match self {
+            Self::EndpointUnavailable => "endpoint down",
+            Self::EndpointDisabled => "endpoint disabled",
+            Self::WaitingRetry => "waiting for retry",
+            Self::BrokerBlocked => "broker blocked",
+            Self::RateLimited => "rate limited",
+            Self::Unowned => "queued",
+            Self::Delivering
+            | Self::Empty
+            | Self::Parked
+            | Self::Paused
+            | Self::Refused
+            | Self::Quarantined
+            | Self::Ended => self.as_str(),
+        }
+    }
+
     /// What a filter may call it, the printed word first: a queue that waits for its endpoint also goes by
-    /// the endpoint's state.
+    /// the endpoint's state, and each by what a screen says.
     #[must_use]
     pub const fn words(self) -> &'static [&'static str] {
         match self {
             Self::Delivering => &["delivering"],
             Self::Empty => &["empty"],
-            Self::WaitingRetry => &["waiting_retry"],
-            Self::EndpointUnavailable => &["endpoint_unavailable", "unavailable"],
+            Self::WaitingRetry => &["waiting_retry", "waiting for retry"],
+            Self::EndpointUnavailable => &["endpoint_unavailable", "unavailable", "endpoint down"],
             Self::Parked => &["parked"],
-            Self::EndpointDisabled => &["endpoint_disabled", "disabled"],
+            Self::EndpointDisabled => &["endpoint_disabled", "disabled", "endpoint disabled"],
             Self::Paused => &["paused"],
-            Self::RateLimited => &["rate_limited"],
-            Self::Unowned => &["unowned"],
-            Self::BrokerBlocked => &["broker_blocked"],
+            Self::RateLimited => &["rate_limited", "rate limited"],
+            Self::Unowned => &["unowned", "queued"],
+            Self::BrokerBlocked => &["broker_blocked", "broker blocked"],
             Self::Refused => &["refused"],
             Self::Quarantined => &["quarantined"],
             Self::Ended => &["ended"],

@@ -86,7 +86,7 @@ async fn a_message_that_its_receiver_cannot_take_becomes_a_dead_letter_and_its_q
         .sees(&["1 queue waits for the next attempt of its head; next in"])
         .await;
     operator.press("2");
-    operator.sees(&["waiting_retry", "run-2"]).await;
+    operator.sees(&["waiting for retry", "run-2"]).await;
     operator.press(ENTER);
     operator
         .sees(&[

@@ -1,15 +1,14 @@
 //! Actions on the console itself.
 
-use crate::console::state::Mode;
 use crate::console::state::action::{Action, Also, named};
 use crate::console::state::effect::Effect;
-use crate::console::update::act;
+use crate::console::update::{act, help};
 
 pub(super) const CONSOLE: &[Action] = &[
     Action::new("help", "help", &["?"])
-        .help("Every key and what it does.")
-        .turns(|state| state.input.mode = Mode::Help { scroll: 0 })
-        .also(&[Also::Corner, Also::ClosesHelp]),
+        .help("Every key and what it does; type to look for something.")
+        .turns(help::open)
+        .also(&[Also::Corner]),
     Action::new("suspend", "suspend", &["Ctrl+z"])
         .help("Give the terminal back to the shell; `fg` comes back here.")
         .does(|_| vec![Effect::Suspend])
@@ -17,5 +16,5 @@ pub(super) const CONSOLE: &[Action] = &[
     Action::new(named::QUIT, "quit", &["q", "Ctrl+c"])
         .help("Leave.")
         .does(act::quit)
-        .also(&[Also::Corner, Also::ClosesHelp, Also::Blind]),
+        .also(&[Also::Corner, Also::Blind]),
 ];

@@ -2,7 +2,7 @@
 //! filter says, which the plan then freezes into ids.
 
 use super::report::changed;
-use crate::console::state::action::{Action, Context, Possible, Reason, Shows, named, require};
+use crate::console::state::action::{Action, Also, Context, Possible, Reason, Shows, named, require};
 use crate::console::state::detail::Subject;
 use crate::console::state::dialog::{Asked, COMMANDS_MAX, Scope, ScopeKind};
 use crate::console::state::pointed::Reach;
@@ -33,7 +33,7 @@ pub(super) const ACT: &[Action] = &[
         .when(|state| possible(state, Reach::Shown))
         .plans(|state| freeze(state, OrderKind::Redrive, Reach::Shown))
         .reports(|task| changed(task, "redrive begun:", "run"))
-        .hinted(),
+        .also(&[Also::Hinted, Also::Wide]),
     Action::new("discard", "discard", &["X"])
         .help("Remove the selected or marked dead letters; they are kept for a while and can be restored until then.")
         .changes(DEAD)

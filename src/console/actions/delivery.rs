@@ -3,12 +3,12 @@
 use super::possible::fresh;
 use super::report::{self, changed};
 use super::{QUEUES, head};
-use crate::console::state::action::{Action, Context, Possible, Reason, named, require};
+use crate::console::state::action::{Action, Also, Context, Possible, Reason, named, require};
 use crate::console::state::detail::Subject;
 use crate::console::state::dialog::Asked;
 use crate::console::state::pointed::{Pointed, Reach};
 use crate::console::state::{State, View};
-use crate::console::update::scope::Aim;
+use crate::console::update::scope::{self, Aim};
 use crate::console::update::undo;
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
@@ -29,14 +29,14 @@ pub(super) const ACT: &[Action] = &[
         .when(|state| REDELIVER.possible(state))
         .plans(|state| REDELIVER.freeze(state))
         .reports(report::redelivered)
-        .hinted(),
+        .also(&[Also::Hinted, Also::Likely(|state| scope::selected(state).is_some_and(is_held_up))]),
     Action::new("redeliver_shown", "redeliver all shown", &["A"])
         .help("The same for every row that the filter shows and that does not move.")
         .changes(DELIVERY)
         .when(|state| REDELIVER_SHOWN.possible(state))
         .plans(|state| REDELIVER_SHOWN.freeze(state))
         .reports(report::redelivered)
-        .hinted(),
+        .also(&[Also::Hinted, Also::Wide]),
     Action::new("pause", "pause", &["P"])
         .help("Stop delivering from the selected or marked queues after the attempt in flight.")
         .changes(QUEUES)
@@ -50,14 +50,14 @@ pub(super) const ACT: &[Action] = &[
         .when(|state| RESUME.possible(state))
         .plans(|state| RESUME.freeze(state))
         .reports(|task| changed(task, "resumed", "queue"))
-        .hinted(),
+        .also(&[Also::Hinted, Also::Likely(|state| scope::selected(state).is_some_and(is_paused))]),
     Action::new("test", "test", &["T"])
-        .help("Send one HEAD request to the endpoint of the selected or marked rows; no queued message.")
+        .help("Send one HEAD request to the endpoint of the selected row, at once; for marked rows it asks first. No queued message is sent.")
         .changes(DELIVERY)
         .when(|state| TEST.possible(state))
         .plans(|state| TEST.freeze(state))
         .reports(report::tested)
-        .hinted(),
+        .also(&[Also::Hinted, Also::AtOnce]),
     Action::new("disable", "disable", &["D"])
         .help("Send nothing to the selected or marked endpoints until somebody redelivers.")
         .changes(ENDPOINTS)
@@ -77,13 +77,15 @@ pub(super) const ACT: &[Action] = &[
         .changes(QUEUES)
         .when(|state| head::SKIP.possible(state))
         .plans(|state| head::SKIP.freeze(state))
-        .reports(head::skipped),
+        .reports(head::skipped)
+        .hinted(),
     Action::new(named::MAKE_VHOST, "make the vhost", &["V"])
         .help("Make the vhost of this configuration, where it does not exist and this user may.")
         .changes(OVERVIEW)
         .when(vhost_is_missing)
         .plans(|_| Ok(Asked::one(Command::MakeVhost)))
-        .reports(|task| changed(task, "made vhost", "vhost")),
+        .reports(|task| changed(task, "made vhost", "vhost"))
+        .hinted(),
     Action::new(named::UNDO, "undo", &["Z"])
         .help("Undo the last action of this console where that is possible; else say why it is not.")
         .changes(Context::Everywhere)
@@ -197,6 +199,28 @@ fn emptied(row: Pointed<'_>) -> Result<QueueName, Reason> {
             Err("only a queue has messages".into())
         }
     }
+}
+
+/// A row that redelivering would help: its endpoint is what holds it up.
+const fn is_held_up(row: Pointed<'_>) -> bool {
+    match row {
+        Pointed::Queue(row) | Pointed::Opened(row, _) => matches!(
+            row.state,
+            Some(
+                QueueState::EndpointUnavailable
+                    | QueueState::EndpointDisabled
+                    | QueueState::Parked
+                    | QueueState::WaitingRetry
+            )
+        ),
+        Pointed::Endpoint(row) => !matches!(row.endpoint.state, EndpointState::Available),
+        Pointed::Retry(_) => true,
+        Pointed::Policy(_) | Pointed::Run(_) | Pointed::Subject(_) => false,
+    }
+}
+
+const fn is_paused(row: Pointed<'_>) -> bool {
+    matches!(row, Pointed::Queue(row) | Pointed::Opened(row, _) if row.paused)
 }
 
 /// A row of a filter is acted on only when it does not move by itself.

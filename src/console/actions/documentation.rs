@@ -63,4 +63,5 @@ const IN_A_DIALOG: &str = "
 | `y` | Do it; takes effect 0.4 s after the plan is shown. |
 | the number or the name that is asked for, then `Enter` | Do it, where many or lost messages ask for more than a key. |
 | `Up` `Down` `PageUp` `PageDown` | Look through what would be changed. |
+| `Tab` | Write a reason, which the audit keeps; a protected profile wants one. |
 ";

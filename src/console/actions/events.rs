@@ -6,7 +6,7 @@ use tui_input::Input;
 
 use super::report::{self, changed};
 use crate::console::journal::Tone;
-use crate::console::state::action::{Action, Context, Possible, Reason, Shows, named, require};
+use crate::console::state::action::{Action, Also, Context, Possible, Reason, Shows, named, require};
 use crate::console::state::detail::{DetailTab, Subject, TypeDetail};
 use crate::console::state::dialog::{Asked, COMMANDS_MAX, Scope, ScopeKind};
 use crate::console::state::document_form::DocumentForm;
@@ -42,7 +42,7 @@ pub(super) const ACT: &[Action] = &[
         .plans(|state| freeze(state, Wants::Shown, EventCommand::Retry))
         .shows(Shows::Events)
         .reports(|task| report::events(task, "due now:"))
-        .hinted(),
+        .also(&[Also::Hinted, Also::Wide]),
     Action::new(named::RESCHEDULE_EVENTS, "reschedule", &["T"])
         .help("Make the selected or marked events, or all of a group, due at a time that is asked for: 10m, 03:30, 2026-11-22T03:30:00Z.")
         .changes(EVENTS)

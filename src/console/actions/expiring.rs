@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::possible::list;
 use super::report::queues;
-use crate::console::state::action::{Action, Context, Possible, Reason, require};
+use crate::console::state::action::{Action, Also, Context, Possible, Reason, require};
 use crate::console::state::dialog::{Asked, Scope, ScopeKind};
 use crate::console::state::{State, View};
 use crate::console::table::{List, Row, Table};
@@ -45,7 +45,7 @@ pub(super) const ACT: &[Action] = &[
         .when(expired)
         .plans(freeze_expired)
         .reports(|task| queues(task, "purged"))
-        .hinted(),
+        .also(&[Also::Hinted, Also::Wide]),
     Action::new("restore_saved", "restore", &["R"])
         .help("Put the selected or marked saves back into their queues.")
         .changes(EXPIRING)

@@ -64,13 +64,14 @@ pub(super) const LISTS: &[Action] = &[
     Action::new("copy_command", "copy command", &["C"])
         .help("Copy the command that prints what is shown, for a shell, a ticket or a runbook.")
         .when(|state| require(link::command(state).is_some(), "no command prints this"))
-        .does(verbs::copy_command),
+        .does(verbs::copy_command)
+        .also(&[Also::OfRow]),
     Action::new("copy", "copy", &["c"])
         .help("Copy what the selected row is about to the clipboard: the name of the queue, the URL of the endpoint.")
         .within(Context::Listing)
         .when(copy)
         .does(act::copy)
-        .hinted(),
+        .also(&[Also::Hinted, Also::OfRow]),
 ];
 
 fn with_list(state: &mut State, change: impl FnOnce(&mut dyn List)) {
@@ -82,6 +83,7 @@ fn with_list(state: &mut State, change: impl FnOnce(&mut dyn List)) {
 fn copy(state: &State) -> Possible {
     match state.nav.details.last() {
         Some(_) => Ok(()),
+        None if state.list().is_none() => require(act::name_in_front(state).is_some(), "nothing is selected"),
         None => selected(state),
     }
 }

@@ -5,23 +5,27 @@ use crate::console::state::action::{Action, Also, Context, Possible, connected, 
 use crate::console::state::detail::{Detail, DetailTab, Subject};
 use crate::console::state::effect::Effect;
 use crate::console::state::{State, View};
-use crate::console::update::{act, details, feeds, find, reveal, snapshots};
+use crate::console::update::{act, details, feeds, find, menu, reveal, snapshots};
 
 const PAYLOADS: Context = Context::Views(&[View::Queues, View::Endpoints, View::Dead, View::Events]);
 
 pub(super) const LOOK: &[Action] = &[
+    Action::new(named::MENU, "actions", &["a"])
+        .help("List what can be done with the selected row or the open detail: Enter does it, and so does the key beside it. What cannot be done now stands at the end, with the reason.")
+        .opens_form(menu::open)
+        .hinted(),
     Action::new(named::OPEN, "open", &["Enter"])
         .help("Open the selected row: why it moves or does not, its attempts. Again: the endpoint of a queue, the queues of an endpoint.")
         .within(Context::Opening)
         .when(open)
         .does(details::open)
-        .hinted(),
-    Action::new("back", "back", &["Esc"])
+        .also(&[Also::Hinted, Also::OfRow]),
+    Action::new(named::BACK, "back", &["Esc"])
         .help("Close the open detail or dialog; else clear the filter, else the marks.")
         .when(back)
         .does(act::back)
         // Esc with nothing to close is no mistake.
-        .also(&[Also::Hinted, Also::ClosesHelp, Also::Silent]),
+        .also(&[Also::Hinted, Also::Silent]),
     Action::new(named::BROWSE, "messages", &["b"])
         .help("Look at the first messages of the open queue. They are returned to their place, and the broker marks them as redelivered.")
         .within(QUEUES)

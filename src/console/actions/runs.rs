@@ -27,7 +27,7 @@ pub(super) const ACT: &[Action] = &[
         .when(|state| RESUME.possible(state))
         .plans(|state| RESUME.freeze(state))
         .reports(|task| changed(task, "resumed", "run"))
-        .hinted(),
+        .also(&[Also::Hinted, Also::Likely(|_| true)]),
     Action::new(named::CANCEL_RUN, "cancel", &["X"])
         .help("End the selected or marked runs; what is done stays done.")
         .changes(RUNS)

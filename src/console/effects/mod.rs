@@ -74,6 +74,12 @@ impl Actor {
         }
     }
 
+    /// For something that is done for this reason.
+    fn because(mut self, reason: Option<String>) -> Self {
+        self.reason = reason.or(self.reason);
+        self
+    }
+
     /// The permission that it has now.
     fn grant(&self) -> Option<WriteGrant> {
         self.access.grant(&self.name, self.reason.clone())
@@ -180,7 +186,7 @@ impl Executor {
                 });
             }
             Effect::Plan { request, commands } => self.plan(request, commands),
-            Effect::Execute { request, plans } => self.execute(request, plans),
+            Effect::Execute { request, plans, reason } => self.execute(request, plans, reason),
             Effect::Reveal(job) => self.reveal(job),
             Effect::Copy(_)
             | Effect::Screen { .. }
@@ -217,8 +223,9 @@ impl Executor {
         });
     }
 
-    fn execute(&self, request: u64, plans: Vec<Plan>) {
-        let (link, inputs, actor) = (self.link.get().cloned(), self.inputs.clone(), self.actor.clone());
+    fn execute(&self, request: u64, plans: Vec<Plan>, reason: Option<String>) {
+        let (link, inputs) = (self.link.get().cloned(), self.inputs.clone());
+        let actor = self.actor.clone().because(reason);
         let token = self.executions.token();
         ambient::spawn("console execute", async move {
             for (item, plan) in plans.iter().enumerate() {
@@ -325,7 +332,11 @@ mod tests {
         let (mut executor, mut inputs) = executor(access);
         let plans: Vec<Plan> = every_command().into_iter().map(plan).collect();
         let count = plans.len();
-        executor.carry_out(Effect::Execute { request: 7, plans });
+        executor.carry_out(Effect::Execute {
+            request: 7,
+            plans,
+            reason: None,
+        });
         let mut results = Vec::new();
         while results.len() < count {
             let input = inputs.recv().await.unwrap();

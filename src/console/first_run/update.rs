@@ -14,7 +14,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::written::{files, has_secret};
 use super::{Chosen, FirstEffect, FirstEvent, FirstRun, Found, Item, Pair, Question, Stage};
-use crate::console::state::SIZE_MIN;
+use crate::console::state::{SIZE_MIN, bounded};
 use crate::console::typing;
 use crate::console::typing::BURST_GAP;
 use crate::domain::time::Timestamp;
@@ -35,7 +35,7 @@ pub fn update(first: &mut FirstRun, now: Timestamp, event: FirstEvent) -> Option
             None
         }
         FirstEvent::Resize(columns, rows) => {
-            first.size = (columns, rows);
+            first.size = bounded((columns, rows));
             None
         }
         FirstEvent::Tested(found) => {

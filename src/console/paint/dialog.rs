@@ -23,7 +23,7 @@ use super::dialog_run;
 use crate::console::state::State;
 use crate::console::state::action::Shows;
 use crate::console::state::detail::Detail;
-use crate::console::state::dialog::{Dialog, Friction, Scope, ScopeKind};
+use crate::console::state::dialog::{Dialog, Friction, ReasonLine, Scope, ScopeKind};
 use crate::console::theme::Role;
 use crate::console::widgets::canvas::{Canvas, behind, cells, row, wrap};
 use crate::console::widgets::words::{count, plural_of};
@@ -33,13 +33,21 @@ use crate::engine::command::RunPlan;
 use crate::engine::runs::OrderKind;
 use crate::engine::{Command, Plan, PlanLine};
 
-const WIDTH_MAX: u16 = 84;
+/// Columns of a dialog: what it says is not cut where there is room.
+const WIDTH_MIN: u16 = 84;
+const WIDTH_MAX: u16 = 120;
 /// Columns for what is now, beside what comes.
 const NOW_MIN: usize = 24;
 const NOW_MAX: usize = 60;
+/// Between a name and what is now.
+const BETWEEN: &str = ": ";
 /// Warnings on the screen, at most; the rest are counted.
 const WARNINGS_MAX: usize = 4;
 
+/// From this height on the line of the reason stands in every dialog.
+const ROOM_FOR_REASON: u16 = 12;
+/// Columns beside a reason on its line.
+const REASON_AROUND: usize = 38;
 /// Before what takes no answer yet.
 const IN_A_MOMENT: &str = "(in a moment) ";
 /// Samples of what a run is about, at most.
@@ -51,9 +59,11 @@ pub(super) type Line = Vec<(String, Role)>;
 
 /// Paints the dialog in the middle; answers where the cursor stands when something is typed.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, dialog: &Dialog) -> Option<Position> {
-    let wide = WIDTH_MAX.min(area.width);
+    let wide = (area.width.saturating_mul(7) / 10)
+        .clamp(WIDTH_MIN, WIDTH_MAX)
+        .min(area.width);
     let text_width = usize::from(wide.saturating_sub(4));
-    let press = press(canvas.now, dialog, text_width);
+    let press = press(canvas.now, dialog, text_width, area.height);
     let changes = changes(dialog);
     let number = changes.as_ref().map_or_else(|| dialog.targets(), Vec::len);
     let lines = number.saturating_mul(2);
@@ -62,6 +72,8 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, dialog: 
     if top.len() + press.len() + 2 + lines.min(2) > usize::from(area.height) {
         top = what(state, dialog, text_width, 0);
     }
+    // What accepts and what cancels is always in sight.
+    top.truncate(usize::from(area.height).saturating_sub(press.len() + 2));
     let fixed = cells(top.len() + press.len() + 2);
     let room = area.height.saturating_sub(fixed);
     let empty = room.saturating_sub(cells(lines).min(2)).min(2);
@@ -89,7 +101,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, dialog: 
     let from = inner.height.saturating_sub(cells(press.len()));
     for (at, text) in (from.max(line)..).zip(&press) {
         let end = put(canvas, row(inner, at), text);
-        if matches!(dialog.friction, Friction::Type { .. }) {
+        if matches!(dialog.friction, Friction::Type { .. }) && !dialog.reason.is_open {
             cursor = canvas.cursor(end.min(inner.right().saturating_sub(1)), row(inner, at).y);
         }
     }
@@ -191,9 +203,14 @@ fn what(state: &State, dialog: &Dialog, columns: usize, samples: usize) -> Vec<L
             Role::DialogDanger,
         );
     }
-    let warnings: Vec<&String> = plans.iter().flat_map(|plan| &plan.warnings).collect();
-    for warning in warnings.iter().take(WARNINGS_MAX) {
-        wrapped(&mut lines, &format!("! {warning}"), columns, 2, Role::Warning);
+    let warnings = once(plans.iter().flat_map(|plan| &plan.warnings));
+    for (warning, times) in warnings.iter().take(WARNINGS_MAX) {
+        let of = if *times > 1 {
+            format!("{times} times: ")
+        } else {
+            String::new()
+        };
+        wrapped(&mut lines, &format!("! {of}{warning}"), columns, 2, Role::Warning);
     }
     if warnings.len() > WARNINGS_MAX {
         let more = format!(
@@ -203,6 +220,18 @@ fn what(state: &State, dialog: &Dialog, columns: usize, samples: usize) -> Vec<L
         wrapped(&mut lines, &more, columns, 1, Role::Warning);
     }
     lines
+}
+
+/// Each warning once, with how often it is said.
+fn once<'a>(warnings: impl Iterator<Item = &'a String>) -> Vec<(&'a str, usize)> {
+    let mut known: Vec<(&str, usize)> = Vec::new();
+    for warning in warnings {
+        match known.iter_mut().find(|(text, _)| *text == warning) {
+            Some((_, times)) => *times += 1,
+            None => known.push((warning, 1)),
+        }
+    }
+    known
 }
 
 /// The run that the plan begins; events are not sent again, and count as what is.
@@ -288,7 +317,7 @@ fn changes(dialog: &Dialog) -> Option<Vec<PlanLine>> {
     Some(changes)
 }
 
-/// Two lines a target: what, and from what to what. Only those that are on the screen are made.
+/// Two lines a target. Only those that are on the screen are made.
 fn targets<'a>(
     lines: impl Iterator<Item = &'a PlanLine>,
     first: usize,
@@ -298,7 +327,7 @@ fn targets<'a>(
 ) -> Vec<Line> {
     let both = lines.skip(first / 2).take(listed / 2 + 2).flat_map(|line| {
         let line = rules.map_or(Cow::Borrowed(line), |rules| Cow::Owned(line.masked(rules)));
-        [vec![(line.target.clone(), Role::Text)], change(&line, columns)]
+        change(&line, columns)
     });
     both.skip(first % 2).take(listed).collect()
 }
@@ -309,15 +338,28 @@ fn masks<'a>(state: &'a State, dialog: &Dialog) -> Option<&'a MaskRules> {
     (dialog.action.confirm.shows == Shows::Message && !revealed).then_some(&*state.session.mask)
 }
 
-/// What is now gives way to what comes, but for its beginning.
-fn change(line: &PlanLine, columns: usize) -> Line {
+/// What, and what becomes of it, on two lines. What is now stands beside what comes where both have room; else it stands
+/// with the name, so that what comes is whole.
+fn change(line: &PlanLine, columns: usize) -> [Line; 2] {
     let (margin, arrow) = ("  ", " → ");
+    let piece = |text: &str, role| (text.to_owned(), role);
     let left = columns.saturating_sub(width(margin) + width(arrow) + width(&line.effect));
-    vec![
-        (margin.to_owned(), Role::Text),
-        (show(&line.now, left.clamp(NOW_MIN, NOW_MAX)), Role::TextMuted),
-        (arrow.to_owned(), Role::TextMuted),
-        (line.effect.clone(), Role::Info),
+    let name = vec![piece(&line.target, Role::Text)];
+    if left >= width(&line.now).min(NOW_MIN) {
+        let now = (show(&line.now, left.clamp(NOW_MIN, NOW_MAX)), Role::TextMuted);
+        let change = vec![
+            piece(margin, Role::Text),
+            now,
+            piece(arrow, Role::TextMuted),
+            piece(&line.effect, Role::Info),
+        ];
+        return [name, change];
+    }
+    let beside = columns.saturating_sub(width(&line.target) + width(BETWEEN));
+    let now = (show(&line.now, beside), Role::TextMuted);
+    [
+        name.into_iter().chain([piece(BETWEEN, Role::TextMuted), now]).collect(),
+        vec![piece(arrow, Role::TextMuted), piece(&line.effect, Role::Info)],
     ]
 }
 
@@ -336,12 +378,37 @@ fn more(canvas: &mut Canvas<'_>, outer: Rect, listed: u16, first: usize, lines: 
 }
 
 /// What to press, and how fast a run goes.
-fn press(now: crate::domain::time::Timestamp, dialog: &Dialog, columns: usize) -> Vec<Line> {
-    let mut lines = answers(now, dialog, columns);
-    if let Some(pace) = dialog.pace.as_ref().filter(|_| dialog.plans.is_some()) {
-        lines.insert(0, dialog_run::pace(pace));
+fn press(now: crate::domain::time::Timestamp, dialog: &Dialog, columns: usize, height: u16) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let reason = &dialog.reason;
+    if height >= ROOM_FOR_REASON || reason.is_open || reason.is_missing() {
+        lines.push(reason_line(reason, columns));
     }
+    if let Some(pace) = dialog.pace.as_ref().filter(|_| dialog.plans.is_some()) {
+        lines.push(dialog_run::pace(pace));
+    }
+    lines.extend(answers(now, dialog, columns));
     lines
+}
+
+/// Why it is done, for the audit; Tab writes it.
+fn reason_line(reason: &ReasonLine, columns: usize) -> Line {
+    let text = |text: &str, role| (text.to_owned(), role);
+    let written = || show(&reason.text, columns.saturating_sub(REASON_AROUND));
+    if reason.is_open {
+        let end = "▏ Enter: back to the answer";
+        return vec![
+            text("reason: ", Role::DialogKey),
+            (written(), Role::Input),
+            text(end, Role::TextMuted),
+        ];
+    }
+    let said = match (reason.text.trim(), reason.is_required) {
+        ("", true) => text("required here", Role::Warning),
+        ("", false) => text("none", Role::TextMuted),
+        _ => (written(), Role::Info),
+    };
+    vec![text("Tab", Role::DialogKey), text("  reason: ", Role::TextMuted), said]
 }
 
 /// Cancel in front, and accepting only when it is armed.

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! │ 412 dead letters, 201.3 KiB; died between 2d04h ago and 12 s ago; takes about 42 s
-//! │ removed: x-death, x-first-death-queue
-//! │ t  at most 10 a second   c  asks after the first 5
+//! │ headers removed (kept in the journal): x-death, x-first-death-queue
+//! │ t rate: 10 a second   c canary: 5, then ask
 //! ```
 
 use std::fmt::Write as _;
@@ -37,6 +37,9 @@ pub(super) fn lines(now: Timestamp, kind: OrderKind, run: &RunPlan, rules: &Mask
         let _ = write!(text, ", {} of them cannot go anywhere", run.refused);
     }
     match (run.oldest, run.newest) {
+        (Some(oldest), Some(newest)) if ago(now, oldest) == ago(now, newest) => {
+            let _ = write!(text, "; died {}", ago(now, oldest));
+        }
         (Some(oldest), Some(newest)) => {
             let _ = write!(text, "; died between {} and {}", ago(now, oldest), ago(now, newest));
         }
@@ -46,7 +49,12 @@ pub(super) fn lines(now: Timestamp, kind: OrderKind, run: &RunPlan, rules: &Mask
         (None, None) => {}
     }
     if let Some(takes) = run.estimated {
-        let _ = write!(text, "; takes about {}", span(takes));
+        let takes = if takes.as_secs() == 0 {
+            "under a second".to_owned()
+        } else {
+            format!("about {}", span(takes))
+        };
+        let _ = write!(text, "; takes {takes}");
     }
     let mut lines = vec![text];
     if !run.dropped.is_empty() {
@@ -62,7 +70,10 @@ pub(super) fn lines(now: Timestamp, kind: OrderKind, run: &RunPlan, rules: &Mask
         } else {
             String::new()
         };
-        lines.push(format!("removed and kept in the journal: {}{more}", names.join(", ")));
+        lines.push(format!(
+            "headers removed (kept in the journal): {}{more}",
+            names.join(", ")
+        ));
     }
     lines.extend(
         run.samples
@@ -79,7 +90,7 @@ pub(super) fn pace(pace: &RunPace) -> Line {
         return vec![
             (format!("{}: ", knob.asks()), Role::DialogKey),
             (digits.clone(), Role::Input),
-            ("▏ Enter plans it again".to_owned(), Role::TextMuted),
+            ("▏ Enter updates the plan".to_owned(), Role::TextMuted),
         ];
     }
     let mut line = Line::new();
@@ -87,7 +98,7 @@ pub(super) fn pace(pace: &RunPace) -> Line {
         if !line.is_empty() {
             line.push(("   ".to_owned(), Role::Text));
         }
-        line.push((format!("{}  ", knob.key()), Role::DialogKey));
+        line.push((format!("{} ", knob.key()), Role::DialogKey));
         line.push((setting(pace, knob), Role::Info));
     }
     line
@@ -95,28 +106,28 @@ pub(super) fn pace(pace: &RunPace) -> Line {
 
 /// What a knob is turned to.
 fn setting(pace: &RunPace, knob: Knob) -> String {
-    let or = |set: Option<String>, unset: &str| set.unwrap_or_else(|| unset.to_owned());
     match knob {
-        Knob::Rate => or(
-            pace.rate.map(|rate| format!("at most {rate} a second")),
-            "as fast as it can",
-        ),
-        Knob::Canary if pace.watch_s.is_some() => or(pace.canary.map(|first| format!("first {first}")), ""),
-        Knob::Canary => or(
-            pace.canary.map(|first| format!("asks after the first {first}")),
-            "does not stop in between",
-        ),
-        Knob::Watch => or(pace.watch_s.map(|watch| format!("watched {watch} s")), "not watched"),
-        Knob::Ramp => or(
-            pace.ramp.map(|ramp| format!("then {ramp} times as many")),
-            "then the rest",
-        ),
-        Knob::Via => or(
-            pace.via.and_then(WayBack::via).map(|via| match via {
-                Via::Exchange => "back through the exchange".to_owned(),
-                Via::Queue => "straight to the queue".to_owned(),
-            }),
-            "back the way that the plan says",
-        ),
+        Knob::Rate => match pace.rate {
+            Some(rate) => format!("rate: {rate} a second"),
+            None => "rate: unlimited".to_owned(),
+        },
+        Knob::Canary => match (pace.canary, pace.watch_s) {
+            (Some(first), None) => format!("canary: {first}, then ask"),
+            (Some(first), Some(_)) => format!("canary: {first}"),
+            (None, _) => "canary: off".to_owned(),
+        },
+        Knob::Watch => match pace.watch_s {
+            Some(watch) => format!("watch: {watch} s"),
+            None => "watch: off".to_owned(),
+        },
+        Knob::Ramp => match pace.ramp {
+            Some(ramp) => format!("ramp: {ramp} times as many"),
+            None => "ramp: all at once".to_owned(),
+        },
+        Knob::Via => match pace.via.and_then(WayBack::via) {
+            Some(Via::Exchange) => "way: through the exchange".to_owned(),
+            Some(Via::Queue) => "way: straight to the queue".to_owned(),
+            None => "way: as planned".to_owned(),
+        },
     }
 }

@@ -1,7 +1,7 @@
 //! What is on every screen: where this is, who delivers, how old the numbers are, the views.
 //!
 //! ```text
-//!  PRODUCTION  READ-ONLY  rabbitmq mq1/redrive · postgres db1/redrive   2 daemons deliver · live
+//!  PRODUCTION  READ-ONLY  rabbitmq mq1/redrive · postgres db1/redrive   ana · 2 daemons ● live
 //!  1 Overview  2 Queues 12  3 Endpoints 6 ▼4  4 Retries 7  5 Log 9
 //!  ! broker unreachable since 34 s: connection refused; numbers are from 03:12:09 UTC
 //!  (the body)
@@ -18,12 +18,18 @@ use crate::console::widgets::canvas::{Canvas, Target, behind, cells, row};
 use crate::console::widgets::words::{ago, clock, count, plural_of, span};
 use crate::domain::run::{Phase, RunState};
 use crate::domain::text::{show, width};
+use crate::engine::query::Incarnation;
 use crate::engine::runs::RunView;
 use crate::engine::snapshot::{Part, Silent, Snapshot};
 
-/// From this height on the hint bar may have two lines, where the width needs them.
-const TALL: u16 = 24;
-const WIDE: u16 = 150;
+/// From this width on the tabs have whole names and every count.
+const COUNTS_FROM: u16 = 160;
+/// From this width on they have whole names, and what needs a look.
+const NAMES_FROM: u16 = 118;
+/// From this width on they have short names; below only the view in front has a name.
+const SHORT_FROM: u16 = 100;
+/// Operators that are named in the header, at most.
+const OPERATORS_MAX: usize = 2;
 /// From this height on runs have a line.
 const LOW: u16 = 14;
 /// From this width on a run has a bar.
@@ -46,7 +52,7 @@ impl Frame {
     /// Divides the screen.
     pub(super) fn split(area: Rect, state: &State) -> Self {
         let banners = cells(problems(state).len());
-        let hints = if area.height >= TALL && area.width < WIDE { 2 } else { 1 };
+        let hints = 1;
         let tasks = u16::from(area.height >= LOW && !open_runs(state).is_empty());
         let body = area.height.saturating_sub(2 + banners + hints + tasks);
         let part = |y: u16, height: u16| Rect {
@@ -77,9 +83,23 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, frame: &Frame, state: &State) {
     }
 }
 
+/// A protected profile has the whole line in its colour: nobody takes it for another one.
 fn header(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
+    let place = &state.session.place;
+    let ground = state
+        .session
+        .profiles
+        .protected
+        .then(|| canvas.theme.profile(place.colour.as_deref()));
     canvas.clear(area, Role::Header);
-    let right = right_of_header(state);
+    if let Some(style) = ground {
+        canvas.styled(area, &" ".repeat(area.width.into()), style);
+    }
+    let put = |canvas: &mut Canvas<'_>, area: Rect, text: &str, role: Role| match ground {
+        Some(style) if matches!(role, Role::Header | Role::HeaderMuted) => canvas.styled(area, text, style),
+        Some(_) | None => canvas.text(area, text, role),
+    };
+    let right = right_of_header(state, area.width);
     let right_width = right
         .iter()
         .map(|(text, _)| cells(width(text)) + 1)
@@ -89,9 +109,9 @@ fn header(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
         width: area.width.saturating_sub(right_width + 2),
         ..area
     };
-    if !state.session.place.label.is_empty() {
-        let style = canvas.theme.profile(state.session.place.colour.as_deref());
-        let taken = canvas.styled(left, &format!(" {} ", state.session.place.label), style);
+    if !place.label.is_empty() {
+        let style = canvas.theme.profile(place.colour.as_deref());
+        let taken = canvas.styled(left, &format!(" {} ", place.label), style);
         left = behind(left, taken);
     }
     if let Some(until) = state.session.window.until {
@@ -99,12 +119,16 @@ fn header(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
         let taken = canvas.text(left, &text, Role::Alarm);
         left = behind(left, taken);
     }
-    if state.session.place.read_only.is_some() {
+    if place.read_only.is_some() {
         let taken = canvas.text(left, " READ-ONLY ", Role::AlarmWarning);
         left = behind(left, taken);
     }
-    let place = format!(" {} · {}", state.session.place.broker, state.session.place.store);
-    canvas.text(left, &place, Role::HeaderMuted);
+    put(
+        canvas,
+        left,
+        &format!(" {} · {}", place.broker, place.store),
+        Role::HeaderMuted,
+    );
     let mut x = area.right() - right_width;
     for (text, role) in right {
         let place = Rect {
@@ -112,12 +136,38 @@ fn header(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
             width: area.right() - x,
             ..area
         };
-        x += canvas.text(place, &text, role) + 1;
+        x += put(canvas, place, &text, role) + 1;
     }
 }
 
-fn right_of_header(state: &State) -> Vec<(String, Role)> {
-    [who_delivers(state), data_age(state)].into_iter().flatten().collect()
+fn right_of_header(state: &State, columns: u16) -> Vec<(String, Role)> {
+    let parts = [operators(state, columns), who_delivers(state), data_age(state)];
+    parts.into_iter().flatten().collect()
+}
+
+/// The other operators who may change something, in every view.
+fn operators(state: &State, columns: u16) -> Option<(String, Role)> {
+    let snapshot = state.data.snapshot.as_ref()?;
+    let alive = snapshot.incarnations.iter().filter(|one| one.alive);
+    let mut names: Vec<&str> = alive.filter_map(Incarnation::operator).collect();
+    names.sort_unstable();
+    names.dedup();
+    let text = match names.as_slice() {
+        [] => return None,
+        [one] => format!("{} ·", show(one, NAME_MAX)),
+        [_, _, ..] if columns < NAMES_FROM => format!("{} others ·", names.len()),
+        some => {
+            let shown: Vec<String> = some
+                .iter()
+                .take(OPERATORS_MAX)
+                .map(|name| show(name, NAME_MAX))
+                .collect();
+            let more = some.len().saturating_sub(OPERATORS_MAX);
+            let more = if more > 0 { format!(" +{more}") } else { String::new() };
+            format!("{}{more} ·", shown.join(", "))
+        }
+    };
+    Some((text, Role::Header))
 }
 
 /// Who takes messages, as far as it is known.
@@ -132,12 +182,11 @@ fn who_delivers(state: &State) -> Option<(String, Role)> {
         (Work::Delivers, None | Some(0 | 1)) => Some(("this console delivers".to_owned(), Role::Header)),
         (Work::Delivers, Some(all)) => {
             let others = plural_of(all - 1, "daemon", "daemons");
-            Some((format!("this console and {others} deliver"), Role::Header))
+            Some((format!("this console and {others}"), Role::Header))
         }
         (_, None) => None,
         (_, Some(0)) => Some((" NOBODY delivers ".to_owned(), Role::Alarm)),
-        (_, Some(1)) => Some(("1 daemon delivers".to_owned(), Role::Header)),
-        (_, Some(many)) => Some((format!("{many} daemons deliver"), Role::Header)),
+        (_, Some(many)) => Some((plural_of(many, "daemon", "daemons"), Role::Header)),
     }
 }
 
@@ -302,68 +351,84 @@ fn one_run(run: &RunView, columns: u16) -> String {
     )
 }
 
+/// What a tab says beside its key: by the width of the screen alone, so that nothing jumps while one looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tabs {
+    /// Its whole name, and how many there are.
+    Counts,
+    /// Its whole name, and what needs a look.
+    Names,
+    /// A short name, and what needs a look.
+    Short,
+    /// What needs a look; the view in front also its whole name.
+    Keys,
+}
+
+impl Tabs {
+    const fn of(columns: u16) -> Self {
+        match columns {
+            COUNTS_FROM.. => Self::Counts,
+            NAMES_FROM.. => Self::Names,
+            SHORT_FROM.. => Self::Short,
+            _ => Self::Keys,
+        }
+    }
+}
+
 fn tabs(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     canvas.clear(area, Role::Tab);
+    let says = Tabs::of(area.width);
     let mut rest = area;
-    let texts = tab_texts(state, area.width.into());
-    for (place, (view, text)) in View::ALL.into_iter().zip(texts).enumerate() {
-        let role = if state.nav.view == view {
-            Role::TabSelected
-        } else {
-            Role::Tab
-        };
-        let taken = canvas.text(rest, &text, role);
+    for (place, view) in View::ALL.into_iter().enumerate() {
+        let taken = tab(canvas, rest, state, view, says);
         canvas.target(Rect { width: taken, ..rest }, Target::Tab(place));
         rest = behind(rest, taken);
     }
 }
 
-/// What stands on the tabs: as much as there is room for, the same words whichever is in front.
-fn tab_texts(state: &State, columns: usize) -> Vec<String> {
-    let texts = |title: fn(View) -> &'static str, badge: fn(&State, View) -> String, end: &str| -> Vec<String> {
-        let one = |view: View| {
-            let badge = badge(state, view);
-            format!(" {}{}{badge}{end}", key_of(state, view), title(view))
-        };
-        View::ALL.into_iter().map(one).collect()
+/// Its key in the accent, its name, what needs a look in the colour of that, plain counts where they recede.
+fn tab(canvas: &mut Canvas<'_>, area: Rect, state: &State, view: View, says: Tabs) -> u16 {
+    let in_front = state.nav.view == view;
+    let name = match says {
+        Tabs::Counts | Tabs::Names => view.title(),
+        Tabs::Short if in_front => view.title(),
+        Tabs::Short => view.screen().about().short_title,
+        Tabs::Keys if in_front => view.title(),
+        Tabs::Keys => "",
     };
-    let layouts = [
-        texts(View::title, badge, " "),
-        texts(View::title, badge, ""),
-        texts(View::title, spaced_alarm, ""),
-        texts(|view| view.screen().about().short_title, badge, " "),
-        texts(|view| view.screen().about().short_title, badge, ""),
-        texts(|view| view.screen().about().short_title, alarm, ""),
-        texts(|view| view.title().get(..3).unwrap_or_default(), alarm, ""),
-        texts(
-            |view| view.title().get(..3).unwrap_or_default(),
-            |_, _| String::new(),
-            "",
-        ),
+    let alarm = alarm(state, view);
+    let plain = if says == Tabs::Counts {
+        badge(state, view)
+    } else {
+        String::new()
+    };
+    let plain = plain
+        .strip_suffix(alarm.as_str())
+        .unwrap_or(&plain)
+        .trim_end()
+        .to_owned();
+    let between = match (name.is_empty(), alarm.chars().next()) {
+        (_, None) => "",
+        (false, Some(_)) => " ",
+        // A number right behind a key would be read as a key.
+        (true, Some(first)) if first.is_alphanumeric() => ":",
+        (true, Some(_)) => "",
+    };
+    let role = |role| if in_front { Role::TabSelected } else { role };
+    let key = state.key_of(view).unwrap_or_default();
+    let space = if key.is_empty() || name.is_empty() { "" } else { " " };
+    let end = if in_front || says == Tabs::Counts { " " } else { "" };
+    let pieces = [
+        (" ", role(Role::Tab)),
+        (key.as_str(), role(Role::HintKey)),
+        (space, role(Role::Tab)),
+        (name, role(Role::Tab)),
+        (plain.as_str(), role(Role::TextMuted)),
+        (between, role(Role::Tab)),
+        (alarm.as_str(), role(Role::Warning)),
+        (end, role(Role::Tab)),
     ];
-    let fits = |texts: &Vec<String>| texts.iter().map(|text| width(text)).sum::<usize>() <= columns;
-    let only_the_one_in_front = || {
-        let one = |view: View| {
-            let title = if view == state.nav.view { view.title() } else { "" };
-            let key = key_of(state, view);
-            format!(" {}{title}", if title.is_empty() { key.trim() } else { &key })
-        };
-        View::ALL.into_iter().map(one).collect()
-    };
-    layouts.into_iter().find(fits).unwrap_or_else(only_the_one_in_front)
-}
-
-/// The key that goes there, with a space; nothing where it has none.
-fn key_of(state: &State, view: View) -> String {
-    let key = state.key_of(view);
-    key.map_or_else(String::new, |key| format!("{key} "))
-}
-
-fn spaced_alarm(state: &State, view: View) -> String {
-    match alarm(state, view) {
-        none if none.is_empty() => none,
-        some => format!(" {}", some.trim_start()),
-    }
+    canvas.pieces(area, &pieces)
 }
 
 /// How many need a look.

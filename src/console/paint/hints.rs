@@ -1,15 +1,16 @@
-//! The line of keys, made from the table of actions; what is not possible stands there with its reason.
+//! The line of keys, made from the table of actions: a few that apply now to what is selected, the most likely first,
+//! then where one can go. What cannot be done is not there; pressed, it says why, and the menu has it.
 //!
 //! ```text
-//!  R redeliver  P pause  Enter open  / filter …  D: not in this view        ? help  q quit
+//!  R redeliver  P pause  T test  Enter open  a actions  / filter                ? help  q quit
 //! ```
 
 use ratatui::layout::Rect;
 
-use crate::console::state::action::{self, Hint};
+use crate::console::state::action::{self, Hint, named};
 use crate::console::state::{Mode, State};
 use crate::console::theme::Role;
-use crate::console::widgets::canvas::{Canvas, behind, cells, row};
+use crate::console::widgets::canvas::{Canvas, Target, behind, cells, row};
 use crate::domain::text::width;
 
 /// Paints the hint bar.
@@ -23,6 +24,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
             &[
                 ("Enter", "keep the filter"),
                 ("Tab", "complete"),
+                ("↑↓", "filters of before"),
                 ("Esc", "as it was before"),
             ],
         ),
@@ -50,7 +52,15 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
             ],
         ),
         Mode::When(_) => fixed(canvas, area, &[("Enter", "what it would do"), ("Esc", "cancel")]),
-        Mode::Dialog(_) => fixed(canvas, area, &[("Esc", "cancel"), ("↑↓", "look through the targets")]),
+        Mode::Dialog(_) => fixed(
+            canvas,
+            area,
+            &[
+                ("Esc", "cancel"),
+                ("↑↓", "look through the targets"),
+                ("Tab", "write a reason"),
+            ],
+        ),
         Mode::Palette(_) => fixed(
             canvas,
             area,
@@ -68,7 +78,21 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
             ],
         ),
         Mode::Question(_) => fixed(canvas, area, &[("Esc", "leave it")]),
-        Mode::Help { .. } => fixed(canvas, area, &[("Esc", "back"), ("↑↓", "scroll")]),
+        Mode::Help(_) => fixed(
+            canvas,
+            area,
+            &[("Esc", "back"), ("↑↓", "scroll"), ("type", "to look for something")],
+        ),
+        Mode::Menu(_) => fixed(
+            canvas,
+            area,
+            &[
+                ("Enter", "do it"),
+                ("↑↓", "choose"),
+                ("its key", "does it as well"),
+                ("Esc", "back"),
+            ],
+        ),
     }
 }
 
@@ -87,62 +111,55 @@ fn fixed(canvas: &mut Canvas<'_>, area: Rect, keys: &[(&str, &str)]) {
     }
 }
 
+/// Actions on the selected row, at most: the others are in the menu.
+const ACTS_MAX: usize = 5;
+/// What always stands there where it is possible: without it nobody finds the rest.
+const NEEDED: [&str; 3] = [named::OPEN, named::BACK, named::MENU];
+
 fn table(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     let hints = action::hints(state);
     let (always, others): (Vec<&Hint>, Vec<&Hint>) = hints.iter().partition(|hint| hint.action.is_in_corner());
     let always_width: u16 = always.iter().map(|hint| width_of(hint)).sum();
-    let mut corner = behind(
-        row(area, area.height.saturating_sub(1)),
-        area.width.saturating_sub(always_width),
-    );
+    let line = row(area, area.height.saturating_sub(1));
+    let mut corner = behind(line, area.width.saturating_sub(always_width));
     for hint in always {
-        let taken = possible(canvas, corner, hint);
+        let taken = one(canvas, corner, hint);
         corner = behind(corner, taken);
     }
-    let (mut offered, refused): (Vec<&Hint>, Vec<&Hint>) = others.into_iter().partition(|hint| hint.possible.is_ok());
-    offered.retain(|hint| !hint.title.is_empty());
-    let needed: u16 = offered.iter().map(|hint| width_of(hint)).sum();
-    // What fits on one line stands on the last one.
-    let one_line = refused.is_empty() && needed.saturating_add(always_width) <= area.width;
-    let mut line = if one_line { area.height.saturating_sub(1) } else { 0 };
-    let mut rest = room(area, line, always_width);
-    for hint in offered {
-        if width_of(hint) > rest.width && line + 1 < area.height {
-            line += 1;
-            rest = room(area, line, always_width);
-        }
-        if width_of(hint) > rest.width {
-            canvas.text(rest, "…", Role::Hint);
-            return;
-        }
-        let taken = possible(canvas, rest, hint);
-        rest = behind(rest, taken);
-    }
-    for (keys, reason) in by_reason(&refused) {
-        let text = format!(" {keys}: {reason} ");
-        if cells(width(&text)) > rest.width && line + 1 < area.height {
-            line += 1;
-            rest = room(area, line, always_width);
-        }
-        let taken = canvas.text(rest, &text, Role::HintDisabled);
+    let mut rest = Rect {
+        width: area.width.saturating_sub(always_width),
+        ..line
+    };
+    for hint in fitting(&others, rest.width) {
+        let taken = one(canvas, rest, hint);
         rest = behind(rest, taken);
     }
 }
 
-/// A line of the bar; the last one shares with what is always there.
-fn room(area: Rect, line: u16, always: u16) -> Rect {
-    let mut area_of_line = row(area, line);
-    if line + 1 == area.height {
-        area_of_line.width = area_of_line.width.saturating_sub(always);
+/// What there is room for, in its order: what leads further first, then what acts, then the rest.
+fn fitting<'a>(hints: &[&'a Hint], columns: u16) -> Vec<&'a Hint> {
+    let is_needed = |hint: &Hint| NEEDED.contains(&hint.action.name);
+    let named = |hint: &&&Hint| !hint.title.is_empty();
+    let by_need = hints.iter().filter(named).filter(|hint| is_needed(hint));
+    let acts = hints.iter().filter(named).filter(|hint| hint.acts && !is_needed(hint));
+    let others = hints.iter().filter(named).filter(|hint| !hint.acts && !is_needed(hint));
+    let mut left = columns;
+    let mut chosen: Vec<&Hint> = Vec::new();
+    for hint in by_need.chain(acts.take(ACTS_MAX)).chain(others) {
+        if width_of(hint) <= left {
+            left -= width_of(hint);
+            chosen.push(hint);
+        }
     }
-    area_of_line
+    chosen.sort_by_key(|hint| (!hint.acts, hints.iter().position(|one| one.action == hint.action)));
+    chosen
 }
 
 fn width_of(hint: &Hint) -> u16 {
     cells(width(&hint.key) + width(hint.title) + 3)
 }
 
-fn possible(canvas: &mut Canvas<'_>, area: Rect, hint: &Hint) -> u16 {
+fn one(canvas: &mut Canvas<'_>, area: Rect, hint: &Hint) -> u16 {
     let pieces = [
         (" ", Role::Hint),
         (hint.key.as_str(), Role::HintKey),
@@ -150,21 +167,7 @@ fn possible(canvas: &mut Canvas<'_>, area: Rect, hint: &Hint) -> u16 {
         (hint.title, Role::Hint),
         (" ", Role::Hint),
     ];
-    canvas.pieces(area, &pieces)
-}
-
-/// Keys that are refused for the same reason stand together.
-fn by_reason(refused: &[&Hint]) -> Vec<(String, String)> {
-    let mut groups: Vec<(String, String)> = Vec::new();
-    for hint in refused {
-        let Err(reason) = &hint.possible else { continue };
-        match groups.iter_mut().find(|(_, known)| known.as_str() == reason.as_ref()) {
-            Some((keys, _)) => {
-                keys.push(' ');
-                keys.push_str(&hint.key);
-            }
-            None => groups.push((hint.key.clone(), reason.as_ref().to_owned())),
-        }
-    }
-    groups
+    let taken = canvas.pieces(area, &pieces);
+    canvas.target(Rect { width: taken, ..area }, Target::Action(hint.action));
+    taken
 }

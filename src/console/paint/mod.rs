@@ -14,6 +14,7 @@ mod form_lines;
 mod frame;
 mod help;
 mod hints;
+mod menu;
 mod palette;
 mod payload;
 mod pending;
@@ -103,10 +104,11 @@ fn paint(canvas: &mut Canvas<'_>, state: &State) -> Option<Position> {
             question::paint(canvas, frame.body, state, open);
             None
         }
-        Mode::Help { scroll } => {
-            help::paint(canvas, frame.body, state, *scroll);
+        Mode::Menu(open) => {
+            menu::paint(canvas, frame.body, state, open);
             None
         }
+        Mode::Help(open) => help::paint(canvas, frame.body, state, open),
     }
 }
 

@@ -6,7 +6,7 @@
 //! │ ▌ endpoint  https://stock.example/changed      unavailable │
 //! │   queue     redrive.order-18.9bbb34aa…          12 waiting │
 //! │   action    redeliver   R                                  │
-//! │ Enter does it  Tab completes  Ctrl+p before  Esc           │
+//! │ Enter runs it  Tab completes  Ctrl+p earlier Esc           │
 //! └──────────────────────────────────────────── 1–3 of 12 ─────┘
 //! ```
 
@@ -37,7 +37,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, palette:
         width: wide,
         height: (rows + 4).min(area.height),
     };
-    let inner = boxed(canvas, outer, "Go to, or do", false);
+    let inner = boxed(canvas, outer, "Command or search", false);
     let cursor = line(canvas, row(inner, 0), palette);
     let list = Rect {
         height: rows.min(inner.height.saturating_sub(2)),
@@ -124,11 +124,11 @@ fn said(canvas: &mut Canvas<'_>, area: Rect, palette: &Palette) {
     };
     let keys = [
         ("Enter", Role::DialogKey),
-        (" does it  ", Role::TextMuted),
+        (" runs it  ", Role::TextMuted),
         ("Tab", Role::DialogKey),
         (" completes  ", Role::TextMuted),
         ("Ctrl+p", Role::DialogKey),
-        (" line before  ", Role::TextMuted),
+        (" earlier  ", Role::TextMuted),
         ("Esc", Role::DialogKey),
         (" back", Role::TextMuted),
     ];

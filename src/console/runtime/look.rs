@@ -21,6 +21,8 @@ pub struct Look {
     depth: Depth,
     ground: Option<Ground>,
     term: Option<String>,
+    /// The locale has no other characters.
+    ascii: bool,
     asked: Asked,
 }
 
@@ -36,12 +38,13 @@ impl Look {
     /// On the terminal of standard output.
     #[must_use]
     pub fn of_terminal(name: Option<String>) -> Self {
-        let variable = |name| std::env::var(name).ok();
+        let variable = |name: &str| std::env::var(name).ok();
         Self {
             name,
             depth: Depth::detect(&io::stdout()),
             ground: Ground::of_variable(variable("COLORFGBG").as_deref()),
             term: variable("TERM"),
+            ascii: theme::is_ascii_locale(variable),
             asked: Asked::Not,
         }
     }
@@ -54,6 +57,7 @@ impl Look {
             depth: Depth::TrueColour,
             ground: None,
             term: None,
+            ascii: theme.is_ascii(),
             asked: Asked::Answered,
         }
     }
@@ -64,7 +68,15 @@ impl Look {
     /// There is none of that name, or it cannot be used.
     pub fn choose(&self) -> Result<Choice, ThemeError> {
         let name = theme::for_ground(self.name.as_deref(), self.ground, self.depth);
-        theme::choose(&Sources::of_user(), name, self.depth)
+        let choice = theme::choose(&Sources::of_user(), name, self.depth)?;
+        Ok(if self.ascii {
+            Choice {
+                theme: choice.theme.in_ascii(),
+                ..choice
+            }
+        } else {
+            choice
+        })
     }
 
     /// Another one from now on; `auto` follows the ground. Nothing changes where it cannot be used.
@@ -111,12 +123,26 @@ mod tests {
             depth: Depth::TrueColour,
             ground: None,
             term: Some("xterm-256color".to_owned()),
+            ascii: false,
             asked: Asked::Not,
         }
     }
 
     fn name(look: &Look) -> String {
         look.choose().unwrap().theme.name().to_owned()
+    }
+
+    #[test]
+    fn a_locale_without_signs_has_none_in_any_theme() {
+        for name in [None, Some("nord"), Some("light")] {
+            let look = Look {
+                name: name.map(str::to_owned),
+                ascii: true,
+                ..auto()
+            };
+            assert!(look.choose().unwrap().theme.is_ascii(), "{name:?}");
+        }
+        assert!(!auto().choose().unwrap().theme.is_ascii());
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub type Possible = Result<(), Reason>;
 pub mod named {
     /// Make endpoints available and go on.
     pub const REDELIVER: &str = "redeliver";
+    /// The list of what can be done with the row.
+    pub const MENU: &str = "actions";
     /// Make the vhost of the configuration.
     pub const MAKE_VHOST: &str = "make_vhost";
     /// Undo what was done last.
@@ -42,6 +44,8 @@ pub mod named {
     pub const EDIT_TYPE: &str = "edit_type";
     /// Send the events of a type to a URL.
     pub const SUBSCRIBE: &str = "subscribe";
+    /// Close what is open.
+    pub const BACK: &str = "back";
     /// Open the detail of the selected row.
     pub const OPEN: &str = "open";
     /// Look at the first messages of a queue.
@@ -162,18 +166,24 @@ pub enum Shows {
 /// What is particular about an action.
 #[derive(Clone, Copy, Debug)]
 pub enum Also {
-    /// The hint bar has it.
+    /// The hint bar has it, where it is possible.
     Hinted,
+    /// Before other actions where this holds: it is what one comes for.
+    Likely(fn(&State) -> bool),
+    /// Behind other actions: it is about more than one row.
+    Wide,
+    /// The menu of what can be done with a row has it, although it changes nothing.
+    OfRow,
     /// It stands in the corner of the hint bar, whatever else has room.
     Corner,
-    /// It closes the help.
-    ClosesHelp,
     /// It is possible on a screen that is too small to show anything.
     Blind,
     /// The audit has to know of it: a person has to press the key.
     Audited,
     /// It says nothing where it is not possible.
     Silent,
+    /// Pressed for one row it is done without a further key: it changes nothing that waits. A click asks all the same.
+    AtOnce,
     /// Another title where the operator is.
     Called(fn(&State) -> Option<&'static str>),
     /// What accepting is called, and what cancelling, where its title would be read as the other answer.
@@ -198,8 +208,8 @@ pub struct Hint {
     pub title: &'static str,
     /// Its first key, as it is shown.
     pub key: String,
-    /// Whether it is possible now, or why not.
-    pub possible: Possible,
+    /// Whether it does something with what is selected; else it only goes or looks elsewhere.
+    pub acts: bool,
 }
 
 /// What stands for a name that no action has; a test says that there is none.
@@ -368,6 +378,22 @@ impl Action {
         self.has(|also| matches!(also, Also::Hinted)) || self.is_in_corner()
     }
 
+    /// Whether it does something with what is selected, which other rows may not have.
+    #[must_use]
+    pub fn acts(&self) -> bool {
+        self.mutates() || matches!(self.context, Context::Views(_))
+    }
+
+    /// Its place among what is possible: lower is more likely.
+    fn rank(&self, state: &State) -> u8 {
+        let is_likely = |also: &Also| matches!(also, Also::Likely(likely) if likely(state));
+        match () {
+            () if self.has(is_likely) => 0,
+            () if self.has(|also| matches!(also, Also::Wide)) => 2,
+            () => 1,
+        }
+    }
+
     /// Whether it stands in the corner of the hint bar.
     #[must_use]
     pub fn is_in_corner(&self) -> bool {
@@ -387,26 +413,35 @@ impl Action {
     }
 }
 
-/// What the hint bar has now, the most useful first: what is possible, in the order of the table;
-/// then what changes something and is not possible, with its reason.
+/// What the hint bar can have now: what is possible, and never what is not. What does something with the selected row
+/// stands in front, the most likely first.
 #[must_use]
 pub fn hints(state: &State) -> Vec<Hint> {
     let offered = state.input.keymap.actions();
     let offered = offered.filter(|action| action.is_hinted() && action.is_offered(state));
-    let hints = offered.filter_map(|action| {
-        let possible = action.possible(state);
-        let worth_it = possible.is_ok() || action.mutates();
-        let key = state.input.keymap.label(action.name)?;
-        let title = action.title_in(state);
-        worth_it.then_some(Hint {
+    let possible = offered.filter(|action| action.possible(state).is_ok());
+    let hints = possible.filter_map(|action| {
+        Some(Hint {
             action,
-            title,
-            key,
-            possible,
+            title: action.title_in(state),
+            key: state.input.keymap.label(action.name)?,
+            acts: action.acts(),
         })
     });
-    let (mut possible, refused): (Vec<Hint>, Vec<Hint>) = hints.partition(|hint| hint.possible.is_ok());
-    possible.extend(refused);
+    let mut hints: Vec<Hint> = hints.collect();
+    hints.sort_by_key(|hint| (!hint.acts, hint.action.rank(state)));
+    hints
+}
+
+/// What can be done with the row or detail in front, the most likely first; behind that what cannot be done now.
+#[must_use]
+pub fn menu(state: &State) -> Vec<&'static Action> {
+    let offered = state.input.keymap.actions().filter(|action| action.is_offered(state));
+    let of_row = offered.filter(|action| action.acts() || action.has(|also| matches!(also, Also::OfRow)));
+    let (mut possible, refused): (Vec<&Action>, Vec<&Action>) =
+        of_row.partition(|action| action.possible(state).is_ok());
+    possible.sort_by_key(|action| (!action.acts(), action.rank(state)));
+    possible.extend(refused.into_iter().filter(|action| action.mutates()));
     possible
 }
 

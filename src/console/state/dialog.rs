@@ -122,6 +122,44 @@ pub struct Dialog {
     pub scroll: usize,
     /// How fast a run goes, and where it stops to ask; `None` where there is no run.
     pub pace: Option<RunPace>,
+    /// Why, for the audit.
+    pub reason: ReasonLine,
+}
+
+/// Why something is done, for the audit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReasonLine {
+    /// What was written; at first what holds for the whole console.
+    pub text: String,
+    /// The keys go into it.
+    pub is_open: bool,
+    /// Nothing is done without one.
+    pub is_required: bool,
+}
+
+impl ReasonLine {
+    /// In a protected profile there has to be one.
+    #[must_use]
+    pub fn with(known: Option<&str>, is_required: bool) -> Self {
+        Self {
+            text: known.unwrap_or_default().to_owned(),
+            is_open: is_required && known.is_none(),
+            is_required,
+        }
+    }
+
+    /// Whether one is missing.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        self.is_required && self.text.trim().is_empty()
+    }
+
+    /// As the audit gets it; `None`: as the console was told at its start.
+    #[must_use]
+    pub fn written(&self) -> Option<String> {
+        let text = self.text.trim();
+        (!text.is_empty()).then(|| text.to_owned())
+    }
 }
 
 /// How fast a run goes, and where it stops to ask.
@@ -237,10 +275,10 @@ impl Knob {
     #[must_use]
     pub const fn asks(self) -> &'static str {
         match self {
-            Self::Rate => "messages a second, at most (empty: as fast as it can)",
-            Self::Canary => "stop and ask after the first (empty: do not stop)",
-            Self::Watch => "seconds to watch them, then continue without asking (empty: ask)",
-            Self::Ramp => "then so many times what is done, watched again, 2 to 100 (empty: all the rest)",
+            Self::Rate => "Messages a second (empty = unlimited)",
+            Self::Canary => "Canary size (empty = none)",
+            Self::Watch => "Seconds to watch the canary, then continue (empty = ask me)",
+            Self::Ramp => "Ramp: so many times what is done, watched again, 2 to 100 (empty = all the rest)",
             Self::Via => "way back",
         }
     }
@@ -287,6 +325,8 @@ pub struct Task {
     pub commands: Vec<Command>,
     /// Since when.
     pub since: Timestamp,
+    /// It is done as soon as it is planned.
+    pub at_once: bool,
     /// Plans that ended well, and badly, so far; `None` while it is being planned.
     pub ended: Option<(usize, usize)>,
     /// Which commands have not been answered since they are carried out.

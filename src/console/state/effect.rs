@@ -98,6 +98,8 @@ pub enum Effect {
         request: u64,
         /// What was confirmed.
         plans: Vec<Plan>,
+        /// Why, for the audit; `None`: as the console was told at its start.
+        reason: Option<String>,
     },
     /// Put a text, already made safe to show, on the clipboard (OSC 52).
     Copy(String),

@@ -9,11 +9,14 @@ pub mod event;
 pub mod event_rates;
 pub mod events;
 pub mod feed;
+pub mod filter_line;
+pub mod help;
 pub mod history;
 pub(super) mod inquire;
 pub mod keymap;
 pub mod link;
 pub mod lists;
+pub mod menu;
 pub mod palette;
 pub mod payload;
 pub(super) mod pointed;
@@ -36,11 +39,14 @@ use crate::console::state::detail::{Detail, Subject};
 use crate::console::state::dialog::{Dialog, Last, Task};
 use crate::console::state::document_form::DocumentForm;
 use crate::console::state::feed::Listing;
+use crate::console::state::filter_line::FilterLine;
+use crate::console::state::help::Help;
 use crate::console::state::history::History;
 use crate::console::state::keymap::Keymap;
 use crate::console::state::lists::Lists;
 pub use crate::console::state::lists::View;
-use crate::console::state::palette::{Lines, Palette};
+use crate::console::state::menu::Menu;
+use crate::console::state::palette::{Lines, Palette, Recent};
 use crate::console::state::policy_form::PolicyForm;
 use crate::console::state::settings::{ConsoleSettings, Deliver, Profiles};
 use crate::console::state::tracks::Tracks;
@@ -49,12 +55,19 @@ use crate::console::state::when_form::WhenForm;
 use crate::domain::mask::MaskRules;
 use crate::domain::time::Timestamp;
 use crate::engine::Access;
-use crate::engine::snapshot::Snapshot;
+use crate::engine::snapshot::{Silent, Snapshot};
+use crate::engine::view::Retry;
 
 /// The least size that anything is shown at.
 pub const SIZE_MIN: (u16, u16) = (40, 10);
+/// The greatest: a terminal may claim any size, and each of its cells is kept twice.
+pub const SIZE_MAX: (u16, u16) = (800, 300);
 /// Lines of the screen that are not rows of a list: header, tabs, head of the list, its filter, hints.
 const LINES_AROUND_A_LIST: u16 = 6;
+/// No view has more inside each other than this.
+const INSIDE_MAX: usize = 8;
+/// Next attempts that can be selected in the overview, at most.
+pub(super) const NEXT_MAX: usize = 5;
 /// The size until the terminal has said its own.
 const SIZE_AT_FIRST: (u16, u16) = (80, 24);
 
@@ -65,7 +78,7 @@ pub enum Mode {
     #[default]
     Browse,
     /// The filter line of the view.
-    Filter(Input),
+    Filter(Box<FilterLine>),
     /// The line of what is looked for in the payload in front.
     Find(Input),
     /// The form of a policy.
@@ -80,13 +93,12 @@ pub enum Mode {
     Palette(Box<Palette>),
     /// The columns of the list in front; which of them is chosen.
     Columns(usize),
+    /// What can be done with the row or detail in front.
+    Menu(Box<Menu>),
     /// Whether to go on with something that leaves this console.
     Question(Box<Question>),
     /// The list of keys.
-    Help {
-        /// First line that is shown.
-        scroll: usize,
-    },
+    Help(Box<Help>),
 }
 
 /// Something that wants a yes and changes no message.
@@ -193,6 +205,8 @@ pub struct Session {
     pub profiles: Profiles,
     /// The time in which a protected profile can be changed.
     pub window: Window,
+    /// Why, for the audit, as the console was told at its start.
+    pub reason: Option<String>,
     /// What is masked in payloads and headers.
     pub mask: Arc<MaskRules>,
     /// Names of the themes that there are.
@@ -256,6 +270,10 @@ pub struct InputState {
     pub burst: u32,
     /// Lines of the palette.
     pub lines: Lines,
+    /// Filters that were kept, whatever their list.
+    pub filters: Lines,
+    /// What was chosen in the palette lately, the newest first.
+    pub recent: Recent,
 }
 
 /// What was asked of the engine.
@@ -285,6 +303,8 @@ pub struct Said {
 pub struct Window {
     /// It is open until then.
     pub until: Option<Timestamp>,
+    /// Why it was opened.
+    pub reason: Option<String>,
     /// Why nothing can be changed before and after.
     pub closed_because: Option<String>,
 }
@@ -330,6 +350,7 @@ impl State {
                 work,
                 profiles: settings.profiles.clone(),
                 window: Window::default(),
+                reason: settings.reason.clone(),
                 mask: Arc::clone(&settings.mask),
                 themes: Vec::new(),
                 refresh: settings.refresh,
@@ -354,6 +375,8 @@ impl State {
                 last_key_at: None,
                 burst: 0,
                 lines: Lines::default(),
+                filters: Lines::default(),
+                recent: Recent::default(),
             },
             commands: Commands {
                 tasks: Vec::new(),
@@ -377,7 +400,20 @@ impl State {
             Some(Subject::Run(_)) => View::Runs,
             Some(Subject::Letter(_)) => View::Dead,
             Some(Subject::Event(_) | Subject::EventType(_)) => View::Events,
-            None => self.nav.view,
+            None => self.focus_of_row(),
+        }
+    }
+
+    /// The overview acts as the list does that the selected row belongs to; without a vhost it has an action of its own.
+    fn focus_of_row(&self) -> View {
+        let silent = self.data.snapshot.as_ref().and_then(|snapshot| snapshot.silent);
+        if self.nav.view != View::Overview || silent == Some(Silent::Vhost) {
+            return self.nav.view;
+        }
+        match self.worst() {
+            Some(Subject::Endpoint(_)) => View::Endpoints,
+            Some(Subject::Queue(_)) => View::Queues,
+            Some(_) | None => self.nav.view,
         }
     }
 
@@ -394,6 +430,17 @@ impl State {
         self.nav.details.clear();
     }
 
+    /// Goes to the top of a view: what was opened inside it is closed, `[` leads back there.
+    pub(in crate::console) fn go_to_top(&mut self, view: View) {
+        self.go(view);
+        let screen = view.screen();
+        for _ in 0..INSIDE_MAX {
+            if screen.is_inside(&self.lists) {
+                screen.close(&mut self.lists);
+            }
+        }
+    }
+
     /// Rows of a list, lines of a text: what a page is.
     #[must_use]
     pub fn page(&self) -> usize {
@@ -401,14 +448,15 @@ impl State {
     }
 
     pub(in crate::console) fn resize(&mut self, size: (u16, u16)) {
-        self.terminal.size = size;
+        self.terminal.size = bounded(size);
         let page = self.page();
         for listing in self.lists.all_mut() {
             listing.list_mut().set_page(page);
         }
     }
 
-    /// What to look at first, the worst in front: endpoints, then queues that stand still by themselves.
+    /// What to look at first, the worst in front: endpoints, then queues that stand still by themselves, then what is
+    /// tried next.
     #[must_use]
     pub fn worst_of_all(&self) -> Vec<Subject> {
         let Some(snapshot) = &self.data.snapshot else {
@@ -417,7 +465,12 @@ impl State {
         let endpoints = snapshot.worst.endpoints.iter();
         let endpoints = endpoints.map(|row| Subject::Endpoint(row.endpoint.url.clone()));
         let queues = snapshot.worst.queues.iter().map(|row| Subject::Queue(row.name.clone()));
-        endpoints.chain(queues).collect()
+        let next = next_attempts(snapshot).filter_map(|retry| match (&retry.queue, &retry.url) {
+            (Some(queue), _) => Some(Subject::Queue(queue.clone())),
+            (None, Some(url)) => Some(Subject::Endpoint(url.clone())),
+            (None, None) => None,
+        });
+        endpoints.chain(queues).chain(next).collect()
     }
 
     /// The one of them that is selected.
@@ -427,6 +480,20 @@ impl State {
         let place = self.nav.worst_selected.min(worst.len().checked_sub(1)?);
         Some(worst.swap_remove(place))
     }
+}
+
+impl Session {
+    /// Why something is done, for the audit, where that is not said each time.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        self.window.reason.as_deref().or(self.reason.as_deref())
+    }
+}
+
+/// As much of a terminal of this size as is painted.
+#[must_use]
+pub fn bounded((columns, rows): (u16, u16)) -> (u16, u16) {
+    (columns.min(SIZE_MAX.0), rows.min(SIZE_MAX.1))
 }
 
 impl Terminal {
@@ -446,6 +513,13 @@ impl Data {
             None => self.snapshot.as_ref(),
         }
     }
+}
+
+/// What is tried next, as far as it can be shown and opened.
+pub(in crate::console) fn next_attempts(snapshot: &Snapshot) -> impl Iterator<Item = &Retry> {
+    let due = snapshot.retries.iter().map(|retry| &**retry);
+    let due = due.filter(|retry| retry.at.is_some() && (retry.queue.is_some() || retry.url.is_some()));
+    due.take(NEXT_MAX)
 }
 
 /// Processes that deliver and are alive.

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use tui_input::Input;
 
 use crate::console::fuzzy;
-use crate::console::state::State;
-use crate::console::state::action::{Action, Reason, named};
+use crate::console::state::action::{self, Action, Reason, named};
 use crate::console::state::detail::Subject;
 use crate::console::state::verb::{VERBS, VerbSpec};
+use crate::console::state::{State, View};
 use crate::domain::queue::QueueState;
 use crate::engine::dead::DeadGroup;
 use crate::engine::query::PolicyScope;
@@ -25,12 +25,14 @@ pub const INLINE_MAX: usize = 2_000;
 const OBJECTS_MAX: usize = 60;
 /// Rows of a list of its own that are looked through.
 const LISTED_MAX: usize = 2_000;
+/// What was chosen lately, at most.
+const RECENT_MAX: usize = 5;
 /// Lines that are remembered.
 const LINES_MAX: usize = 50;
 /// What is not possible now comes behind what is.
 const REFUSED: i32 = -500;
-/// An endpoint before its queues: there are fewer of them.
-const ENDPOINT: i32 = 60;
+/// An endpoint before its queues, and before what is only listed: there are fewer of them.
+const ENDPOINT: i32 = 120;
 /// A whole name before parts of others, an action before an object that answers as well.
 const OF_TABLE: i32 = 150;
 
@@ -109,6 +111,57 @@ impl Lines {
     }
 }
 
+/// What was chosen lately, the newest first: an empty line begins with it.
+#[derive(Clone, Debug, Default)]
+pub struct Recent(VecDeque<Candidate>);
+
+impl Recent {
+    /// Remembers what was chosen; chosen before, it is the newest now.
+    pub fn remember(&mut self, chosen: &Candidate) {
+        self.0
+            .retain(|known| (known.kind, &known.name) != (chosen.kind, &chosen.name));
+        self.0.push_front(chosen.clone());
+        self.0.truncate(RECENT_MAX);
+    }
+
+    fn candidates(&self, state: &State) -> Vec<Candidate> {
+        let one = |known: &Candidate| Candidate {
+            refused: match &known.choice {
+                Choice::Action(action) => refused(state, action),
+                Choice::Open(_) | Choice::Group(_) | Choice::Verb(_) | Choice::Line(_) => None,
+            },
+            ..known.clone()
+        };
+        self.0.iter().map(one).collect()
+    }
+}
+
+/// What an empty line offers: what was chosen lately, what can be done with what is in front, the views, then the rest
+/// by name.
+#[must_use]
+pub fn at_first(state: &State) -> Vec<Candidate> {
+    let mut found = state.input.recent.candidates(state);
+    let here = action::menu(state)
+        .into_iter()
+        .filter(|action| action.possible(state).is_ok());
+    let views = View::ALL.into_iter().map(|view| &view.screen().about().go);
+    let mut rest = actions(state, &[]);
+    rest.extend(commands(&[]));
+    rest.sort_by(|one, other| (one.refused.is_some(), &one.name).cmp(&(other.refused.is_some(), &other.name)));
+    let named = here.chain(views).filter_map(|action| of_action(state, action, 0));
+    for candidate in named.chain(rest) {
+        let known = |one: &Candidate| (one.kind, &one.name) == (candidate.kind, &candidate.name);
+        if !found.iter().any(known) {
+            found.push(candidate);
+        }
+    }
+    let last = i32::try_from(found.len()).unwrap_or(i32::MAX);
+    for (score, candidate) in (0..last).rev().zip(&mut found) {
+        candidate.score = score;
+    }
+    found
+}
+
 /// Looks for names among very many.
 #[derive(Clone, Debug)]
 pub struct FindJob {
@@ -144,11 +197,12 @@ impl FindJob {
 #[must_use]
 pub fn at_once(state: &State, typed: &str) -> Vec<Candidate> {
     let words = fuzzy::words(typed);
+    if words.is_empty() {
+        return at_first(state);
+    }
     let mut found = actions(state, &words);
     found.extend(commands(&words));
-    if !words.is_empty() {
-        found.extend(best(listed(state, &words)));
-    }
+    found.extend(best(listed(state, &words)));
     found
 }
 
@@ -161,27 +215,32 @@ fn actions(state: &State, words: &[String]) -> Vec<Candidate> {
     let one = |action: &'static Action| {
         let title = fuzzy::score(words, action.title);
         let score = title.max(fuzzy::score(words, &action.name.replace('_', " ")))?;
-        let refused = if action.is_offered(state) {
-            action.possible(state).err()
-        } else {
-            Some(format!("is for: {}", action.context.named()).into())
-        };
-        let down = if refused.is_some() { REFUSED } else { 0 };
-        Some(Candidate {
-            kind: "action",
-            name: action.title.to_owned(),
-            says: action.help.to_owned(),
-            refused,
-            choice: Choice::Action(action),
-            score: score + OF_TABLE + down,
-        })
+        of_action(state, action, score + OF_TABLE)
     };
-    let others = state
-        .input
-        .keymap
-        .actions()
-        .filter(|action| action.name != named::PALETTE);
-    others.filter_map(one).collect()
+    state.input.keymap.actions().filter_map(one).collect()
+}
+
+/// An action as it is offered; the one that opens the line is not.
+fn of_action(state: &State, action: &'static Action, score: i32) -> Option<Candidate> {
+    let refused = refused(state, action);
+    let down = if refused.is_some() { REFUSED } else { 0 };
+    (action.name != named::PALETTE).then(|| Candidate {
+        kind: "action",
+        name: action.title.to_owned(),
+        says: action.help.to_owned(),
+        refused,
+        choice: Choice::Action(action),
+        score: score + down,
+    })
+}
+
+/// Why an action is not possible now.
+fn refused(state: &State, action: &Action) -> Option<Reason> {
+    if action.is_offered(state) {
+        action.possible(state).err()
+    } else {
+        Some(format!("is for: {}", action.context.named()).into())
+    }
 }
 
 fn commands(words: &[String]) -> impl Iterator<Item = Candidate> {
@@ -269,7 +328,7 @@ pub fn of_snapshot(words: &[String], snapshot: &Snapshot) -> Vec<Candidate> {
 
 fn one_queue(snapshot: &Snapshot, at: usize, score: i32) -> Option<Candidate> {
     let row = snapshot.queues.get(at)?;
-    let state = row.state.map_or("", QueueState::as_str);
+    let state = row.state.map_or("", QueueState::plain);
     let waiting = row.depth().map_or_else(String::new, |depth| format!("{depth} waiting"));
     Some(Candidate {
         kind: "queue",

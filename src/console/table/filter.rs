@@ -1,12 +1,12 @@
 //! The filter line of a list: what is typed, and what the list is filtered by meanwhile.
 //!
 //! A list is always filtered by the last text that could be read, so a half-typed expression never
-//! empties it. A single word that is no expression is looked for in the names of the rows; one that
-//! could still become a field's name only when the line is left with Enter. So is a `/regular expression/`,
-//! and with a `!` before either the rows are shown that do not have it.
+//! empties it. Words that are no expression are looked for in all texts of the rows, and a row has to have each of them; a
+//! word that could still become a field's name is looked for only when the line is left with Enter. So is a
+//! `/regular expression/`, and with a `!` before either the rows are shown that do not have it.
 
 use super::Row;
-use crate::domain::filter::{FieldKind, Filter, FilterError};
+use crate::domain::filter::{Field, FieldKind, Filter, FilterError};
 
 const KEYWORDS: [&str; 3] = ["not", "and", "or"];
 
@@ -37,70 +37,90 @@ impl ListFilter {
             self.applied = None;
             return;
         }
-        if let Some(short) = Short::read(text) {
-            match short.filter::<R>() {
-                Ok(filter) => self.applied = Some(filter),
-                Err(error) => self.error = Some(error),
-            }
-            return;
-        }
         match Filter::parse(text, R::FIELDS) {
             Ok(filter) => self.applied = Some(filter),
-            Err(_) if is_word(text) && !begins_expression::<R>(text) => self.applied = search::<R>(text),
+            Err(error) => match Wanted::read(text) {
+                Some(wanted) if !begins_expression::<R>(text) => self.look_for::<R>(&wanted),
+                _ => self.error = Some(error),
+            },
+        }
+    }
+
+    fn look_for<R: Row>(&mut self, wanted: &[Wanted<'_>]) {
+        let parts: Vec<String> = wanted
+            .iter()
+            .map(|wanted| format!("({})", wanted.expression::<R>()))
+            .collect();
+        match Filter::parse(&parts.join(" and "), R::FIELDS) {
+            Ok(filter) => {
+                self.applied = Some(filter);
+                self.error = None;
+            }
             Err(error) => self.error = Some(error),
         }
     }
 
     /// Leaves the line; false when the text cannot be read.
     pub fn settle<R: Row>(&mut self) -> bool {
-        let text = self.text.trim();
-        if self.error.is_some() && is_word(text) {
-            let found = search::<R>(text);
-            if found.is_some() {
-                self.applied = found;
-                self.error = None;
-            }
+        let text = self.text.trim().to_owned();
+        if self.error.is_some()
+            && let Some(wanted) = Wanted::read(&text)
+        {
+            self.look_for::<R>(&wanted);
         }
         self.error.is_none()
     }
 }
 
-/// `!word`, `/regular expression/` or `!/regular expression/`.
-struct Short<'a> {
+/// One of the words: `word`, `!word`, `/regular expression/` or `!/regular expression/`.
+struct Wanted<'a> {
     without: bool,
-    /// As the filter language writes it.
-    wanted: Wanted<'a>,
+    what: What<'a>,
 }
 
-enum Wanted<'a> {
+enum What<'a> {
     Word(&'a str),
     Pattern(&'a str),
 }
 
-impl<'a> Short<'a> {
-    /// `None`: it is something else.
-    fn read(text: &'a str) -> Option<Self> {
+impl<'a> Wanted<'a> {
+    /// `None`: something else stands there.
+    fn read(text: &'a str) -> Option<Vec<Self>> {
+        // A pattern may have spaces in it, where it is all there is.
+        if let Some(one) = Self::one(text).filter(|one| matches!(one.what, What::Pattern(_))) {
+            return Some(vec![one]);
+        }
+        let is_keyword = |word: &&str| KEYWORDS.iter().any(|keyword| keyword.eq_ignore_ascii_case(word));
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let several = words.len() > 1;
+        if several && words.iter().any(is_keyword) {
+            return None;
+        }
+        words.into_iter().map(Self::one).collect()
+    }
+
+    fn one(text: &'a str) -> Option<Self> {
         let (without, rest) = match text.strip_prefix('!') {
             Some(rest) => (true, rest.trim_start()),
             None => (false, text),
         };
         let pattern = rest.strip_prefix('/').and_then(|rest| rest.strip_suffix('/'));
-        let wanted = match pattern {
-            Some(pattern) if !pattern.is_empty() => Wanted::Pattern(pattern),
-            _ if without && is_word(rest) => Wanted::Word(rest),
+        let what = match pattern {
+            Some(pattern) if !pattern.is_empty() => What::Pattern(pattern),
+            _ if is_word(rest) => What::Word(rest),
             _ => return None,
         };
-        Some(Self { without, wanted })
+        Some(Self { without, what })
     }
 
-    fn filter<R: Row>(&self) -> Result<Filter, FilterError> {
-        let wanted = match self.wanted {
-            Wanted::Word(word) => format!("\"{}\"", word.replace('\\', "\\\\")),
-            Wanted::Pattern(pattern) => format!("/{pattern}/"),
+    /// As the filter language writes it.
+    fn expression<R: Row>(&self) -> String {
+        let wanted = match self.what {
+            What::Word(word) => format!("\"{}\"", word.replace('\\', "\\\\")),
+            What::Pattern(pattern) => format!("/{pattern}/"),
         };
         let found = anywhere::<R>(&wanted);
-        let text = if self.without { format!("not ({found})") } else { found };
-        Filter::parse(&text, R::FIELDS)
+        if self.without { format!("not ({found})") } else { found }
     }
 }
 
@@ -110,28 +130,33 @@ fn is_word(text: &str) -> bool {
     !text.is_empty() && !text.contains(of_expression) && (!text.contains('=') || text.contains('/'))
 }
 
-fn begins_expression<R: Row>(word: &str) -> bool {
-    let word = word.to_lowercase();
+/// Whether the first word could be the beginning of an expression: the only one, while it is typed, or a field's name.
+fn begins_expression<R: Row>(text: &str) -> bool {
+    let mut words = text.split_whitespace();
+    let first = words.next().unwrap_or_default().to_lowercase();
+    let is_alone = words.next().is_none();
     let names = R::FIELDS.iter().map(|field| field.name);
-    names.chain(KEYWORDS).any(|name| name.starts_with(&word))
-}
-
-fn search<R: Row>(word: &str) -> Option<Filter> {
-    let quoted = word.replace('\\', "\\\\");
-    Filter::parse(&anywhere::<R>(&format!("\"{quoted}\"")), R::FIELDS).ok()
-}
-
-/// An expression: one of the names of a row has that.
-fn anywhere<R: Row>(wanted: &str) -> String {
-    let is_text = |name: &&&str| {
-        R::FIELDS
-            .iter()
-            .any(|field| field.name == **name && matches!(field.kind, FieldKind::Text | FieldKind::Word(_)))
+    let begins = |name: &str| {
+        if is_alone {
+            name.starts_with(&first)
+        } else {
+            name == first
+        }
     };
-    let parts: Vec<String> = R::SEARCHED
+    names.chain(KEYWORDS).any(begins)
+}
+
+/// An expression: one of the texts of a row has that.
+fn anywhere<R: Row>(wanted: &str) -> String {
+    let is_text = |field: &&Field| {
+        let reads = matches!(field.kind, FieldKind::Text | FieldKind::Word(_));
+        // A family has no text of its own, only places.
+        reads && !field.name.ends_with('.') && (!R::FILTERED_BEFORE || R::SEARCHED.contains(&field.name))
+    };
+    let parts: Vec<String> = R::FIELDS
         .iter()
         .filter(is_text)
-        .map(|name| format!("{name} ~ {wanted}"))
+        .map(|field| format!("{} ~ {wanted}", field.name))
         .collect();
     parts.join(" or ")
 }

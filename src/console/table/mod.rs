@@ -50,8 +50,9 @@ pub trait Row: Debug + Send + Sync + Sized + 'static {
     /// The fields that a filter may name.
     const FIELDS: &'static [Field];
 
-    /// The fields in which a bare word is looked for.
-    const SEARCHED: &'static [&'static str];
+    /// The texts in which a bare word is looked for, where the filter is part of the question: those that can be looked
+    /// up. Rows that are filtered here are looked through in all of their texts.
+    const SEARCHED: &'static [&'static str] = &[];
 
     /// Whether the filter is part of the question that the rows answer: then they are not filtered here.
     const FILTERED_BEFORE: bool = false;

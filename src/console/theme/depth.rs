@@ -42,6 +42,15 @@ impl Depth {
     }
 }
 
+/// Whether the locale has only the characters of ASCII: the first of `LC_ALL`, `LC_CTYPE` and `LANG` that is set says
+/// `C` or `POSIX`. Where none is set nothing is known, and terminals show every character.
+#[must_use]
+pub fn is_ascii_locale(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let set = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable);
+    let first = set.into_iter().find(|value| !value.is_empty());
+    first.is_some_and(|value| matches!(value.as_str(), "C" | "POSIX"))
+}
+
 /// The name of a theme that follows the terminal's ground: the same as none.
 pub const AUTO: &str = "auto";
 
@@ -148,5 +157,23 @@ fn to_256(colour: Color) -> Color {
         Color::Indexed(232 + gray)
     } else {
         Color::Indexed(16 + 36 * r + 6 * g + b)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_locale_c_has_no_signs_and_the_first_variable_that_is_set_decides() {
+        let locale = |all: &str, lang: &str| {
+            is_ascii_locale(|name| match name {
+                "LC_ALL" => Some(all.to_owned()),
+                "LANG" => Some(lang.to_owned()),
+                _ => None,
+            })
+        };
+        assert!(locale("C", "en_GB.UTF-8") && locale("", "POSIX") && locale("POSIX", ""));
+        assert!(!locale("C.UTF-8", "C") && !locale("en_GB.UTF-8", "C") && !locale("", ""));
     }
 }

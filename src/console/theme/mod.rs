@@ -14,7 +14,7 @@ mod sources;
 mod tests;
 mod written;
 
-pub use depth::{AUTO, Choice, Depth, Ground, asks_ground, choose, for_ground};
+pub use depth::{AUTO, Choice, Depth, Ground, asks_ground, choose, for_ground, is_ascii_locale};
 pub use error::ThemeError;
 pub use role::Role;
 pub use sources::{FILE_BYTES_MAX, Sources};
@@ -59,6 +59,13 @@ impl Theme {
     #[must_use]
     pub const fn is_ascii(&self) -> bool {
         self.ascii
+    }
+
+    /// The same with characters that every terminal has.
+    #[must_use]
+    pub const fn in_ascii(mut self) -> Self {
+        self.ascii = true;
+        self
     }
 
     /// How something of this meaning looks.

@@ -7,10 +7,9 @@ use crossterm::event::KeyCode;
 use super::say::{self, counted};
 use super::{State, confirm, details, snapshots};
 use crate::console::journal::Tone;
-use crate::console::paint::help_scroll_max;
-use crate::console::state::action::{Action, Also, Begin, Move};
+use crate::console::state::action::{Action, Begin, Move};
 use crate::console::state::effect::Effect;
-use crate::console::state::{Mode, View, relatives};
+use crate::console::state::{View, relatives};
 use crate::console::table::{End, List};
 use crate::domain::text::show;
 
@@ -40,30 +39,6 @@ pub(super) fn move_by(state: &mut State, by: Move) {
         Move::Rows(by) => step(state, by),
         Move::Pages(by) => page(state, by),
         Move::To(end) => jump(state, end),
-    }
-}
-
-/// The help takes the keys that move, and those that close.
-pub(super) fn in_help(state: &mut State, action: &Action) {
-    if let Begin::Move(by) = action.begin {
-        scroll_help(state, by);
-    } else if action.has(|also| matches!(also, Also::ClosesHelp)) {
-        state.input.mode = Mode::Browse;
-    }
-}
-
-pub(super) fn scroll_help(state: &mut State, by: Move) {
-    let (page, last) = (state.page(), help_scroll_max(state));
-    if let Mode::Help { scroll } = &mut state.input.mode {
-        let moved = match by {
-            Move::Rows(by) => scroll.saturating_add_signed(by),
-            Move::Pages(by) => {
-                scroll.saturating_add_signed(by.saturating_mul(isize::try_from(page).unwrap_or(isize::MAX)))
-            }
-            Move::To(End::First) => 0,
-            Move::To(End::Last) => last,
-        };
-        *scroll = moved.min(last);
     }
 }
 
@@ -145,7 +120,7 @@ pub(in crate::console) fn back(state: &mut State) -> Vec<Effect> {
 }
 
 /// The name or URL of what is in front: of the detail, or of the selected row.
-pub(super) fn name_in_front(state: &State) -> Option<String> {
+pub(in crate::console) fn name_in_front(state: &State) -> Option<String> {
     match state.nav.details.last() {
         Some(detail) => relatives::name_of_subject(&detail.subject),
         None => state.nav.view.screen().name(state),

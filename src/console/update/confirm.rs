@@ -8,13 +8,16 @@ use super::keys::Press;
 use super::{State, pace, say};
 use crate::console::journal::Tone;
 use crate::console::state::Mode;
-use crate::console::state::action::Action;
-use crate::console::state::dialog::{Asked, Dialog, Friction, Report, ScopeKind, Task};
+use crate::console::state::action::{Action, Also};
+use crate::console::state::dialog::{Asked, Dialog, Friction, ReasonLine, Report, ScopeKind, Task};
 use crate::console::state::effect::Effect;
+use crate::domain::text::is_hidden;
 use crate::engine::{Confirmation, Plan, confirmation};
 
 /// Accepts where a key is enough. Never a key that opens a confirmation: see `keymap`.
 const ACCEPT: char = 'y';
+/// A reason is at most this long.
+const REASON_BYTES_MAX: usize = 200;
 /// What is asked for is not longer than a queue's name.
 const TYPED_BYTES_MAX: usize = 255;
 
@@ -23,15 +26,24 @@ pub(super) fn begin(state: &mut State, action: &'static Action, trigger: KeyCode
     let Asked { scope, commands } = asked;
     let request = state.commands.next_request;
     state.commands.next_request += 1;
+    // A click is no key: it asks.
+    let is_one = commands.len() == 1 && scope.kind == ScopeKind::One && trigger != KeyCode::Null;
+    let at_once = is_one && action.has(|also| matches!(also, Also::AtOnce));
     state.commands.tasks.push(Task {
         request,
         action,
         commands: commands.clone(),
         since: state.now,
+        at_once,
         ended: None,
         unanswered: BTreeSet::new(),
         report: Report::default(),
     });
+    if at_once {
+        return vec![Effect::Plan { request, commands }];
+    }
+    let known = state.session.reason().map(ToOwned::to_owned);
+    let reason = ReasonLine::with(known.as_deref(), state.session.profiles.protected);
     state.input.mode = Mode::Dialog(Box::new(Dialog {
         action,
         trigger,
@@ -43,6 +55,7 @@ pub(super) fn begin(state: &mut State, action: &'static Action, trigger: KeyCode
         typed: String::new(),
         scroll: 0,
         pace: pace::of(&commands),
+        reason,
     }));
     vec![Effect::Plan { request, commands }]
 }
@@ -57,14 +70,18 @@ pub(super) fn close(state: &mut State) {
 }
 
 /// The plans came, or why there are none. What was closed meanwhile is forgotten.
-pub(super) fn planned(state: &mut State, request: u64, result: Result<Vec<Plan>, String>) {
+pub(super) fn planned(state: &mut State, request: u64, result: Result<Vec<Plan>, String>) -> Vec<Effect> {
     let now = state.now;
     let protected = state.session.profiles.protected;
+    let mut waiting = state.commands.tasks.iter();
+    if waiting.any(|task| task.request == request && task.at_once && task.ended.is_none()) {
+        return planned_at_once(state, request, result);
+    }
     let Mode::Dialog(dialog) = &mut state.input.mode else {
-        return;
+        return Vec::new();
     };
     if dialog.request != request || dialog.plans.is_some() {
-        return;
+        return Vec::new();
     }
     match result {
         Ok(plans) => {
@@ -79,6 +96,27 @@ pub(super) fn planned(state: &mut State, request: u64, result: Result<Vec<Plan>,
             say::did(state, Tone::Bad, &text);
         }
     }
+    Vec::new()
+}
+
+/// Done without a further key, as far as nothing has to be typed for it.
+fn planned_at_once(state: &mut State, request: u64, result: Result<Vec<Plan>, String>) -> Vec<Effect> {
+    let protected = state.session.profiles.protected;
+    let refused = match result {
+        Ok(plans) if confirmation(&plans, protected) == Confirmation::Yes => {
+            let reason = state.session.reason().map(ToOwned::to_owned);
+            return execute(state, request, plans, reason);
+        }
+        Ok(_) => "it needs a confirmation: mark the row, and it asks for one".to_owned(),
+        Err(why) => why,
+    };
+    let title = state.commands.tasks.iter().find(|task| task.request == request);
+    let title = title.map(|task| task.action.title).unwrap_or_default();
+    let text = format!("{title}: {refused}");
+    state.commands.tasks.retain(|task| task.request != request);
+    say::toast(state, Tone::Bad, &text);
+    say::did(state, Tone::Bad, &text);
+    Vec::new()
 }
 
 /// A key while the confirmation is open.
@@ -90,6 +128,10 @@ pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
     if dialog.pace.as_ref().is_some_and(|pace| pace.typing.is_some()) {
         return pace::key(state, press);
     }
+    if dialog.reason.is_open {
+        write_reason(dialog, press);
+        return Vec::new();
+    }
     let last = dialog.targets().saturating_sub(1);
     match (press.key.code, press.key.modifiers.contains(KeyModifiers::CONTROL)) {
         (KeyCode::Esc, _) | (KeyCode::Char('c'), true) => close(state),
@@ -97,6 +139,7 @@ pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
         (KeyCode::Down, _) => dialog.scroll = (dialog.scroll + 1).min(last),
         (KeyCode::PageUp, _) => dialog.scroll = dialog.scroll.saturating_sub(page),
         (KeyCode::PageDown, _) => dialog.scroll = (dialog.scroll + page).min(last),
+        (KeyCode::Tab, _) => dialog.reason.is_open = true,
         (KeyCode::Char(key), false) if pace::begins(dialog, key) => return pace::begin(state, key),
         (code, false) => match &dialog.friction {
             Friction::Key(accept) => {
@@ -108,6 +151,44 @@ pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
         (_, true) => {}
     }
     Vec::new()
+}
+
+/// Enter and Tab go back to the answers; Esc forgets what was written.
+fn write_reason(dialog: &mut Dialog, press: Press) {
+    let reason = &mut dialog.reason;
+    let control = press.key.modifiers.contains(KeyModifiers::CONTROL);
+    match (press.key.code, control) {
+        (KeyCode::Enter | KeyCode::Tab | KeyCode::BackTab, _) => reason.is_open = false,
+        (KeyCode::Esc, _) | (KeyCode::Char('c' | 'u'), true) => {
+            reason.is_open = matches!(press.key.code, KeyCode::Char('u'));
+            reason.text.clear();
+        }
+        (KeyCode::Backspace, _) | (KeyCode::Char('h'), true) => {
+            reason.text.pop();
+        }
+        (KeyCode::Char(c), false) => add_to_reason(reason, c),
+        _ => {}
+    }
+}
+
+/// A reason is taken from the clipboard as well: it answers nothing.
+pub(super) fn paste(state: &mut State, text: &str) -> bool {
+    let Mode::Dialog(dialog) = &mut state.input.mode else {
+        return false;
+    };
+    if !dialog.reason.is_open {
+        return false;
+    }
+    for c in text.chars().take(REASON_BYTES_MAX) {
+        add_to_reason(&mut dialog.reason, if c.is_whitespace() { ' ' } else { c });
+    }
+    true
+}
+
+fn add_to_reason(reason: &mut ReasonLine, c: char) {
+    if !is_hidden(c) && reason.text.len() + c.len_utf8() <= REASON_BYTES_MAX {
+        reason.text.push(c);
+    }
 }
 
 /// Cancel is in front: Enter does that.
@@ -175,6 +256,17 @@ fn friction(dialog: &Dialog, protected: bool) -> Friction {
 
 /// It was confirmed. The marks have done their work.
 fn go_on(state: &mut State) -> Vec<Effect> {
+    if let Mode::Dialog(dialog) = &mut state.input.mode
+        && dialog.reason.is_missing()
+    {
+        dialog.reason.is_open = true;
+        say::toast(
+            state,
+            Tone::Warning,
+            "this profile is protected: write why; it goes into the audit",
+        );
+        return Vec::new();
+    }
     let Mode::Dialog(dialog) = std::mem::take(&mut state.input.mode) else {
         return Vec::new();
     };
@@ -182,24 +274,21 @@ fn go_on(state: &mut State) -> Vec<Effect> {
     let Some(plans) = dialog.plans else {
         return Vec::new();
     };
-    if let Some(task) = state
-        .commands
-        .tasks
-        .iter_mut()
-        .find(|task| task.request == dialog.request)
-    {
-        task.ended = Some((0, 0));
-        task.unanswered = (0..plans.len()).collect();
-        task.commands = plans.iter().map(|plan| plan.command.clone()).collect();
-        task.since = state.now;
-    }
     if dialog.scope.kind == ScopeKind::Marked
         && let Some(list) = state.list_mut()
     {
         list.unmark();
     }
-    vec![Effect::Execute {
-        request: dialog.request,
-        plans,
-    }]
+    execute(state, dialog.request, plans, dialog.reason.written())
+}
+
+fn execute(state: &mut State, request: u64, plans: Vec<Plan>, reason: Option<String>) -> Vec<Effect> {
+    let now = state.now;
+    if let Some(task) = state.commands.tasks.iter_mut().find(|task| task.request == request) {
+        task.ended = Some((0, 0));
+        task.unanswered = (0..plans.len()).collect();
+        task.commands = plans.iter().map(|plan| plan.command.clone()).collect();
+        task.since = now;
+    }
+    vec![Effect::Execute { request, plans, reason }]
 }

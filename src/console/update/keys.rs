@@ -8,7 +8,7 @@ use std::time::Duration;
 use crossterm::event::{KeyEvent, KeyEventKind};
 use keybinds::{Key, KeyInput};
 
-use super::{State, act, columns, confirm, events, filter, find, forms, palette, policy, reload, say};
+use super::{State, act, columns, confirm, events, filter, find, forms, help, menu, palette, policy, reload, say};
 use crate::console::journal::Tone;
 use crate::console::state::Mode;
 use crate::console::state::action::{Action, Also};
@@ -50,7 +50,8 @@ pub(super) fn key(state: &mut State, key: KeyEvent) -> Vec<Effect> {
         Mode::Dialog(_) => confirm::key(state, press),
         Mode::Palette(_) => palette::key(state, press),
         Mode::Columns(_) => columns::key(state, press),
-        Mode::Help { .. } => help(state, press),
+        Mode::Help(_) => help::key(state, press),
+        Mode::Menu(_) => menu::key(state, press),
         Mode::Question(_) => reload::answer(state, press),
     }
 }
@@ -75,6 +76,10 @@ pub(super) fn paste(state: &mut State, text: &str) -> Vec<Effect> {
             Vec::new()
         }
         Mode::Palette(_) => palette::paste(state, text),
+        Mode::Help(_) => {
+            help::paste(state, text);
+            Vec::new()
+        }
         Mode::Policy(_) => {
             policy::paste(state, text);
             Vec::new()
@@ -88,10 +93,12 @@ pub(super) fn paste(state: &mut State, text: &str) -> Vec<Effect> {
             Vec::new()
         }
         Mode::Dialog(_) | Mode::Question(_) => {
-            say::toast(state, Tone::Warning, "pasted text is not taken here: type it");
+            if !confirm::paste(state, text) {
+                say::toast(state, Tone::Warning, "pasted text is not taken here: type it");
+            }
             Vec::new()
         }
-        Mode::Browse | Mode::Columns(_) | Mode::Help { .. } => {
+        Mode::Browse | Mode::Columns(_) | Mode::Menu(_) => {
             say::toast(
                 state,
                 Tone::Warning,
@@ -165,11 +172,4 @@ fn blind(state: &mut State, press: Press) -> Vec<Effect> {
         }
         Found::Action(_) | Found::Elsewhere(_) | Found::Begun | Found::Nothing => Vec::new(),
     }
-}
-
-fn help(state: &mut State, press: Press) -> Vec<Effect> {
-    if let Found::Action(action) = look_up(state, press) {
-        act::in_help(state, action);
-    }
-    Vec::new()
 }

@@ -2,6 +2,8 @@
 //!
 //! | file | what it changes |
 //! |---|---|
+//! | `help.rs` | the help: what is looked for in it, and scrolling |
+//! | `menu.rs` | the list of what can be done with the row in front |
 //! | `keys.rs` | which key goes where: bursts, repeats, sequences, pasted text |
 //! | `act.rs` | what an action begins, and moving |
 //! | `filter.rs`, `columns.rs` | the filter line, the choice of columns |
@@ -36,7 +38,9 @@ pub(in crate::console) mod feeds;
 pub(in crate::console) mod filter;
 pub(in crate::console) mod find;
 mod forms;
+pub(in crate::console) mod help;
 pub(in crate::console) mod keys;
+pub(in crate::console) mod menu;
 mod mouse;
 mod open_runs;
 mod pace;
@@ -89,7 +93,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Mouse(mouse) => return along_the_trail(state, |state| mouse::mouse(state, mouse)),
         Event::Paste(text) => return keys::paste(state, &text),
         Event::Snapshot(snapshot) => return snapshots::receive(state, snapshot),
-        Event::Planned { request, result } => confirm::planned(state, request, result),
+        Event::Planned { request, result } => return confirm::planned(state, request, result),
         Event::Executed { request, item, result } => return answers::executed(state, request, item, result),
         Event::Resize { columns, rows } => state.resize((columns, rows)),
         Event::Focus(focused) => focus(state, focused),

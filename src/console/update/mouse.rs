@@ -1,18 +1,21 @@
 //! The mouse, where it is configured: the wheel moves, a click selects, a second one opens.
 //!
-//! It never changes anything else, and it answers no question: while a form, a dialog or a line is open, clicks mean
-//! nothing. So there is no place on the screen that a slip of the hand could do harm at.
+//! A click on a column sorts, one on the line of keys does what the key does. It answers no question: while a form, a
+//! dialog or a line is open, clicks mean nothing, and whatever changes something asks before. So there is no place on the
+//! screen that a slip of the hand could do harm at.
 
 use std::time::Duration;
 
 use crossterm::event::KeyCode;
 
-use super::{State, act};
+use super::{State, act, help, say};
+use crate::console::journal::Tone;
 use crate::console::paint::{Target, target};
-use crate::console::state::action::{Move, named};
+use crate::console::state::action::{Action, Move, named};
 use crate::console::state::effect::Effect;
 use crate::console::state::event::{Mouse, MouseDid};
 use crate::console::state::{Mode, View};
+use crate::console::table::List;
 use crate::domain::time::Timestamp;
 
 /// A second click on the same row within this opens it.
@@ -38,7 +41,7 @@ pub(super) fn mouse(state: &mut State, mouse: Mouse) -> Vec<Effect> {
 fn wheel(state: &mut State, by: isize) {
     match state.input.mode {
         Mode::Browse => act::move_by(state, Move::Rows(by)),
-        Mode::Help { .. } => act::scroll_help(state, Move::Rows(by)),
+        Mode::Help(_) => help::scroll(state, Move::Rows(by)),
         Mode::Filter(_)
         | Mode::Find(_)
         | Mode::Policy(_)
@@ -47,6 +50,7 @@ fn wheel(state: &mut State, by: isize) {
         | Mode::Dialog(_)
         | Mode::Palette(_)
         | Mode::Columns(_)
+        | Mode::Menu(_)
         | Mode::Question(_) => {}
     }
 }
@@ -56,7 +60,7 @@ fn click(state: &mut State, mouse: Mouse) -> Vec<Effect> {
     match target(state, mouse.column, mouse.row) {
         Some(Target::Tab(place)) => {
             if let Some(view) = View::ALL.get(place) {
-                state.go(*view);
+                state.go_to_top(*view);
             }
             Vec::new()
         }
@@ -73,8 +77,28 @@ fn click(state: &mut State, mouse: Mouse) -> Vec<Effect> {
             state.terminal.clicked = Some((state.now, place, name));
             Vec::new()
         }
+        Some(Target::Column(name)) => act::sort(state, |list| sort_by(list, name)),
+        Some(Target::Action(action)) => run(state, action),
         None => Vec::new(),
     }
+}
+
+/// As the key would, but that nothing is sent by a click: what needs no answer after its key asks here as well.
+fn run(state: &mut State, action: &'static Action) -> Vec<Effect> {
+    match action.possible(state) {
+        Ok(()) => act::perform(state, action, KeyCode::Null),
+        Err(why) => {
+            say::toast(state, Tone::Warning, &format!("{}: {why}", action.title));
+            Vec::new()
+        }
+    }
+}
+
+/// By that column; by the one that is sorted by already, the other way round.
+fn sort_by(list: &mut dyn List, name: &'static str) {
+    let sorted = list.columns().into_iter().find(|column| column.name == name);
+    let again = sorted.and_then(|column| column.sorted) == Some(true);
+    list.sort_by(name, again);
 }
 
 fn point(state: &mut State, place: usize) {

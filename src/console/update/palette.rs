@@ -187,6 +187,9 @@ fn choose(state: &mut State, press: Press) -> Vec<Effect> {
         return Vec::new();
     }
     let typed = palette.input.value().to_owned();
+    if !matches!(chosen.choice, Choice::Verb(_)) {
+        state.input.recent.remember(&chosen);
+    }
     match chosen.choice {
         Choice::Verb(_) => complete(state),
         Choice::Line(line) => verbs::run(state, &line),

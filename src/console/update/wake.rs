@@ -44,15 +44,16 @@ impl State {
     pub fn wake_at(&self) -> Option<Timestamp> {
         let armed = match &self.input.mode {
             Mode::Dialog(dialog) => dialog.ready_at.map(|at| at.plus(ARMED_AFTER)),
+            Mode::Filter(line) => Some(line.says_errors_from()),
             Mode::Browse
-            | Mode::Filter(_)
             | Mode::Find(_)
             | Mode::Policy(_)
             | Mode::Palette(_)
             | Mode::Columns(_)
             | Mode::Document(_)
             | Mode::When(_)
-            | Mode::Help { .. } => None,
+            | Mode::Menu(_)
+            | Mode::Help(_) => None,
             Mode::Question(question) => Some(question.ready_at),
         };
         let stale = self

@@ -32,6 +32,7 @@ pub(super) fn open(state: &mut State, rest: &str) -> Result<Vec<Effect>, String>
     }
     let until = state.now.plus(span);
     state.session.window.until = Some(until);
+    state.session.window.reason = Some(reason.clone());
     if let Some(why) = state.session.place.read_only.take() {
         state.session.window.closed_because = Some(why);
     }
@@ -64,6 +65,7 @@ pub(super) fn expire(state: &mut State) -> Vec<Effect> {
 
 fn end(state: &mut State, text: &str) {
     state.session.window.until = None;
+    state.session.window.reason = None;
     state.session.place.read_only = state.session.window.closed_because.take();
     say::did(state, Tone::Note, text);
     say::toast(state, Tone::Note, text);

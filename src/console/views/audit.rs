@@ -44,7 +44,7 @@ static ABOUT: About = About {
     reads: &["store"],
     go: Action::new("audit", "audit", &["8"])
         .help("Go to the audit: who did what, why, and with what result.")
-        .turns(|state| state.go(View::Audit)),
+        .turns(|state| state.go_to_top(View::Audit)),
 };
 
 impl Screen for Audit {
@@ -132,7 +132,6 @@ impl Row for AuditEntry {
         }),
     ];
     const FIELDS: &'static [Field] = FIELDS;
-    const SEARCHED: &'static [&'static str] = &["actor", "command", "target", "reason", "detail"];
 
     fn id(&self) -> i64 {
         self.id

@@ -45,7 +45,7 @@ static ABOUT: About = About {
     reads: &["broker", "store"],
     go: Action::new("endpoints", "endpoints", &["3"])
         .help("Go to the endpoints, those that are not available first.")
-        .turns(|state| state.go(View::Endpoints)),
+        .turns(|state| state.go_to_top(View::Endpoints)),
 };
 
 impl Screen for Endpoints {
@@ -131,7 +131,6 @@ impl Row for EndpointRow {
         }),
     ];
     const FIELDS: &'static [Field] = snapshot::ENDPOINT_FIELDS;
-    const SEARCHED: &'static [&'static str] = &["url"];
 
     fn rows_of(snapshot: &Snapshot) -> Option<(Arc<Vec<Arc<Self>>>, Timestamp)> {
         let taken_at = snapshot.store.taken_at.unwrap_or(snapshot.taken_at);

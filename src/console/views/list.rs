@@ -15,6 +15,7 @@ use std::ops::Range;
 use ratatui::layout::{Position, Rect};
 
 use crate::console::state::feed::Progress;
+use crate::console::state::filter_line::FilterLine;
 use crate::console::state::{Mode, State};
 use crate::console::table::{List as _, Row, Table};
 use crate::console::theme::Role;
@@ -128,6 +129,7 @@ fn head<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, table: &Table<R>, placed
             (true, true) => " ▼",
         };
         let place = inside(area, column);
+        canvas.target(place, Target::Column(spec.name));
         let title = format!("{}{sign}", spec.title);
         let title = if width(&title) > usize::from(place.width) {
             title.replace(' ', "")
@@ -177,16 +179,19 @@ fn inside(area: Rect, column: &Placed) -> Rect {
 /// Why the filter cannot be read; else the sentence of the selected row, unless all of it is on the screen.
 fn says<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table: &Table<R>, placed: &[Placed]) {
     let place = behind(area, 1);
-    if let Mode::Filter(input) = &state.input.mode
-        && let Some(line) = completions(state, table, input)
+    let error = |line: &FilterLine| table.filter.error.as_ref().filter(|_| line.says_errors(state.now));
+    if let Mode::Filter(open) = &state.input.mode
+        && let Some(line) = completions(state, table, &open.input)
     {
         canvas.pieces(row(place, 0), &[("Tab ", Role::HintKey), (line.as_str(), Role::Info)]);
-        if let Some(error) = &table.filter.error {
+        if let Some(error) = error(open) {
             canvas.wrapped(below(place, 1), &format!("! {error}"), Role::Error);
         }
         return;
     }
-    if let (Mode::Filter(_), Some(error)) = (&state.input.mode, &table.filter.error) {
+    if let Mode::Filter(open) = &state.input.mode
+        && let Some(error) = error(open)
+    {
         canvas.wrapped(place, &format!("! {error}"), Role::Error);
         return;
     }
@@ -214,8 +219,8 @@ fn foot<R: Listed>(
     table: &Table<R>,
     window: &Range<usize>,
 ) -> Option<Position> {
-    if let Mode::Filter(input) = &state.input.mode {
-        return filter_line(canvas, area, table, input);
+    if let Mode::Filter(line) = &state.input.mode {
+        return filter_line(canvas, area, state, table, line);
     }
     let mut place = match window.len() {
         0 if is_unread(state, table) => " not read".to_owned(),
@@ -299,30 +304,32 @@ fn of(number: usize) -> String {
 fn filter_line<R: Listed>(
     canvas: &mut Canvas<'_>,
     area: Rect,
+    state: &State,
     table: &Table<R>,
-    input: &tui_input::Input,
+    line: &FilterLine,
 ) -> Option<Position> {
+    let input = &line.input;
+    let is_wrong = table.filter.error.is_some() && line.says_errors(state.now);
     canvas.text(area, " /", Role::HintKey);
     let room = behind(area, 3);
-    let said = match table.filter.error {
-        Some(_) => " ! ".to_owned(),
-        None => format!(" {} ", plural_of(table.order.len(), "row", "rows")),
+    let said = match is_wrong {
+        true => " ! ".to_owned(),
+        false => format!(" {} ", plural_of(table.order.len(), "row", "rows")),
     };
     let said_width = cells(width(&said)).min(room.width / 2);
     let field = Rect {
         width: room.width - said_width,
         ..room
     };
-    let role = if table.filter.error.is_some() {
-        Role::Error
-    } else {
-        Role::TextMuted
-    };
+    let role = if is_wrong { Role::Error } else { Role::TextMuted };
     canvas.text(behind(room, field.width), &said, role);
     canvas.lay_over(field, Role::Input);
     let scroll = input.visual_scroll(usize::from(field.width).saturating_sub(1));
     let typed: String = skip_columns(input.value(), scroll);
-    canvas.text(field, &typed, Role::Input);
+    let taken = canvas.text(field, &typed, Role::Input);
+    if line.selected {
+        canvas.lay_over(Rect { width: taken, ..field }, Role::Selection);
+    }
     canvas.cursor(field.x + cells(input.visual_cursor().saturating_sub(scroll)), field.y)
 }
 

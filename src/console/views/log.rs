@@ -26,7 +26,7 @@ static ABOUT: About = About {
     reads: &[],
     go: Action::new("log", "log", &["9"])
         .help("Go to what was done here and what happened.")
-        .turns(|state| state.go(View::Log)),
+        .turns(|state| state.go_to_top(View::Log)),
 };
 
 impl Screen for Log {

@@ -47,7 +47,7 @@ static ABOUT: About = About {
     reads: &["store"],
     go: Action::new("policies", "policies", &["6"])
         .help("Go to the retry policies, each with its schedule and its history.")
-        .turns(|state| state.go(View::Policies)),
+        .turns(|state| state.go_to_top(View::Policies)),
 };
 
 impl Screen for Policies {
@@ -142,7 +142,6 @@ impl Row for PolicyView {
         }),
     ];
     const FIELDS: &'static [Field] = FIELDS;
-    const SEARCHED: &'static [&'static str] = &["type", "url", "author"];
 
     fn id(&self) -> PolicyScope {
         self.scope.clone()

@@ -3,7 +3,7 @@
 //! ```text
 //!    State ▲                 Waiting  Queue        Endpoint                Next attempt
 //!  ▌ ! parked                     22  order-21.0…  billing.example/hook    -
-//!    ▼ endpoint_unavailable       12  order-18.9…  stock.example/changed   in 8 s
+//!    ▼ endpoint down              12  order-18.9…  stock.example/changed   in 8 s
 //!    ● delivering                  3  order-17.7…  shop.example/hook       -
 //!  its schedule is used up after 13 attempts: it waits for `redrive redeliver`
 //!  1–3 of 12
@@ -44,7 +44,7 @@ static ABOUT: About = About {
     reads: &["broker", "store"],
     go: Action::new("queues", "queues", &["2"])
         .help("Go to the queues.")
-        .turns(|state| state.go(View::Queues)),
+        .turns(|state| state.go_to_top(View::Queues)),
 };
 
 impl Screen for Queues {
@@ -99,7 +99,7 @@ impl Screen for Queues {
 impl Row for QueueRow {
     type Id = QueueName;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new("state", "State", Fixed(22), 0, |row| key::rank(row.rank())),
+        Column::new("state", "State", Fixed(19), 0, |row| key::rank(row.rank())),
         Column::new("depth", "Waiting", Fixed(9), 0, |row: &Self| key::count(row.depth())).count(),
         Column::new("name", "Queue", key::fill(14, 2), 0, |row| {
             SortKey::Text(row.name.as_str())
@@ -132,7 +132,6 @@ impl Row for QueueRow {
         }),
     ];
     const FIELDS: &'static [Field] = snapshot::QUEUE_FIELDS;
-    const SEARCHED: &'static [&'static str] = &["name", "execution", "endpoint"];
 
     fn rows_of(snapshot: &Snapshot) -> Option<(Arc<Vec<Arc<Self>>>, Timestamp)> {
         let taken_at = snapshot.broker.taken_at.unwrap_or(snapshot.taken_at);
@@ -211,7 +210,7 @@ fn state(row: &QueueRow) -> Cell<'static> {
         return Cell::new(format!("· {}", row.kind.as_str()), Role::TextMuted);
     };
     let (symbol, role) = words::queue_state(state);
-    Cell::new(format!("{symbol} {}", state.as_str()), role)
+    Cell::new(format!("{symbol} {}", state.plain()), role)
 }
 
 fn depth(row: &QueueRow) -> Cell<'static> {

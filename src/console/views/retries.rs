@@ -52,7 +52,7 @@ static ABOUT: About = About {
     reads: &["store"],
     go: Action::new("retries", "retries", &["4"])
         .help("Go to what is tried when.")
-        .turns(|state| state.go(View::Retries)),
+        .turns(|state| state.go_to_top(View::Retries)),
 };
 
 impl Screen for Retries {
@@ -136,7 +136,6 @@ impl Row for Retry {
         }),
     ];
     const FIELDS: &'static [Field] = snapshot::RETRY_FIELDS;
-    const SEARCHED: &'static [&'static str] = &["queue", "endpoint"];
 
     fn rows_of(snapshot: &Snapshot) -> Option<(Arc<Vec<Arc<Self>>>, Timestamp)> {
         let taken_at = snapshot.store.taken_at.unwrap_or(snapshot.taken_at);

@@ -51,7 +51,7 @@ static ABOUT: About = About {
     reads: &["store"],
     go: Action::new("runs", "runs", &["7"])
         .help("Go to the runs: how far each is, and what came of it.")
-        .turns(|state| state.go(View::Runs)),
+        .turns(|state| state.go_to_top(View::Runs)),
 };
 
 impl Screen for Runs {
@@ -169,7 +169,6 @@ impl Row for RunView {
         }),
     ];
     const FIELDS: &'static [Field] = FIELDS;
-    const SEARCHED: &'static [&'static str] = &["id", "command", "actor", "reason", "note"];
 
     fn id(&self) -> String {
         self.record.id.clone()

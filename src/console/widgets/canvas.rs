@@ -9,6 +9,7 @@ use ratatui::style::Style;
 use ratatui::widgets::{Block, Widget as _};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::console::state::action::Action;
 use crate::console::theme::{Role, Theme};
 use crate::domain::text::{show, width};
 use crate::domain::time::Timestamp;
@@ -23,6 +24,10 @@ pub(in crate::console) enum Target {
     Tab(usize),
     /// The row at a position of the list in front, or of the worst.
     Row(usize),
+    /// The list in front is sorted by the column of that name.
+    Column(&'static str),
+    /// An action of the line of keys.
+    Action(&'static Action),
 }
 
 /// The buffer with what is needed to paint on it.

@@ -27,7 +27,7 @@ pub(super) fn command() -> Command {
 /// As the console's own, until the help is opened.
 fn failing(state: &State, theme: &Theme, buffer: &mut Buffer) -> Option<Position> {
     assert!(
-        !matches!(state.input.mode, redrive::internals::console::state::Mode::Help { .. }),
+        !matches!(state.input.mode, redrive::internals::console::state::Mode::Help(_)),
         "the painter failed"
     );
     view(state, theme, buffer)

@@ -108,7 +108,7 @@ fn queue_sentence(canvas: &Canvas<'_>, queue: &QueueView) -> (String, String, Ro
         .unwrap_or_default();
     let way = way_out(queue);
     (
-        format!("{symbol} {}", state.as_str()),
+        format!("{symbol} {}", state.plain()),
         format!("{text}{next}{way}"),
         role,
     )

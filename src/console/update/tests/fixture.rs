@@ -185,7 +185,7 @@ pub(super) fn planned(effects: &[Effect]) -> (u64, Vec<Command>) {
 /// The request and the plans of the only execution that was asked for.
 pub(super) fn confirmed(effects: &[Effect]) -> (u64, Vec<Plan>) {
     match effects {
-        [Effect::Execute { request, plans }] => (*request, plans.clone()),
+        [Effect::Execute { request, plans, .. }] => (*request, plans.clone()),
         other => panic!("not one execution: {other:?}"),
     }
 }

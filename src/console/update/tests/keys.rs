@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::Stage;
 use super::fixture::{START, incident, is_execution, settings, stage};
-use crate::console::state::action::hints;
 use crate::console::state::effect::Effect;
 use crate::console::state::event::Event;
 use crate::console::state::keymap::Keymap;
@@ -29,23 +28,6 @@ fn what_is_not_possible_says_why() {
         assert!(stage.play(keys).is_empty(), "{keys}");
         assert_eq!(stage.toasts(), [expected], "{keys}");
     }
-}
-
-#[test]
-fn the_hint_bar_has_what_is_possible_first_and_reasons_behind() {
-    let mut stage = stage(incident());
-    stage.play("2");
-    let hints = hints(&stage.state);
-    assert_eq!(hints[0].action.name, "redeliver");
-    assert_eq!(hints[0].key, "R");
-    let resume = hints.iter().find(|hint| hint.action.name == "resume").unwrap();
-    assert_eq!(resume.possible, Err("this queue is not paused".into()));
-    let first_refused = hints.iter().position(|hint| hint.possible.is_err()).unwrap();
-    assert!(hints[first_refused..].iter().all(|hint| hint.possible.is_err()));
-    assert!(
-        hints.iter().all(|hint| hint.action.name != "disable"),
-        "it is not for queues"
-    );
 }
 
 #[test]
@@ -85,15 +67,15 @@ fn pasted_text_is_never_keys() {
 #[test]
 fn a_sequence_is_one_action_and_is_forgotten_when_it_breaks_or_takes_too_long() {
     let keys = BTreeMap::from([
-        ("refresh".to_owned(), "a r".to_owned()),
+        ("refresh".to_owned(), "Q r".to_owned()),
         ("freeze".to_owned(), String::new()),
     ]);
     let keymap = Keymap::from_config(&keys).unwrap();
     let mut stage = stage(incident());
     stage.state.input.keymap = Arc::new(keymap);
-    assert!(matches!(stage.play("a r").as_slice(), [Effect::Refresh]));
-    assert!(stage.play("a z r").is_empty());
-    assert!(stage.play("a +6000 r").is_empty());
+    assert!(matches!(stage.play("Q r").as_slice(), [Effect::Refresh]));
+    assert!(stage.play("Q z r").is_empty());
+    assert!(stage.play("Q +6000 r").is_empty());
 }
 
 #[test]
@@ -101,21 +83,18 @@ fn the_help_scrolls_within_itself_and_closes() {
     let mut stage = stage(incident());
     let mut scrolled = |keys: &str| {
         stage.play(keys);
-        let Mode::Help { scroll } = stage.state.input.mode else {
+        let Mode::Help(help) = &stage.state.input.mode else {
             panic!("{:?}", stage.state.input.mode);
         };
-        scroll
+        help.scroll
     };
-    let end = scrolled("2 ? G");
+    let end = scrolled("2 ? End");
     assert_eq!(scrolled("PageDown Down"), end, "it ends with its last line");
     assert_eq!(scrolled("Up"), end - 1, "every key moves what is seen");
-    assert_eq!(scrolled("g"), 0);
-    stage.play("R");
-    assert!(
-        matches!(stage.state.input.mode, Mode::Help { .. }),
-        "help takes no action"
-    );
-    stage.play("g q");
+    assert_eq!(scrolled("Home"), 0);
+    assert!(stage.play("R").is_empty());
+    assert!(matches!(stage.state.input.mode, Mode::Help(_)), "help takes no action");
+    stage.play("Backspace q");
     assert!(matches!(stage.state.input.mode, Mode::Browse));
 }
 

@@ -9,6 +9,7 @@ mod details;
 mod events;
 mod expiring;
 mod feeds;
+mod feel;
 mod find;
 mod fixture;
 mod keys;

@@ -107,7 +107,7 @@ fn the_wheel_moves_the_selection_the_detail_and_the_help() {
     stage.play("?");
     stage.mouse(MouseDid::WheelDown, 10, 10);
     assert!(
-        matches!(stage.state.input.mode, Mode::Help { scroll: 3 }),
+        matches!(&stage.state.input.mode, Mode::Help(help) if help.scroll == 3),
         "{:?}",
         stage.state.input.mode
     );

@@ -185,7 +185,7 @@ impl Play {
                 let result = if well { Ok(plans) } else { Err(why()) };
                 vec![Event::Planned { request, result }]
             }
-            Effect::Execute { request, plans } => {
+            Effect::Execute { request, plans, .. } => {
                 let item = |item| Event::Executed {
                     request,
                     item,

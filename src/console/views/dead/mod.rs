@@ -50,7 +50,7 @@ static ABOUT: About = About {
     reads: &["broker", "store"],
     go: Action::new("dead_letters", "dead letters", &["5"])
         .help("Go to the dead letters, in groups of those that failed alike.")
-        .turns(|state| state.go(View::Dead)),
+        .turns(|state| state.go_to_top(View::Dead)),
 };
 
 impl Screen for Dead {

@@ -47,7 +47,7 @@ static ABOUT: About = About {
     reads: &["store"],
     go: Action::new("events", "events", &["0"])
         .help("Go to the event table: types with what is dead and due, why events are there, events.")
-        .turns(|state| state.go(View::Events)),
+        .turns(|state| state.go_to_top(View::Events)),
 };
 
 impl Screen for Events {

@@ -63,7 +63,6 @@ impl Row for TypeRow {
         }),
     ];
     const FIELDS: &'static [Field] = TYPE_FIELDS;
-    const SEARCHED: &'static [&'static str] = &["type"];
 
     fn id(&self) -> TypeChoice {
         self.choice.clone()

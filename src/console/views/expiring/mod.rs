@@ -56,7 +56,7 @@ static ABOUT: About = About {
     reads: &["broker", "store"],
     go: Action::new("expiring", "expiring", &["-"])
         .help("Go to the queues that expire, those that lose messages first.")
-        .turns(|state| state.go(View::Expiring)),
+        .turns(|state| state.go_to_top(View::Expiring)),
 };
 
 impl Screen for Expiring {
@@ -189,7 +189,6 @@ impl Row for ExpiringQueue {
         Column::new("kind", "Kind", Fixed(12), 4, |row| key::text(Some(row.kind.as_str()))),
     ];
     const FIELDS: &'static [Field] = FIELDS;
-    const SEARCHED: &'static [&'static str] = &["name"];
 
     fn id(&self) -> QueueName {
         self.name.clone()

@@ -59,7 +59,6 @@ impl Row for SaveRecord {
         }),
     ];
     const FIELDS: &'static [Field] = FIELDS;
-    const SEARCHED: &'static [&'static str] = &["queue", "actor", "reason"];
 
     fn id(&self) -> String {
         self.id.clone()

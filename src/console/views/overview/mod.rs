@@ -14,7 +14,7 @@
 //!  in 8 s          stock.example/changed    attempt 5 of 13
 //!
 //!  12 queues       5 delivering · 3 endpoint_unavailable · 2 parked · 2 empty
-//!  3 dead letters · delivering: host-a, host-b; ana is here too
+//!  3 dead letters · delivering: host-a, host-b; ana is also connected
 //! ```
 
 mod chart;
@@ -31,8 +31,10 @@ use crate::console::state::action::{Action, Possible, require};
 use crate::console::state::detail::Subject;
 use crate::console::state::feed::{Feed, FeedQuery};
 use crate::console::state::lists::Lists;
+use crate::console::state::pointed::{Pointed, Reach, Rows, queue_row};
 use crate::console::state::screen::{About, Screen};
-use crate::console::state::{State, View, delivering};
+use crate::console::state::{State, View, delivering, next_attempts};
+use crate::console::table::End;
 use crate::console::theme::Role;
 use crate::console::widgets::canvas::{Canvas, Target, behind, below, cells, row};
 use crate::console::widgets::words::{self, count, known, plural, span, until};
@@ -48,10 +50,9 @@ const TALL: u16 = 30;
 /// Names of daemons, at most.
 const DAEMONS_MAX: usize = 4;
 const DAEMON_WIDTH_MAX: usize = 40;
-/// Where names begin: behind the state of an endpoint, of a queue; how long they are, at most; and
-/// what stands behind them.
-const ENDPOINT_AT: u16 = 16;
-const QUEUE_AT: u16 = 24;
+/// Where names begin: behind the state of an endpoint or a queue, or a time; how long they are, at most; and what stands
+/// behind them.
+const NAME_AT: u16 = 20;
 const NAME_MAX: u16 = 60;
 const NUMBERS: u16 = 32;
 
@@ -64,7 +65,7 @@ static ABOUT: About = About {
     reads: &["broker", "store"],
     go: Action::new("overview", "overview", &["1"])
         .help("Go to the overview: is anything stuck, since when, how much.")
-        .turns(|state| state.go(View::Overview)),
+        .turns(|state| state.go_to_top(View::Overview)),
 };
 
 impl Screen for Overview {
@@ -102,9 +103,34 @@ impl Screen for Overview {
         state.worst()
     }
 
+    fn subject(&self, state: &State) -> Option<Subject> {
+        state.worst()
+    }
+
+    /// What the row in front is in its own list.
+    fn rows<'a>(&self, state: &'a State, _: Reach) -> Rows<'a> {
+        let snapshot = state.data.snapshot.as_deref();
+        let row = match (state.worst(), snapshot) {
+            (Some(Subject::Queue(name)), _) => queue_row(state, &name).map(Pointed::Queue),
+            (Some(Subject::Endpoint(url)), Some(snapshot)) => {
+                let row = snapshot.endpoints.iter().find(|row| row.endpoint.url == url);
+                row.map(|row| Pointed::Endpoint(row))
+            }
+            (Some(_) | None, _) => None,
+        };
+        row.map(Rows::one).unwrap_or_default()
+    }
+
     fn step(&self, state: &mut State, by: isize) {
         let last = state.worst_of_all().len().saturating_sub(1);
         state.nav.worst_selected = state.nav.worst_selected.min(last).saturating_add_signed(by).min(last);
+    }
+
+    fn jump(&self, state: &mut State, to: End) {
+        state.nav.worst_selected = match to {
+            End::First => 0,
+            End::Last => state.worst_of_all().len().saturating_sub(1),
+        };
     }
 
     fn command(&self, _: &State) -> Option<Vec<String>> {
@@ -152,7 +178,7 @@ fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     line += chart::paint(canvas, below(area, line), state, chart_height(area.height));
     let rows = if tall { MANY } else { FEW };
     line += worst(canvas, below(area, line), state, snapshot, rows);
-    line += next(canvas, below(area, line), snapshot, rows);
+    line += next(canvas, below(area, line), state, snapshot, rows);
     sums(canvas, below(area, line), state, snapshot);
 }
 
@@ -185,8 +211,8 @@ fn worst(canvas: &mut Canvas<'_>, area: Rect, state: &State, snapshot: &Snapshot
     };
     title(canvas, row(area, 0), "Worst first", key, what);
     let all = worst.endpoints.len() + worst.queues.len();
-    let selected = state.nav.worst_selected.min(all.saturating_sub(1));
-    let first = (selected + 1).saturating_sub(rows);
+    let selected = selected(state);
+    let first = (selected.min(all.saturating_sub(1)) + 1).saturating_sub(rows);
     let mut line = 1;
     for place in (first..all).take(rows) {
         let at = row(area, line);
@@ -208,6 +234,12 @@ fn worst(canvas: &mut Canvas<'_>, area: Rect, state: &State, snapshot: &Snapshot
     line + 1
 }
 
+/// Which of the worst and of what is next is selected.
+fn selected(state: &State) -> usize {
+    let last = state.worst_of_all().len().saturating_sub(1);
+    state.nav.worst_selected.min(last)
+}
+
 /// The cell before a line.
 const fn before(area: Rect) -> Rect {
     Rect {
@@ -226,26 +258,25 @@ fn bad_endpoint(canvas: &mut Canvas<'_>, area: Rect, one: &EndpointRow) {
         .last_status
         .map(|status| format!(" · {status}"))
         .unwrap_or_default();
-    let numbers = format!("{} waiting · since {since}{status}", known(one.waiting));
-    named(canvas, area, ENDPOINT_AT, &words::url(&one.endpoint.url), &numbers);
+    let numbers = format!("{:>7} waiting · {since}{status}", known(one.waiting));
+    named(canvas, area, &words::url(&one.endpoint.url), &numbers);
 }
 
 fn bad_queue(canvas: &mut Canvas<'_>, area: Rect, one: &QueueRow) {
     let Some(state) = one.state else { return };
     let (symbol, role) = words::queue_state(state);
-    canvas.text(area, &format!("{symbol} {}", state.as_str()), role);
+    canvas.text(area, &format!("{symbol} {}", state.plain()), role);
     named(
         canvas,
         area,
-        QUEUE_AT,
         one.name.as_str(),
-        &format!("{} waiting", known(one.depth())),
+        &format!("{:>7} waiting", known(one.depth())),
     );
 }
 
 /// A name of the second column, and numbers behind it.
-fn named(canvas: &mut Canvas<'_>, area: Rect, at: u16, name: &str, numbers: &str) {
-    let rest = behind(area, at);
+fn named(canvas: &mut Canvas<'_>, area: Rect, name: &str, numbers: &str) {
+    let rest = behind(area, NAME_AT);
     let name_width = rest.width.saturating_sub(NUMBERS).max(rest.width / 2).min(NAME_MAX);
     let place = Rect {
         width: name_width.saturating_sub(1),
@@ -255,32 +286,29 @@ fn named(canvas: &mut Canvas<'_>, area: Rect, at: u16, name: &str, numbers: &str
     canvas.text(behind(rest, name_width), numbers, Role::TextMuted);
 }
 
-/// The next retries.
-fn next(canvas: &mut Canvas<'_>, area: Rect, snapshot: &Snapshot, rows: usize) -> u16 {
-    let due: Vec<_> = snapshot
-        .retries
-        .iter()
-        .filter(|retry| retry.at.is_some())
-        .take(rows)
-        .collect();
+/// What is tried next; it is selected like the worst, behind them.
+fn next(canvas: &mut Canvas<'_>, area: Rect, state: &State, snapshot: &Snapshot, rows: usize) -> u16 {
+    let before_them = snapshot.worst.endpoints.len() + snapshot.worst.queues.len();
+    let due: Vec<_> = next_attempts(snapshot).collect();
     if due.is_empty() {
         return 0;
     }
     title(canvas, row(area, 0), "Next", "4", "all retries");
+    let selected = selected(state).checked_sub(before_them);
+    let first = selected.map_or(0, |selected| (selected + 1).saturating_sub(rows));
     let mut line = 1;
-    for retry in due {
-        let place = row(area, line);
-        if let Some(at) = retry.at {
-            canvas.text(place, &until(canvas.now, at), Role::Warning);
+    for (place, retry) in due.into_iter().enumerate().skip(first).take(rows) {
+        let at = row(area, line);
+        if let Some(due_at) = retry.at {
+            canvas.text(at, &until(canvas.now, due_at), Role::Warning);
         }
         let name = retry.url.as_ref().map_or(Cow::Borrowed(words::NONE), words::url);
-        named(
-            canvas,
-            place,
-            ENDPOINT_AT,
-            &name,
-            &format!("attempt {}", retry.counted()),
-        );
+        named(canvas, at, &name, &format!("attempt {}", retry.counted()));
+        canvas.target(at, Target::Row(before_them + place));
+        if Some(place) == selected {
+            canvas.lay_over(at, Role::Selection);
+            canvas.text(before(at), "▌", Role::Mark);
+        }
         line += 1;
     }
     line + 1
@@ -340,7 +368,7 @@ fn states(canvas: &mut Canvas<'_>, area: Rect, snapshot: &Snapshot) -> u16 {
     rest = behind(rest, taken + 2);
     for (one, number) in QUEUE_STATES.iter().zip(by_state).filter(|(_, number)| *number > 0) {
         let (symbol, role) = words::queue_state(*one);
-        let text = format!("{symbol} {} {}", count(number), one.as_str());
+        let text = format!("{symbol} {} {}", count(number), one.plain());
         if cells(width(&text)) > rest.width {
             line += 1;
             rest = behind(row(area, line), 2);
@@ -351,7 +379,7 @@ fn states(canvas: &mut Canvas<'_>, area: Rect, snapshot: &Snapshot) -> u16 {
     line + 1
 }
 
-/// Who else may act: `; ana is here too`.
+/// Who else may act: `; ana is also connected`.
 fn operators(snapshot: &Snapshot) -> String {
     let alive = snapshot.incarnations.iter().filter(|one| one.alive);
     let mut names: Vec<&str> = alive.filter_map(Incarnation::operator).collect();
@@ -365,9 +393,9 @@ fn operators(snapshot: &Snapshot) -> String {
         .collect();
     match (names.as_slice(), more) {
         ([], _) => String::new(),
-        ([one], 0) => format!("; {one} is here too"),
-        (some, 0) => format!("; {} are here too", some.join(", ")),
-        (some, more) => format!("; {} and {more} more are here too", some.join(", ")),
+        ([one], 0) => format!("; {one} is also connected"),
+        (some, 0) => format!("; {} are also connected", some.join(", ")),
+        (some, more) => format!("; {} and {more} more are also connected", some.join(", ")),
     }
 }
 
