@@ -65,6 +65,23 @@ pub(super) fn target(cli: &Cli, config: &Config, environment: &Environment) -> R
     }))
 }
 
+/// The daemon that a profile names, with the token that is known; nothing is asked for.
+pub(super) fn of_profile(config: &Config, environment: &Environment) -> Result<Option<Target>, Failure> {
+    let Some(daemon) = &config.profile.daemon else {
+        return Ok(None);
+    };
+    Ok(Some(Target {
+        url: daemon.url.clone(),
+        token: known_token(config, environment, &daemon.url)?,
+    }))
+}
+
+/// An engine there.
+pub(super) async fn engine(target: &Target) -> Result<EngineHandle, String> {
+    let daemon = open(target).await.map_err(|error| error.why)?;
+    Ok(EngineHandle::Remote(Arc::new(daemon)))
+}
+
 fn wrong(why: String) -> Failure {
     Failure::new(Exit::Configuration, why)
 }

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::{self, Cli, Exit, Failure, ThemeFound, ThemesAsked};
 use crate::config::{self, BrokerKind, Config, Environment, SecretUrl, StoreConfig};
 use crate::console::state::Place;
+use crate::console::state::saved::{NAMES_MAX, NamedViews};
 use crate::console::state::settings::{OtherProfile, Profiles};
 use crate::console::theme::Sources;
 use crate::console::{self, Connect, ConnectProblem, ConsoleError, ConsoleSettings, Deliver, Next};
@@ -32,6 +33,8 @@ const LOG_BYTES_MAX: u64 = 10 * 1024 * 1024;
 /// Columns of a label, and of the names of broker and store.
 const LABEL_WIDTH_MAX: usize = 40;
 const PLACE_WIDTH_MAX: usize = 120;
+/// What `:save` keeps, beside the configuration.
+const VIEWS_FILE: &str = "views.toml";
 /// Between two looks of the demo's console: things happen fast there.
 const DEMO_REFRESH: Duration = Duration::from_secs(1);
 
@@ -57,7 +60,8 @@ pub(super) async fn run(
 
 /// Whether the configured theme and keys can be used.
 pub(super) fn check(config: &Config) -> Result<(), Failure> {
-    let checked = console::check(config.console.theme.as_deref(), &config.console.keys);
+    let (theme, keys) = (config.console.theme.as_deref(), &config.console.keys);
+    let checked = console::check(theme, keys, &named_views(config));
     ended(checked, None)
 }
 
@@ -105,7 +109,9 @@ pub(super) fn ended<T>(result: Result<T, ConsoleError>, failed: Option<Failure>)
         // What the store refuses at the begin (other settings, a newer minimum) is the configuration's matter.
         Err(ConsoleError::Engine(error @ EngineError::Refused { .. })) => Err(Failure::of(Exit::Configuration, &error)),
         Err(ConsoleError::Engine(error)) => Err(error.into()),
-        Err(error @ (ConsoleError::Keys(_) | ConsoleError::Theme(_))) => Err(Failure::of(Exit::Configuration, &error)),
+        Err(error @ (ConsoleError::Keys(_) | ConsoleError::Theme(_) | ConsoleError::Views(_))) => {
+            Err(Failure::of(Exit::Configuration, &error))
+        }
         Err(error @ (ConsoleError::Terminal(_) | ConsoleError::Cut)) => Err(Failure::of(Exit::Failed, &error)),
     }
 }
@@ -160,7 +166,9 @@ pub(super) fn settings(cli: &Cli, config: &Config) -> Result<ConsoleSettings, Fa
         place: place(config, read_only),
         profiles: profiles(cli, config),
         mouse: config.console.mouse,
+        views: named_views(config),
         reload: None,
+        survey: None,
     })
 }
 
@@ -185,7 +193,28 @@ pub(super) fn settings_of_demo(cli: &Cli) -> ConsoleSettings {
         },
         profiles: Profiles::default(),
         mouse: false,
+        views: NamedViews::default(),
         reload: None,
+        survey: None,
+    }
+}
+
+/// The views of the configuration, and those that this user kept beside the usual one. A file that cannot be read is as
+/// none: it is written anew when something is kept.
+fn named_views(config: &Config) -> NamedViews {
+    let file = Environment::of_process()
+        .usual_config()
+        .map(|usual| usual.with_file_name(VIEWS_FILE));
+    let text = file.as_deref().and_then(|file| fs::read_to_string(file).ok());
+    let read: toml::Table = toml::from_str(&text.unwrap_or_default()).unwrap_or_default();
+    let views = read.get("console").and_then(|console| console.get("views"));
+    let views = views.and_then(toml::Value::as_table).into_iter().flatten();
+    let kept = views.filter_map(|(name, line)| Some((name.clone(), line.as_str()?.to_owned())));
+    NamedViews {
+        configured: config.console.views.clone(),
+        kept: kept.take(NAMES_MAX).collect(),
+        file,
+        start: config.console.start.clone(),
     }
 }
 

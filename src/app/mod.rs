@@ -10,6 +10,7 @@ mod listen;
 mod reload;
 mod store;
 mod supervised;
+mod survey;
 
 use std::future::Future;
 use std::time::Duration;
@@ -56,6 +57,7 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             if let Some(target) = attach::target(cli, &config, &environment)? {
                 let mut settings = console::settings(cli, &config)?;
                 settings.reload = Some(reload::reload(cli.config_choice(), environment.clone(), &config));
+                settings.survey = Some(survey::survey(cli.config_choice(), environment.clone()));
                 return next(block_on(|| attach::show(target, settings))?);
             }
             if first_run::is_first(cli, &config, &environment) {
@@ -68,6 +70,7 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             }
             let mut settings = console::settings(cli, &config)?;
             settings.reload = Some(reload::reload(cli.config_choice(), environment.clone(), &config));
+            settings.survey = Some(survey::survey(cli.config_choice(), environment.clone()));
             // What delivers makes what it needs, and so does who was just told that the first start makes it.
             let schema = if is_chosen || settings.deliver != Deliver::Never {
                 SchemaMode::Bring

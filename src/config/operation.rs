@@ -21,7 +21,16 @@ pub(super) const JANITOR_KEYS: &[&str] = &[
     "save_before_expiry",
 ];
 pub(super) const METRICS_KEYS: &[&str] = &["statsd", "statsd_dialect"];
-pub(super) const CONSOLE_KEYS: &[&str] = &["theme", "keys", "mouse", "refresh_s", "mask", "unmask"];
+pub(super) const CONSOLE_KEYS: &[&str] = &[
+    "theme",
+    "keys",
+    "views",
+    "start",
+    "mouse",
+    "refresh_s",
+    "mask",
+    "unmask",
+];
 /// The keys of a profile that are not sections.
 pub(super) const PROFILE_KEYS: &[&str] = &["label", "colour", "protected", "read_only", "daemon", "token"];
 
@@ -67,6 +76,10 @@ pub struct ConsoleConfig {
     pub theme: Option<String>,
     /// Keys by action.
     pub keys: BTreeMap<String, String>,
+    /// Views of the console by their names, a line each.
+    pub views: BTreeMap<String, String>,
+    /// The view to begin with.
+    pub start: Option<String>,
     /// Whether the console takes the mouse.
     pub mouse: bool,
     /// How often what is shown is looked up.
@@ -197,28 +210,33 @@ pub(super) fn metrics(section: Section<'_>) -> Result<MetricsConfig, Problem> {
 }
 
 pub(super) fn console(section: Section<'_>) -> Result<ConsoleConfig, Problem> {
-    let mut keys = BTreeMap::new();
-    if let Some(node) = section.get("keys") {
-        if !matches!(node.written, Written::Table(_)) {
-            return Err(node.problem(format!(
-                "is {}, and must be a table of actions and keys",
-                node.written.kind()
-            )));
-        }
-        for (action, node) in node.entries() {
-            let Written::Text(key) = &node.written else {
-                return Err(node.problem(format!("is {}, and must be a string", node.written.kind())));
-            };
-            keys.insert(action.clone(), key.clone());
-        }
-    }
     Ok(ConsoleConfig {
         theme: section.text("theme")?.map(str::to_owned),
-        keys,
+        keys: texts_by_name(section, "keys", "a table of actions and keys")?,
+        views: texts_by_name(section, "views", "a table of names and views")?,
+        start: section.text("start")?.map(str::to_owned),
         mouse: section.flag("mouse", false)?,
         refresh: section.seconds("refresh_s", 0.1..=3600.0, Duration::from_secs(2))?,
         mask: MaskRules::new(mask_rules(section, "mask")?, mask_rules(section, "unmask")?),
     })
+}
+
+/// A table whose values are texts.
+fn texts_by_name(section: Section<'_>, key: &str, expected: &str) -> Result<BTreeMap<String, String>, Problem> {
+    let Some(node) = section.get(key) else {
+        return Ok(BTreeMap::new());
+    };
+    if !matches!(node.written, Written::Table(_)) {
+        return Err(node.problem(format!("is {}, and must be {expected}", node.written.kind())));
+    }
+    let mut texts = BTreeMap::new();
+    for (name, node) in node.entries() {
+        let Written::Text(text) = &node.written else {
+            return Err(node.problem(format!("is {}, and must be a string", node.written.kind())));
+        };
+        texts.insert(name.clone(), text.clone());
+    }
+    Ok(texts)
 }
 
 fn mask_rules(section: Section<'_>, key: &str) -> Result<Vec<MaskRule>, Problem> {

@@ -59,17 +59,15 @@ pub(super) fn print(config: &Config) -> String {
     }
     page.begin("[console]");
     page.optional_text("theme", config.console.theme.as_deref());
-    page.plain(
-        "keys",
-        Toml::Table(
-            config
-                .console
-                .keys
-                .iter()
-                .map(|(k, v)| (k.clone(), Toml::Text(v.clone())))
-                .collect(),
-        ),
-    );
+    let table = |texts: &std::collections::BTreeMap<String, String>| {
+        let texts = texts
+            .iter()
+            .map(|(name, text)| (name.clone(), Toml::Text(text.clone())));
+        Toml::Table(texts.collect())
+    };
+    page.plain("keys", table(&config.console.keys));
+    page.plain("views", table(&config.console.views));
+    page.optional_text("start", config.console.start.as_deref());
     page.plain("mouse", config.console.mouse);
     page.seconds("refresh_s", config.console.refresh);
     let written = |rules: &[MaskRule]| rules.iter().map(|rule| rule.as_str().to_owned()).collect::<Vec<_>>();

@@ -172,7 +172,7 @@ fn endpoint_waits(endpoint: &Endpoint) -> Option<Why> {
         EndpointState::Unavailable => Some(says(
             QueueState::EndpointUnavailable,
             format!(
-                "its URL is unavailable{} ({last}); one message probes it",
+                "its URL is unavailable{} ({last}); next probe",
                 match endpoint.attempts {
                     0 => String::new(),
                     1 => " after 1 failed attempt".to_owned(),
@@ -197,7 +197,7 @@ fn parked(endpoint: &Endpoint, last: &str) -> String {
              with rules that allow it, or by `redrive redeliver`",
             text::show(error, REFUSAL_WIDTH_MAX)
         ),
-        _ => format!("its URL used up its retries ({last}): it waits for `redrive redeliver`"),
+        _ => format!("all retries of its URL failed ({last}): it waits for `redrive redeliver`"),
     }
 }
 

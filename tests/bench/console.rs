@@ -254,7 +254,9 @@ fn settings() -> ConsoleSettings {
         deliver: Deliver::Never,
         profiles: redrive::internals::console::state::settings::Profiles::default(),
         mouse: false,
+        views: redrive::internals::console::state::saved::NamedViews::default(),
         reload: None,
+        survey: None,
     }
 }
 

@@ -59,7 +59,7 @@ async fn an_alarm_is_told_on_every_screen_and_what_piled_up_is_let_go() {
     let mut operator = Operator::at(&scene.installation, &[]).await;
     operator
         .sees(&[
-            "The broker takes no publishes",
+            "Broker alarm: publishing is blocked",
             "deliveries continue: alarm: memory",
             "Deliveries continue and make room: 78 messages wait",
             "2 paused",

@@ -70,8 +70,7 @@ async fn an_endpoint_that_was_down_for_a_day_is_tested_and_its_queues_go_on() {
         .sees(&["unavailable", "/stock", "503", "1d01h", "last answer: 503"])
         .await;
     scene.receiver.behave("/stock", Behaviour::Status(200));
-    operator.asks("T").await;
-    operator.accepts().await;
+    operator.press("T");
     operator.sees(&["test: ", "/stock answered 200"]).await;
     assert_eq!(scene.receiver.attempts_of("/stock").last().unwrap().method, "HEAD");
     operator.asks("R").await;

@@ -33,10 +33,10 @@ async fn results_that_are_about_to_expire_are_saved_outlive_their_queue_and_are_
     .await;
 
     let mut operator = Operator::at(&scene.installation, &[]).await;
-    operator.sees(&["lost within the hour", "messages of 2 queues"]).await;
+    operator.sees(&["within the hour", "messages in 2 queues expire"]).await;
     operator.press("-");
     operator
-        .sees(&["Time left", "Would lose", NIGHTLY, "expires at", "V save now"])
+        .sees(&["Time left", "Expires", NIGHTLY, "expires at", "V save now"])
         .await;
     operator.press("*");
     operator.sees(&["marked"]).await;

@@ -98,7 +98,7 @@ async fn a_message_that_its_receiver_cannot_take_becomes_a_dead_letter_and_its_q
         .await;
     operator.asks("V").await;
     operator
-        .sees(&["skip 1 message", "what stood behind it is delivered before it"])
+        .sees(&["move the first message of", "later messages overtake it"])
         .await;
     operator.accepts().await;
     operator

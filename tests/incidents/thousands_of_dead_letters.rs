@@ -39,15 +39,15 @@ async fn thousands_of_dead_letters_of_one_bug_go_back_a_few_first_and_others_sta
         .sees(&[
             "redrive 3,000 dead letters",
             "→ sent to orders",
-            "as fast as it can",
+            "rate: unlimited",
             "type the number",
         ])
         .await;
     operator.press("c");
-    operator.sees(&["stop and ask after the first"]).await;
+    operator.sees(&["Canary size (empty = none)"]).await;
     operator.types("20").await;
     operator.press(ENTER);
-    operator.sees(&["asks after the first 20"]).await;
+    operator.sees(&["canary: 20, then ask"]).await;
     operator.confirmation().await;
     operator.accepts_by_typing("3000").await;
     operator.press("7");

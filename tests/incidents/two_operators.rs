@@ -37,8 +37,8 @@ async fn of_two_operators_each_sees_what_the_other_does_and_one_stops_the_others
     let mut ana = Operator::at(&scene.installation, &[]).await;
     let mut ben = Operator::at(&scene.installation, &[]).await;
     let (by_ana, by_ben) = (format!("console:{}", ana.name()), format!("console:{}", ben.name()));
-    ana.sees(&[&format!("{} is here too", ben.name())]).await;
-    ben.sees(&[&format!("{} is here too", ana.name())]).await;
+    ana.sees(&[&format!("{} is also connected", ben.name())]).await;
+    ben.sees(&[&format!("{} is also connected", ana.name())]).await;
     redrives(&mut ana).await;
 
     ben.sees(&["dead redrive", "of 600", &format!("by {by_ana}"), "press 7 to see them"])
@@ -84,7 +84,7 @@ async fn of_two_operators_each_sees_what_the_other_does_and_one_stops_the_others
     ana.leave().await;
     ben.press("1");
     ben.sees(&["delivering: "]).await;
-    ben.sees_no("is here too").await;
+    ben.sees_no("is also connected").await;
     ben.leave().await;
     assert_eq!(daemon.stop().await, Some(0));
 }

@@ -88,7 +88,7 @@ fn list_in_front(state: &State) -> Possible {
 fn expired(state: &State) -> Possible {
     queues_in_front(state)?;
     let over = state.lists.expiring.queues.table.rows.iter().any(|row| row.over);
-    require(over, "no queue is older than it should be")
+    require(over, "nothing has outlived its TTL")
 }
 
 fn on_saves(state: &State) -> Possible {

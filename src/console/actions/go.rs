@@ -2,7 +2,7 @@
 
 use crate::console::state::View;
 use crate::console::state::action::{Action, Section, named, require};
-use crate::console::update::{act, palette, trail};
+use crate::console::update::{act, palette, profiles, trail};
 
 /// The views on the keys from 1 to 9, what is needed most besides them, and the other views.
 pub(super) fn section() -> Section {
@@ -19,6 +19,10 @@ const ANYWHERE: &[Action] = &[
         .help("Find and do anything by its name: actions, views, queues, endpoints, runs; and commands such as write, profile, theme, export.")
         .does(palette::open)
         .hinted(),
+    Action::new("profiles", "profiles", &["="])
+        .help("Every profile of the configuration on one page: its worst state, what waits, what died, who delivers. Enter goes there.")
+        .when(profiles::possible)
+        .does(profiles::open),
     Action::new("go_back", "back there", &["[", "Alt+Left"])
         .help("Go back to where you were.")
         .when(|state| require(state.nav.trail.has_behind(), "there is no place before this one"))

@@ -71,7 +71,7 @@ pub(super) const LOOK: &[Action] = &[
 
 pub(super) const DATA: &[Action] = &[
     Action::new("freeze", "freeze", &["z"])
-        .help("Keep what is shown until pressed again.")
+        .help("Freeze the screen until pressed again.")
         .when(|state| {
             let shown = state.data.snapshot.is_some() || state.data.frozen_at.is_some();
             require(shown, "nothing is shown yet")

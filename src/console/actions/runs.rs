@@ -7,7 +7,7 @@ use crate::console::state::dialog::Asked;
 use crate::console::state::pointed::{Pointed, Reach};
 use crate::console::state::{State, View};
 use crate::console::update::scope::Aim;
-use crate::domain::run::{ItemState, RunWish};
+use crate::domain::run::{ItemState, RunState, RunWish};
 use crate::engine::Command;
 use crate::engine::runs::{Order, OrderKind, Selection};
 
@@ -79,7 +79,7 @@ fn run(row: Pointed<'_>, wish: RunWish) -> Result<String, Reason> {
                 RunWish::Resume => "resumed",
                 RunWish::Cancel => "cancelled",
             };
-            Err(format!("a run that is {} cannot be {verb}", row.record.state.as_str()).into())
+            Err(format!("a run that {} cannot be {verb}", being(row.record.state)).into())
         }
         Pointed::Run(row) => Ok(row.record.id.clone()),
         Pointed::Subject(Subject::Run(id)) => Ok(id.clone()),
@@ -89,6 +89,19 @@ fn run(row: Pointed<'_>, wish: RunWish) -> Result<String, Reason> {
         | Pointed::Retry(_)
         | Pointed::Policy(_)
         | Pointed::Subject(_) => Err("this is no run".into()),
+    }
+}
+
+/// How a run is, in the middle of a sentence.
+const fn being(state: RunState) -> &'static str {
+    match state {
+        RunState::Planned => "has not begun",
+        RunState::Running => "goes on",
+        RunState::Canary => "waits for your answer",
+        RunState::Paused => "is paused",
+        RunState::Done => "is done",
+        RunState::Failed => "has failed",
+        RunState::Cancelled => "is cancelled",
     }
 }
 

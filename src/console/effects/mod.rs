@@ -22,12 +22,17 @@ use self::arrange::Arranger;
 use crate::ambient::{self, Clock};
 use crate::console::state::effect::{Effect, RevealJob};
 use crate::console::state::event::{Event, Input};
-use crate::console::state::settings::Reload;
+use crate::console::state::profiles::Condition;
+use crate::console::state::settings::{Reload, Survey};
 use crate::domain::time::Timestamp;
 use crate::engine::error::chain;
 use crate::engine::observe::Observer;
 use crate::engine::{Access, Command, Done, EngineHandle, Plan, WriteGrant};
 
+/// A profile that has not answered by then counts as silent.
+const SURVEY_MAX: Duration = Duration::from_secs(15);
+/// Profiles that are looked at, at most.
+const PROFILES_MAX: usize = 50;
 /// Plans made at once.
 const PLANS_AT_ONCE: usize = 4;
 /// What is asked for while there is no engine is refused with this.
@@ -98,6 +103,7 @@ pub struct Executor {
     look: Option<JoinHandle<()>>,
     feed: Option<JoinHandle<()>>,
     reload: Option<Reload>,
+    survey: Option<Survey>,
     executions: TaskTracker,
 }
 
@@ -115,6 +121,7 @@ impl Executor {
             look: None,
             feed: None,
             reload: None,
+            survey: None,
             executions: TaskTracker::new(),
         }
     }
@@ -129,6 +136,13 @@ impl Executor {
     #[must_use]
     pub fn reading(mut self, reload: Option<Reload>) -> Self {
         self.reload = reload;
+        self
+    }
+
+    /// How other profiles are looked at.
+    #[must_use]
+    pub fn surveying(mut self, survey: Option<Survey>) -> Self {
+        self.survey = survey;
         self
     }
 
@@ -169,6 +183,15 @@ impl Executor {
                 let inputs = self.inputs.clone();
                 tokio::task::spawn_blocking(move || inputs.blocking_send(Event::Saved(save::write(&job)).into()));
             }
+            Effect::Survey(profiles) => self.look_at(profiles),
+            Effect::Keep { path, text } => {
+                let inputs = self.inputs.clone();
+                tokio::task::spawn_blocking(move || {
+                    if let Err(why) = save::keep(&path, &text) {
+                        let _ = inputs.blocking_send(Event::Kept(why).into());
+                    }
+                });
+            }
             Effect::Window(window) => {
                 self.actor.open(window);
                 self.grants.send_replace(self.actor.grant());
@@ -197,6 +220,22 @@ impl Executor {
             | Effect::Edit(_)
             | Effect::Suspend
             | Effect::Quit => {}
+        }
+    }
+
+    /// One after the other would be as slow as the slowest: all at once, each within its bound.
+    fn look_at(&self, profiles: Vec<String>) {
+        for profile in profiles.into_iter().take(PROFILES_MAX) {
+            let (survey, inputs) = (self.survey.clone(), self.inputs.clone());
+            ambient::spawn("console survey", async move {
+                let looked = match survey {
+                    Some(survey) => ambient::timeout(SURVEY_MAX, survey.look(profile.clone())).await,
+                    None => Ok(Err(NO_CONFIGURATION.to_owned())),
+                };
+                let result = looked.unwrap_or_else(|_| Err(format!("no answer within {} s", SURVEY_MAX.as_secs())));
+                let result = result.map(|snapshot| Box::new(Condition::of(&snapshot)));
+                let _ = inputs.send(Event::Surveyed { profile, result }.into()).await;
+            });
         }
     }
 

@@ -1,6 +1,7 @@
 //! Writes a file that was asked for: a new one, for its owner alone.
 
-use std::io;
+use std::io::{self, Write as _};
+use std::path::Path;
 
 use crate::console::state::effect::{Content, SaveJob};
 use crate::console::table::export;
@@ -27,11 +28,37 @@ pub(super) fn write(job: &SaveJob) -> Result<String, String> {
     Ok(path)
 }
 
+/// Writes what this user keeps in the place of what is there.
+pub(super) fn keep(path: &Path, text: &str) -> Result<(), String> {
+    let written = || -> io::Result<()> {
+        if let Some(directory) = path.parent() {
+            files::make_directory(directory)?;
+        }
+        let mut file = files::NewFile::replacing(path)?;
+        file.write_all(text.as_bytes())?;
+        file.replace()
+    };
+    written().map_err(|error| {
+        let (path, why) = (path.to_string_lossy(), error.to_string());
+        format!("{}: {}", show(&path, SHOWN_MAX), show(&why, SHOWN_MAX))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn what_is_kept_takes_the_place_of_what_was() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("redrive/views.toml");
+        keep(&path, "one").unwrap();
+        keep(&path, "two").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "two");
+        assert!(keep(&path.join("beneath"), "no").is_err());
+    }
 
     #[test]
     fn a_file_is_new_and_private_and_none_is_overwritten() {

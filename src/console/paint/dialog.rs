@@ -265,6 +265,13 @@ fn how_much(dialog: &Dialog, plans: &[Plan]) -> String {
         Shows::Policy | Shows::Message => ("line", "lines"),
         Shows::Targets => ("target", "targets"),
     };
+    if plans
+        .iter()
+        .all(|plan| matches!(plan.command, Command::TestEndpoint { .. }))
+    {
+        let requests = plural_of(plans.len(), "HEAD request", "HEAD requests");
+        return format!("sends {requests}, no message · {}", scope(&dialog.scope));
+    }
     let known: Option<u64> = plans.iter().map(|plan| plan.messages).sum();
     let messages = match known {
         Some(messages) => crate::console::widgets::words::plural(messages, "message", "messages"),

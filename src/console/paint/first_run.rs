@@ -96,10 +96,10 @@ fn screen(canvas: &mut Canvas<'_>, area: Rect, first: &FirstRun) -> Option<Posit
 
 const fn step(first: &FirstRun) -> &'static str {
     match first.stage {
-        Stage::Menu { .. } => "what?",
-        Stage::Form => "what? › where?",
-        Stage::Testing | Stage::Tested(_) => "what? › where? › found",
-        Stage::Save { .. } => "write this?",
+        Stage::Menu { .. } => "Start",
+        Stage::Form => "Start › Connection",
+        Stage::Testing | Stage::Tested(_) => "Start › Connection › Check",
+        Stage::Save { .. } => "Start › Connection › Check › Save",
     }
 }
 
@@ -108,7 +108,7 @@ fn hints(canvas: &mut Canvas<'_>, area: Rect, first: &FirstRun) {
         Stage::Menu { .. } => &[("↑↓", "choose"), ("Enter", "continue"), ("q", "leave")],
         Stage::Form if first.form.question() == Question::Store => &[
             ("Enter", "try it"),
-            ("↑", "line before"),
+            ("↑", "previous line"),
             ("→", "take the suggestion"),
             ("Esc", "back"),
             ("Ctrl+c", "leave"),

@@ -83,6 +83,16 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
             area,
             &[("Esc", "back"), ("↑↓", "scroll"), ("type", "to look for something")],
         ),
+        Mode::Profiles(_) => fixed(
+            canvas,
+            area,
+            &[
+                ("Enter", "go there"),
+                ("↑↓", "choose"),
+                ("r", "look again"),
+                ("Esc", "back"),
+            ],
+        ),
         Mode::Menu(_) => fixed(
             canvas,
             area,
@@ -168,6 +178,6 @@ fn one(canvas: &mut Canvas<'_>, area: Rect, hint: &Hint) -> u16 {
         (" ", Role::Hint),
     ];
     let taken = canvas.pieces(area, &pieces);
-    canvas.target(Rect { width: taken, ..area }, Target::Action(hint.action));
+    canvas.target(Rect { width: taken, ..area }, Target::Action(hint.action.name));
     taken
 }

@@ -15,9 +15,9 @@ use super::dialog::boxed;
 use crate::console::state::State;
 use crate::console::state::action::Action;
 use crate::console::state::menu::Menu;
+use crate::console::state::relatives::name_of_subject;
 use crate::console::theme::Role;
-use crate::console::update::act::name_in_front;
-use crate::console::widgets::canvas::{Canvas, Target, behind, cells, row};
+use crate::console::widgets::canvas::{Canvas, behind, cells, row};
 use crate::domain::text::show;
 
 const WIDTH_MAX: u16 = 100;
@@ -38,7 +38,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, menu: &M
         width: wide,
         height: high,
     };
-    let name = name_in_front(state).map_or_else(|| "What can be done".to_owned(), |name| show(&name, NAME_MAX));
+    let name = name(state).map_or_else(|| "What can be done".to_owned(), |name| show(&name, NAME_MAX));
     let inner = boxed(canvas, outer, &name, false);
     if menu.actions.is_empty() {
         canvas.text(
@@ -58,6 +58,14 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, menu: &M
         ..row(outer, outer.height.saturating_sub(1))
     };
     canvas.right(corner, &place, Role::DialogBorder);
+}
+
+/// What it is about: the open detail, else the selected row.
+fn name(state: &State) -> Option<String> {
+    match state.nav.details.last() {
+        Some(detail) => name_of_subject(&detail.subject),
+        None => state.nav.view.screen().name(state),
+    }
 }
 
 fn one(canvas: &mut Canvas<'_>, area: Rect, state: &State, action: &'static Action, selected: bool) {
@@ -89,7 +97,6 @@ fn one(canvas: &mut Canvas<'_>, area: Rect, state: &State, action: &'static Acti
         Err(why) => (why.as_ref(), Role::HintDisabled),
     };
     canvas.text(part(KEYS + TITLE, area.width), says, says_role);
-    canvas.target(area, Target::Action(action));
     if selected {
         canvas.lay_over(area, Role::Selection);
     }

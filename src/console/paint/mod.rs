@@ -19,6 +19,7 @@ mod palette;
 mod payload;
 mod pending;
 mod policy_form;
+mod profiles;
 mod question;
 mod small;
 mod toasts;
@@ -102,6 +103,10 @@ fn paint(canvas: &mut Canvas<'_>, state: &State) -> Option<Position> {
         Mode::Dialog(open) => dialog::paint(canvas, frame.body, state, open),
         Mode::Question(open) => {
             question::paint(canvas, frame.body, state, open);
+            None
+        }
+        Mode::Profiles(open) => {
+            profiles::paint(canvas, frame.body, state, open);
             None
         }
         Mode::Menu(open) => {

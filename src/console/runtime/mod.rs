@@ -53,10 +53,12 @@ use crate::console::paint::view;
 use crate::console::state::State;
 use crate::console::state::event::Event;
 use crate::console::state::keymap::{Keymap, KeymapError};
+use crate::console::state::saved::NamedViews;
 use crate::console::state::settings::{Connect, ConnectProblem, ConsoleSettings, Deliver};
 use crate::console::theme::{AUTO, Sources, ThemeError};
 use crate::console::update;
 use crate::console::update::say;
+use crate::console::update::views::begin as begin_with_its_view;
 use crate::domain::text;
 use crate::engine::EngineError;
 
@@ -87,6 +89,9 @@ pub enum ConsoleError {
     /// The configured keys cannot be used.
     #[error(transparent)]
     Keys(#[from] KeymapError),
+    /// The named views cannot be used.
+    #[error("{0}")]
+    Views(String),
     /// There is no such theme, or it cannot be used.
     #[error(transparent)]
     Theme(#[from] ThemeError),
@@ -95,9 +100,10 @@ pub enum ConsoleError {
     Cut,
 }
 
-/// Whether a console could be shown with these settings: its theme and its keys.
-pub fn check(theme: Option<&str>, keys: &BTreeMap<String, String>) -> Result<(), ConsoleError> {
+/// Whether a console could be shown with these settings: its theme, its keys, its named views.
+pub fn check(theme: Option<&str>, keys: &BTreeMap<String, String>, views: &NamedViews) -> Result<(), ConsoleError> {
     Keymap::from_config(keys)?;
+    views.check().map_err(ConsoleError::Views)?;
     if let Some(name) = theme.filter(|name| *name != AUTO) {
         Sources::of_user().find(name)?;
     }
@@ -172,8 +178,9 @@ impl Session {
             reason: settings.reason.clone(),
             window: settings.profiles.window,
         };
-        let executor =
-            Executor::new(Arc::clone(&link), actor, inputs.clone(), clock.clone()).reading(settings.reload.clone());
+        let executor = Executor::new(Arc::clone(&link), actor, inputs.clone(), clock.clone())
+            .reading(settings.reload.clone())
+            .surveying(settings.survey.clone());
         let linker = Linker {
             connect,
             link: Arc::clone(&link),
@@ -309,8 +316,10 @@ fn title(settings: &ConsoleSettings) -> String {
 /// What is shown before anything is known.
 fn first_state(settings: &ConsoleSettings, (columns, rows): (u16, u16), clock: &Clock) -> Result<State, ConsoleError> {
     let keymap = Keymap::from_config(&settings.keys)?;
+    settings.views.check().map_err(ConsoleError::Views)?;
     let now = clock.now();
     let mut state = State::new(settings, Arc::new(keymap), now);
     let _ = update(&mut state, now, Event::Resize { columns, rows });
+    begin_with_its_view(&mut state);
     Ok(state)
 }

@@ -360,6 +360,8 @@ impl<W: Write> Screen<W> {
                 | Effect::Feed(_)
                 | Effect::Find(_)
                 | Effect::Save(_)
+                | Effect::Keep { .. }
+                | Effect::Survey(_)
                 | Effect::Window(_)
                 | Effect::Reload
                 | Effect::Pace(_)

@@ -61,7 +61,9 @@ impl Rig {
             deliver: Deliver::Never,
             profiles: crate::console::state::settings::Profiles::default(),
             mouse: false,
+            views: crate::console::state::saved::NamedViews::default(),
             reload: None,
+            survey: None,
         };
         let clock = Clock::system();
         let state = first_state(&settings, (80, 24), &clock).unwrap();

@@ -107,6 +107,13 @@ pub enum Effect {
     Find(FindJob),
     /// Write a file.
     Save(SaveJob),
+    /// Write the file of what this user keeps, in the place of what is there.
+    Keep {
+        /// Where.
+        path: PathBuf,
+        /// What.
+        text: String,
+    },
     /// Write what the screen shows into a file.
     Screen {
         /// How.
@@ -114,6 +121,8 @@ pub enum Effect {
         /// Where.
         path: PathBuf,
     },
+    /// Look how these profiles are; each answers for itself.
+    Survey(Vec<String>),
     /// Use the theme of that name.
     Theme(String),
     /// Read the configuration again.

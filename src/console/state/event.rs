@@ -9,6 +9,7 @@ use crate::console::state::detail::DetailAnswer;
 use crate::console::state::feed::Fed;
 use crate::console::state::palette::FoundObjects;
 use crate::console::state::payload::MessageKey;
+use crate::console::state::profiles::Condition;
 use crate::console::state::settings::Reloaded;
 use crate::console::table::Arranged;
 use crate::console::theme::Ground;
@@ -59,6 +60,15 @@ pub enum Event {
     Found(FoundObjects),
     /// A file was written: its path, or why it was not (both safe to show).
     Saved(Result<String, String>),
+    /// What was saved for the next console could not be written (safe to show).
+    Kept(String),
+    /// Another profile was looked at: how it is, or why that is not known (from outside).
+    Surveyed {
+        /// Its name.
+        profile: String,
+        /// How it is.
+        result: Result<Box<Condition>, String>,
+    },
     /// Another theme is used, or why not.
     Themed(Result<String, String>),
     /// The configuration was read again: what holds now, or why nothing does (safe to show).

@@ -21,7 +21,9 @@ pub mod palette;
 pub mod payload;
 pub(super) mod pointed;
 pub mod policy_form;
+pub mod profiles;
 pub(super) mod relatives;
+pub mod saved;
 pub(super) mod screen;
 pub mod settings;
 pub mod tracks;
@@ -48,6 +50,8 @@ pub use crate::console::state::lists::View;
 use crate::console::state::menu::Menu;
 use crate::console::state::palette::{Lines, Palette, Recent};
 use crate::console::state::policy_form::PolicyForm;
+use crate::console::state::profiles::{ProfilesPage, Surveyed};
+use crate::console::state::saved::NamedViews;
 use crate::console::state::settings::{ConsoleSettings, Deliver, Profiles};
 use crate::console::state::tracks::Tracks;
 use crate::console::state::trail::Trail;
@@ -95,6 +99,8 @@ pub enum Mode {
     Columns(usize),
     /// What can be done with the row or detail in front.
     Menu(Box<Menu>),
+    /// Every profile of the configuration.
+    Profiles(Box<ProfilesPage>),
     /// Whether to go on with something that leaves this console.
     Question(Box<Question>),
     /// The list of keys.
@@ -209,6 +215,8 @@ pub struct Session {
     pub reason: Option<String>,
     /// What is masked in payloads and headers.
     pub mask: Arc<MaskRules>,
+    /// Views that have a name.
+    pub views: NamedViews,
     /// Names of the themes that there are.
     pub themes: Vec<String>,
     /// How often a snapshot is due.
@@ -234,6 +242,8 @@ pub struct Data {
     pub died_at: Option<Timestamp>,
     /// Attempts that this process made since it began.
     pub attempts: Attempts,
+    /// How other profiles are, as far as they were asked.
+    pub surveyed: Surveyed,
 }
 
 /// What is in front, and where the operator was.
@@ -352,6 +362,7 @@ impl State {
                 window: Window::default(),
                 reason: settings.reason.clone(),
                 mask: Arc::clone(&settings.mask),
+                views: settings.views.clone(),
                 themes: Vec::new(),
                 refresh: settings.refresh,
             },
@@ -364,6 +375,7 @@ impl State {
                 tracks: Tracks::default(),
                 died_at: None,
                 attempts: Attempts::default(),
+                surveyed: Surveyed::new(),
             },
             nav: Navigation::default(),
             lists: Lists::default(),

@@ -149,7 +149,7 @@ pub fn at_first(state: &State) -> Vec<Candidate> {
     rest.extend(commands(&[]));
     rest.sort_by(|one, other| (one.refused.is_some(), &one.name).cmp(&(other.refused.is_some(), &other.name)));
     let named = here.chain(views).filter_map(|action| of_action(state, action, 0));
-    for candidate in named.chain(rest) {
+    for candidate in named.chain(saved_views(state, &[])).chain(rest) {
         let known = |one: &Candidate| (one.kind, &one.name) == (candidate.kind, &candidate.name);
         if !found.iter().any(known) {
             found.push(candidate);
@@ -202,6 +202,7 @@ pub fn at_once(state: &State, typed: &str) -> Vec<Candidate> {
     }
     let mut found = actions(state, &words);
     found.extend(commands(&words));
+    found.extend(saved_views(state, &words));
     found.extend(best(listed(state, &words)));
     found
 }
@@ -258,6 +259,21 @@ fn commands(words: &[String]) -> impl Iterator<Item = Candidate> {
             },
         })
     })
+}
+
+/// Views that have a name.
+fn saved_views(state: &State, words: &[String]) -> Vec<Candidate> {
+    let one = |(name, line): (&str, &str)| {
+        Some(Candidate {
+            kind: "view",
+            name: name.to_owned(),
+            says: line.to_owned(),
+            refused: None,
+            score: fuzzy::score(words, name)? + OF_TABLE,
+            choice: Choice::Line(format!("view {name}")),
+        })
+    };
+    state.session.views.all().into_iter().filter_map(one).collect()
 }
 
 /// What lists of their own know, as far as they were in front.

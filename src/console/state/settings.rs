@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use crate::console::state::Place;
 use crate::console::state::keymap::Keymap;
+use crate::console::state::saved::NamedViews;
 use crate::domain::mask::MaskRules;
+use crate::engine::snapshot::Snapshot;
 use crate::engine::{Access, EngineHandle};
 
 /// What the console is told at its start.
@@ -37,8 +39,12 @@ pub struct ConsoleSettings {
     pub profiles: Profiles,
     /// Whether the mouse is wanted.
     pub mouse: bool,
+    /// Views that have a name, and the one to begin with.
+    pub views: NamedViews,
     /// Reads the configuration again; `None`: there is none.
     pub reload: Option<Reload>,
+    /// Looks at other profiles; `None`: there are none.
+    pub survey: Option<Survey>,
 }
 
 /// The profile in use, and the others of the configuration.
@@ -112,6 +118,38 @@ impl Connect {
 impl fmt::Debug for Connect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Connect")
+    }
+}
+
+/// Looks at another profile once: opens what it names, reads, and closes it.
+#[derive(Clone)]
+pub struct Survey(Arc<Look>);
+
+type Look = dyn Fn(String) -> Looking + Send + Sync;
+
+/// One look.
+pub type Looking = Pin<Box<dyn Future<Output = Result<Arc<Snapshot>, String>> + Send>>;
+
+impl Survey {
+    /// From a function that begins a look at the profile of that name.
+    pub fn new<F, T>(look: F) -> Self
+    where
+        F: Fn(String) -> T + Send + Sync + 'static,
+        T: Future<Output = Result<Arc<Snapshot>, String>> + Send + 'static,
+    {
+        Self(Arc::new(move |profile| Box::pin(look(profile))))
+    }
+
+    /// Looks; changes nothing there.
+    #[must_use]
+    pub fn look(&self, profile: String) -> Looking {
+        (self.0)(profile)
+    }
+}
+
+impl fmt::Debug for Survey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Survey")
     }
 }
 

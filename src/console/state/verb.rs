@@ -7,6 +7,12 @@ pub enum Verb {
     Filter,
     /// Sort it.
     Sort,
+    /// Go to a view that has a name.
+    View,
+    /// Give what is in front a name.
+    Save,
+    /// Forget a name.
+    Forget,
     /// Open a window in which a protected profile can be changed.
     Write,
     /// Close it before its time.
@@ -55,6 +61,24 @@ pub const VERBS: &[VerbSpec] = &[
         name: "sort",
         takes: "COLUMN",
         help: "Sort the list that is shown by a column; with a minus before it in the opposite order.",
+    },
+    VerbSpec {
+        verb: Verb::View,
+        name: "view",
+        takes: "NAME",
+        help: "Go to a view that was saved: with its filter, its order and its columns.",
+    },
+    VerbSpec {
+        verb: Verb::Save,
+        name: "save",
+        takes: "NAME",
+        help: "Save the view that is shown under a name, with its filter, its order and its columns; console.start can begin with it.",
+    },
+    VerbSpec {
+        verb: Verb::Forget,
+        name: "forget",
+        takes: "NAME",
+        help: "Remove a view that was saved.",
     },
     VerbSpec {
         verb: Verb::Write,

@@ -58,6 +58,13 @@ impl ColumnChoice {
         }
     }
 
+    /// Shows these alone, in this order; the others are hidden behind them.
+    pub fn show_only(&mut self, columns: &[usize]) {
+        let rest = (0..self.order.len()).filter(|index| !columns.contains(index));
+        self.hidden = rest.collect();
+        self.order = columns.iter().chain(&self.hidden).copied().collect();
+    }
+
     /// Moves the column at a place; answers where it is then.
     pub fn move_by(&mut self, place: usize, by: isize) -> usize {
         let to = place.saturating_add_signed(by).min(self.order.len().saturating_sub(1));

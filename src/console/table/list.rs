@@ -70,6 +70,12 @@ pub trait List {
     fn column_move(&mut self, place: usize, by: isize) -> usize;
     /// Every column, as the list opens with them.
     fn columns_reset(&mut self);
+    /// Shows the columns of these names alone, in this order; answers those that there are none of.
+    fn columns_show(&mut self, names: &[&str]) -> Vec<String>;
+    /// Whether somebody chose columns.
+    fn is_arranged(&self) -> bool;
+    /// Sorts as the list opens.
+    fn sort_as_opened(&mut self);
     /// Sorts by the column of that name, in its own direction or the other way; false: there is none.
     fn sort_by(&mut self, name: &str, other_way: bool) -> bool;
     /// The column that is sorted by, and whether the greatest comes first; `None`: as the list opens.
@@ -325,6 +331,29 @@ impl<R: Row> List for Table<R> {
 
     fn columns_reset(&mut self) {
         self.columns = ColumnChoice::all(R::COLUMNS.len());
+    }
+
+    fn columns_show(&mut self, names: &[&str]) -> Vec<String> {
+        let place = |name: &str| R::COLUMNS.iter().position(|column| column.name == name);
+        let mut known: Vec<usize> = Vec::new();
+        for index in names.iter().filter_map(|name| place(name)) {
+            if !known.contains(&index) {
+                known.push(index);
+            }
+        }
+        if !known.is_empty() {
+            self.columns.show_only(&known);
+        }
+        let unknown = names.iter().filter(|name| place(name).is_none());
+        unknown.map(|name| (*name).to_owned()).collect()
+    }
+
+    fn is_arranged(&self) -> bool {
+        self.columns.is_chosen()
+    }
+
+    fn sort_as_opened(&mut self) {
+        self.sort = Self::default().sort;
     }
 
     fn sort_by(&mut self, name: &str, other_way: bool) -> bool {

@@ -13,6 +13,8 @@ use crate::engine::expiring::{ExpiringOutcome, ExpiringResult};
 use crate::engine::query::PolicyScope;
 use crate::engine::{Command, Done, Subject, Tested};
 
+/// What a refusal of the engine begins with; the sentence says it already.
+const REFUSED: &str = "refused: ";
 /// Failures of one task that are named in the log; the rest is counted.
 const NAMED_MAX: usize = 20;
 
@@ -32,6 +34,7 @@ pub(super) fn executed(state: &mut State, request: u64, item: usize, result: Res
             note(&mut task.report, *done);
         }
         Err(why) => {
+            let why = why.strip_prefix(REFUSED).unwrap_or(&why).to_owned();
             *badly += 1;
             let named = *badly <= NAMED_MAX;
             let target = task.commands.get(item).map(target_of).unwrap_or_default();

@@ -8,7 +8,9 @@ use std::time::Duration;
 use crossterm::event::{KeyEvent, KeyEventKind};
 use keybinds::{Key, KeyInput};
 
-use super::{State, act, columns, confirm, events, filter, find, forms, help, menu, palette, policy, reload, say};
+use super::{
+    State, act, columns, confirm, events, filter, find, forms, help, menu, palette, policy, profiles, reload, say,
+};
 use crate::console::journal::Tone;
 use crate::console::state::Mode;
 use crate::console::state::action::{Action, Also};
@@ -52,6 +54,7 @@ pub(super) fn key(state: &mut State, key: KeyEvent) -> Vec<Effect> {
         Mode::Columns(_) => columns::key(state, press),
         Mode::Help(_) => help::key(state, press),
         Mode::Menu(_) => menu::key(state, press),
+        Mode::Profiles(_) => profiles::key(state, press),
         Mode::Question(_) => reload::answer(state, press),
     }
 }
@@ -98,7 +101,7 @@ pub(super) fn paste(state: &mut State, text: &str) -> Vec<Effect> {
             }
             Vec::new()
         }
-        Mode::Browse | Mode::Columns(_) | Mode::Menu(_) => {
+        Mode::Browse | Mode::Columns(_) | Mode::Menu(_) | Mode::Profiles(_) => {
             say::toast(
                 state,
                 Tone::Warning,

@@ -16,6 +16,8 @@
 //! | `feeds.rs` | the lists that are asked for while they are in front |
 //! | `palette.rs`, `verbs.rs` | the line behind `:`, and the commands in it |
 //! | `trail.rs`, `relatives.rs` | back and forward, and from anything to what belongs to it |
+//! | `profiles.rs` | every profile on one page |
+//! | `views.rs` | views that have a name |
 //! | `window.rs`, `undo.rs` | the time for changes of a protected profile, what takes the last action back |
 //! | `mouse.rs` | the wheel and clicks |
 //! | `open_runs.rs` | open runs by name, from anywhere |
@@ -46,6 +48,7 @@ mod open_runs;
 mod pace;
 pub(in crate::console) mod palette;
 pub(in crate::console) mod policy;
+pub(in crate::console) mod profiles;
 pub(in crate::console) mod relatives;
 mod reload;
 pub(in crate::console) mod reveal;
@@ -57,6 +60,7 @@ mod tests;
 pub(in crate::console) mod trail;
 pub(in crate::console) mod undo;
 pub(in crate::console) mod verbs;
+pub(in crate::console) mod views;
 mod wake;
 mod window;
 
@@ -84,6 +88,7 @@ pub fn update(state: &mut State, now: Timestamp, event: Event) -> Vec<Effect> {
     effects.extend(happen(state, event));
     details::lay_out(state);
     effects.extend(feeds::ask(state));
+    effects.extend(profiles::ask_again(state));
     effects
 }
 
@@ -115,6 +120,8 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Edited { id, result } => return edit::edited(state, id, result),
         Event::Found(found) => palette::found(state, found),
         Event::Saved(result) => verbs::saved(state, result),
+        Event::Surveyed { profile, result } => profiles::answered(state, profile, result.map(|one| *one)),
+        Event::Kept(why) => say::toast(state, Tone::Bad, &format!("not kept beyond this console: {why}")),
         Event::Themed(result) => verbs::themed(state, result),
         Event::Revealed { key, result } => reveal::answered(state, &key, result),
         Event::Reloaded(result) => return reload::reloaded(state, result),

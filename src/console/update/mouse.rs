@@ -11,7 +11,7 @@ use crossterm::event::KeyCode;
 use super::{State, act, help, say};
 use crate::console::journal::Tone;
 use crate::console::paint::{Target, target};
-use crate::console::state::action::{Action, Move, named};
+use crate::console::state::action::{Action, Also, Move, named};
 use crate::console::state::effect::Effect;
 use crate::console::state::event::{Mouse, MouseDid};
 use crate::console::state::{Mode, View};
@@ -51,6 +51,7 @@ fn wheel(state: &mut State, by: isize) {
         | Mode::Palette(_)
         | Mode::Columns(_)
         | Mode::Menu(_)
+        | Mode::Profiles(_)
         | Mode::Question(_) => {}
     }
 }
@@ -78,13 +79,20 @@ fn click(state: &mut State, mouse: Mouse) -> Vec<Effect> {
             Vec::new()
         }
         Some(Target::Column(name)) => act::sort(state, |list| sort_by(list, name)),
-        Some(Target::Action(action)) => run(state, action),
+        Some(Target::Action(name)) => {
+            let action = state.input.keymap.action(name);
+            run(state, action)
+        }
         None => Vec::new(),
     }
 }
 
 /// As the key would, but that nothing is sent by a click: what needs no answer after its key asks here as well.
 fn run(state: &mut State, action: &'static Action) -> Vec<Effect> {
+    // A console is not left by a slip of the hand.
+    if action.has(|also| matches!(also, Also::Blind)) {
+        return Vec::new();
+    }
     match action.possible(state) {
         Ok(()) => act::perform(state, action, KeyCode::Null),
         Err(why) => {

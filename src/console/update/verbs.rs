@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::say::counted;
-use super::{State, open_runs, say, snapshots, window};
+use super::{State, open_runs, say, snapshots, views, window};
 use crate::console::fuzzy;
 use crate::console::journal::Tone;
 use crate::console::state::Mode;
@@ -51,7 +51,10 @@ fn is_complete(state: &State, verb: Verb, rest: &str) -> bool {
     let first = rest.split_whitespace().next().unwrap_or_default();
     match verb {
         Verb::Filter | Verb::Write | Verb::ReadOnly | Verb::Reload => true,
+        Verb::Save => !first.is_empty(),
         Verb::Sort
+        | Verb::View
+        | Verb::Forget
         | Verb::Theme
         | Verb::Profile
         | Verb::Export
@@ -66,7 +69,9 @@ fn is_complete(state: &State, verb: Verb, rest: &str) -> bool {
 fn taken(state: &State, verb: Verb) -> Vec<(String, String)> {
     let plain = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), String::new())).collect();
     match verb {
-        Verb::Filter | Verb::ReadOnly | Verb::Reload => Vec::new(),
+        Verb::Filter | Verb::ReadOnly | Verb::Reload | Verb::Save => Vec::new(),
+        Verb::View => views::offered(state),
+        Verb::Forget => views::kept(state),
         Verb::Sort => {
             let columns = state.list().map(List::columns).unwrap_or_default();
             let both = |column: crate::console::table::ColumnInfo| {
@@ -118,6 +123,9 @@ fn perform(state: &mut State, verb: Verb, rest: &str) -> Result<Vec<Effect>, Str
     match verb {
         Verb::Filter => filter(state, rest),
         Verb::Sort => sort(state, rest),
+        Verb::View => views::show(state, &one_word(rest, "which view?")?),
+        Verb::Save => views::save(state, &one_word(rest, "under which name?")?),
+        Verb::Forget => views::forget(state, &one_word(rest, "which view?")?),
         Verb::Write => window::open(state, rest),
         Verb::ReadOnly => window::close(state),
         Verb::Theme => Ok(vec![Effect::Theme(one_word(rest, "which theme?")?)]),
@@ -173,7 +181,7 @@ fn list(state: &mut State) -> Result<&mut dyn List, String> {
         .ok_or_else(|| crate::console::state::action::no_list(view).into_owned())
 }
 
-fn profile(state: &State, rest: &str) -> Result<Vec<Effect>, String> {
+pub(super) fn profile(state: &State, rest: &str) -> Result<Vec<Effect>, String> {
     let name = one_word(rest, "which profile?")?;
     if state.session.profiles.others.iter().all(|one| one.name != name) {
         return Err(format!("the configuration has no profile {name:?}"));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::keys::SEQUENCE_WITHIN;
-use super::{State, feeds};
+use super::{State, feeds, profiles};
 use crate::console::state::dialog::ARMED_AFTER;
 use crate::console::state::{Link, Mode};
 use crate::domain::time::Timestamp;
@@ -53,6 +53,7 @@ impl State {
             | Mode::Document(_)
             | Mode::When(_)
             | Mode::Menu(_)
+            | Mode::Profiles(_)
             | Mode::Help(_) => None,
             Mode::Question(question) => Some(question.ready_at),
         };
@@ -65,7 +66,7 @@ impl State {
             .shows_an_age()
             .then(|| Timestamp::from_seconds(self.now.seconds().saturating_add(1)));
         let toasts = self.said.toasts.iter().map(|toast| toast.until);
-        let fed = feeds::due_at(self);
+        let fed = feeds::due_at(self).into_iter().chain(profiles::due_at(self)).min();
         let begun = self.input.last_key_at.filter(|_| !self.input.pending_keys.is_empty());
         let begun = begun.map(|at| at.plus(SEQUENCE_WITHIN));
         let moments = toasts.chain(
@@ -81,7 +82,7 @@ impl State {
         let Some(snapshot) = &self.data.snapshot else {
             return matches!(self.data.link, Link::Connecting { .. });
         };
-        if self.session.window.until.is_some() {
+        if self.session.window.until.is_some() || matches!(self.input.mode, Mode::Profiles(_)) {
             return true;
         }
         let unreachable = snapshot.broker.problem.is_some() || snapshot.store.problem.is_some();

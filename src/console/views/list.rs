@@ -196,7 +196,8 @@ fn says<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table: &T
         return;
     }
     let Some(one) = table.row(table.cursor) else { return };
-    let text = one.says();
+    let says = one.says();
+    let text = super::keys::by_keys(&says, &state.input.keymap);
     let said = |column: &&Placed| R::COLUMNS.get(column.index).is_some_and(|spec| spec.name == R::SAID_BY);
     let room = placed.iter().find(said).map_or(0, |column| usize::from(column.width));
     if text.len() > room {

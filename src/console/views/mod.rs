@@ -6,6 +6,7 @@ mod dead;
 mod endpoints;
 mod events;
 mod expiring;
+pub(super) mod keys;
 pub(super) mod list;
 mod log;
 mod overview;

@@ -270,7 +270,14 @@ pub(in crate::console) fn sentence(run: &RunView) -> String {
     if let Some(note) = &record.note {
         let _ = write!(text, "; {}", show(note, OUTSIDE_MAX));
     }
-    let _ = write!(text, "; by {}", show(&record.actor, OUTSIDE_MAX));
+    // Who cancelled it is often who began it: nobody is named twice.
+    if !record
+        .note
+        .as_ref()
+        .is_some_and(|note| note.contains(record.actor.as_str()))
+    {
+        let _ = write!(text, "; by {}", show(&record.actor, OUTSIDE_MAX));
+    }
     if let Some(reason) = &record.reason {
         let _ = write!(text, ": {}", show(reason, OUTSIDE_MAX));
     }

@@ -9,7 +9,6 @@ use ratatui::style::Style;
 use ratatui::widgets::{Block, Widget as _};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::console::state::action::Action;
 use crate::console::theme::{Role, Theme};
 use crate::domain::text::{show, width};
 use crate::domain::time::Timestamp;
@@ -26,8 +25,8 @@ pub(in crate::console) enum Target {
     Row(usize),
     /// The list in front is sorted by the column of that name.
     Column(&'static str),
-    /// An action of the line of keys.
-    Action(&'static Action),
+    /// The action of that name, on the line of keys.
+    Action(&'static str),
 }
 
 /// The buffer with what is needed to paint on it.

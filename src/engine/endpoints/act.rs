@@ -61,7 +61,7 @@ impl Operation<Endpoints> for RedeliverTarget {
                 target: endpoint.url.redacted(),
                 now: format!("{}, epoch {}", endpoint.state.as_str(), endpoint.epoch),
                 effect: format!(
-                    "available; {} with the whole retry budget",
+                    "available again; {} with all retries",
                     plural_of(*queues, "queue continues", "queues continue")
                 ),
             });

@@ -141,7 +141,7 @@ impl Expiring {
         plan.messages = Some(messages);
         plan.title = format!("restore {messages} messages ({bytes} bytes) of {} saves", saves.len());
         plan.warnings
-            .push("a crash in the middle puts up to a window of 500 back twice".to_owned());
+            .push("if redrive crashes, up to 500 messages may be put back twice".to_owned());
         plan.warnings.extend(unbound);
         Ok(plan)
     }

@@ -280,13 +280,13 @@ fn described(policy: &RetryPolicy) -> String {
 fn title(edit: &PolicyEdit, forecast: &Forecast) -> String {
     let name = name_of(&edit.scope);
     let what = match &edit.act {
-        PolicyAct::Set(_) => format!("set the retry policy of {name}"),
-        PolicyAct::Unset => format!("unset the retry policy of {name}"),
-        PolicyAct::Restore(version) => format!("restore version {version} of the retry policy of {name}"),
+        PolicyAct::Set(_) => format!("new retry policy for {name}"),
+        PolicyAct::Unset => format!("no retry policy of its own for {name}"),
+        PolicyAct::Restore(version) => format!("version {version} of the retry policy for {name}"),
     };
     match forecast.waiting {
         0 => what,
-        waiting => format!("{what}; {} of {waiting} that wait change", forecast.changed()),
+        waiting => format!("{what}: {} of {waiting} next attempts move", forecast.changed()),
     }
 }
 
@@ -324,22 +324,31 @@ fn moment(at: Option<Timestamp>) -> String {
 
 fn warnings(forecast: &Forecast) -> Vec<String> {
     let counted = [
-        (forecast.dead_lettered, "become dead letters at once"),
-        (forecast.parked, "park at once and wait for `redrive redeliver`"),
-        (forecast.going_on, "are parked and continue by the longer schedule"),
-        (forecast.sooner, "are tried sooner"),
-        (forecast.later, "are tried later"),
+        (
+            forecast.dead_lettered,
+            "are of messages that become dead letters at once",
+        ),
+        (
+            forecast.parked,
+            "are not made: the messages park and wait for `redrive redeliver`",
+        ),
+        (
+            forecast.going_on,
+            "are of parked messages, which continue by the longer schedule",
+        ),
+        (forecast.sooner, "come sooner"),
+        (forecast.later, "come later"),
         (forecast.unchanged, "stay as they are"),
         (
             forecast.in_attempt,
-            "are in an attempt at present; its end is judged by the new policy",
+            "are being made now; the new policy judges how they end",
         ),
     ];
     let of = forecast.waiting;
     counted
         .iter()
         .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} of {of} that wait {what}"))
+        .map(|(count, what)| format!("{count} of {of} next attempts {what}"))
         .collect()
 }
 

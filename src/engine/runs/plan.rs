@@ -459,17 +459,15 @@ impl Gathered {
             } else {
                 "the end of its queue"
             };
-            warnings.push(format!(
-                "it goes to {place}: what stood behind it is delivered before it"
-            ));
+            warnings.push(format!("it goes to {place}: later messages overtake it"));
         }
         if matches!(order.kind, OrderKind::Redrive | OrderKind::Move) {
             let window = if order.rate.is_some() {
                 "the one in flight"
             } else {
-                "up to a window of 1000"
+                "up to 1,000 messages"
             };
-            warnings.push(format!("a crash in the middle sends {window} twice"));
+            warnings.push(format!("if redrive crashes, {window} may be sent twice"));
         }
         warnings
     }
@@ -551,6 +549,9 @@ fn title(order: &Order, count: u64) -> String {
         OrderKind::Move | OrderKind::Skip => "message",
     };
     let what = plural(count, what, &format!("{what}s"));
+    if let (OrderKind::Skip, Selection::Head(queue), Some(to)) = (order.kind, &order.selection, &order.to) {
+        return format!("move the first message of {} to {}", queue.as_str(), to.as_str());
+    }
     let to = order
         .to
         .as_ref()

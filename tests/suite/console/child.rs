@@ -50,7 +50,9 @@ async fn a_painter_that_fails_at_a_key_does_so_only_in_a_child() {
         deliver: Deliver::Never,
         profiles: redrive::internals::console::state::settings::Profiles::default(),
         mouse: false,
+        views: redrive::internals::console::state::saved::NamedViews::default(),
         reload: None,
+        survey: None,
     };
     let never = Connect::new(pending);
     Box::pin(run_with_view(failing, never, settings, CancellationToken::new()))

@@ -304,7 +304,7 @@ async fn of_two_embedded_consoles_one_delivers_and_the_other_takes_over() {
     let first = console(&scene.installation, &[]).await;
     first.shows("this console delivers").await;
     let second = console(&scene.installation, &[]).await;
-    second.shows("1 daemon delivers").await;
+    second.shows("1 daemon").await;
     scene.publish("run", "/hook", 1).await;
     scene.delivered(1).await;
     leave(first).await;
@@ -367,7 +367,7 @@ async fn what_is_lost_next_is_counted_listed_first_saved_and_restored_by_keys() 
     }
     let pty = console(&scene.installation, &[]).await;
     pty.until("what is lost within the hour", |screen| {
-        screen.contains("2 messages of 1 queue lost within the hour")
+        screen.contains("2 messages in 1 queue expire within the hour")
     })
     .await;
     pty.key("-");

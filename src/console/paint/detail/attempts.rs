@@ -42,11 +42,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: 
         }
     };
     if attempts.is_empty() {
-        canvas.wrapped(
-            area,
-            "Nothing was attempted yet, or it is no longer remembered.",
-            Role::Title,
-        );
+        canvas.wrapped(area, "No attempts recorded.", Role::Title);
         return;
     }
     let mut area = area;

@@ -69,7 +69,7 @@ fn part(canvas: &mut Canvas<'_>, body: Rect, state: &State, detail: &Detail, ans
         DetailTab::Metadata | DetailTab::Subscriptions | DetailTab::Handled => {
             event_type::paint(canvas, body, detail, answer, &state.session.mask);
         }
-        DetailTab::Why => why::paint(canvas, body, detail, answer),
+        DetailTab::Why => why::paint(canvas, body, state, detail, answer),
         DetailTab::Payload => letter::paint(canvas, body, state, detail, answer),
         DetailTab::Progress | DetailTab::Items => run::paint(canvas, body, detail, answer),
         DetailTab::Attempts => attempts::paint(canvas, body, state, detail, answer),

@@ -1,8 +1,8 @@
 //! Why it moves or does not: one sentence, then every number with its age.
 //!
 //! ```text
-//!  ▼ endpoint_unavailable
-//!  its URL is unavailable after 4 failed attempts (last answer 503); one message probes it
+//!  ▼ endpoint down
+//!  its URL is unavailable after 4 failed attempts (last answer 503); next probe: in 8 s
 //!
 //!  waiting            12 ready, 1 in hand           Endpoint
 //!  oldest message     12m04s old                    state       ▼ unavailable for 4m12s
@@ -12,8 +12,11 @@
 use ratatui::layout::Rect;
 
 use super::{Fact, facts, lasting, when};
+use crate::console::state::State;
 use crate::console::state::detail::{Detail, DetailAnswer};
+use crate::console::state::keymap::Keymap;
 use crate::console::theme::Role;
+use crate::console::views::keys::by_keys;
 use crate::console::widgets::canvas::{Canvas, below, row};
 use crate::console::widgets::words::{self, clock, count, known, plural, span, until};
 use crate::domain::queue::{Head, QueueState};
@@ -24,8 +27,8 @@ const WIDE: u16 = 110;
 const GAP: u16 = 3;
 
 /// Paints the sentence and the facts.
-pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer: &DetailAnswer) {
-    let used = sentence(canvas, area, answer);
+pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail, answer: &DetailAnswer) {
+    let used = sentence(canvas, area, &state.input.keymap, answer);
     let rest = below(area, used + 1);
     let queue = answer.queue.as_ref().map(|queue| match queue {
         Ok(queue) => queue_facts(canvas, queue),
@@ -71,7 +74,7 @@ fn side_by_side(canvas: &mut Canvas<'_>, area: Rect, queue: &[Fact], endpoint: &
 }
 
 /// The state in its word and the reason in a sentence.
-fn sentence(canvas: &mut Canvas<'_>, area: Rect, answer: &DetailAnswer) -> u16 {
+fn sentence(canvas: &mut Canvas<'_>, area: Rect, keymap: &Keymap, answer: &DetailAnswer) -> u16 {
     let (state, text, role) = match (&answer.queue, &answer.endpoint) {
         (Some(Ok(queue)), _) => queue_sentence(canvas, queue),
         (None, Some(Ok(endpoint))) => endpoint_sentence(canvas, endpoint),
@@ -91,7 +94,7 @@ fn sentence(canvas: &mut Canvas<'_>, area: Rect, answer: &DetailAnswer) -> u16 {
         height: area.height.saturating_sub(1).min(4),
         ..below(area, 1)
     };
-    1 + canvas.wrapped(room, &text, Role::Title)
+    1 + canvas.wrapped(room, &by_keys(&text, keymap), Role::Title)
 }
 
 fn queue_sentence(canvas: &Canvas<'_>, queue: &QueueView) -> (String, String, Role) {
@@ -135,7 +138,7 @@ fn endpoint_sentence(canvas: &Canvas<'_>, view: &EndpointView) -> (String, Strin
     );
     let since = span(canvas.now.since(endpoint.since));
     let next = match endpoint.next_attempt_at {
-        Some(at) => format!("; one message probes it {}", until(canvas.now, at)),
+        Some(at) => format!("; next probe {}", until(canvas.now, at)),
         None if endpoint.state == crate::domain::endpoint::EndpointState::Available => String::new(),
         None => "; nothing is sent until a person redelivers".to_owned(),
     };
@@ -161,10 +164,7 @@ fn queue_facts(canvas: &Canvas<'_>, queue: &QueueView) -> Vec<Fact> {
         ),
         Fact::new("delivered", known(queue.delivered)),
         Fact::new("next attempt", next_attempt(canvas, queue.next_attempt_at)),
-        Fact::new(
-            "worker",
-            queue.owner.clone().unwrap_or_else(|| "nobody holds it".to_owned()),
-        ),
+        Fact::new("worker", queue.owner.clone().unwrap_or_else(|| "no worker".to_owned())),
         Fact::new(
             "execution",
             queue

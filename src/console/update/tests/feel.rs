@@ -339,3 +339,161 @@ fn nothing_is_selected_on_an_overview_on_which_nothing_is_wrong() {
     assert_eq!(stage.toasts(), ["redeliver is for: queues, endpoints, retries"]);
     assert!(stage.state.worst().is_none());
 }
+
+#[test]
+fn a_view_is_saved_with_what_one_sees_of_it_and_shown_again() {
+    let mut stage = stage(incident());
+    let kept = std::path::PathBuf::from("/home/ana/.config/redrive/views.toml");
+    stage.state.session.views.file = Some(kept.clone());
+    stage.play("2 /mail Enter s S");
+    let effects = stage.play(": 'save_mornings Enter");
+    let [Effect::Keep { path, text }] = effects.as_slice() else {
+        panic!("{effects:?}");
+    };
+    assert_eq!(*path, kept);
+    assert!(
+        text.contains("\"mornings\" = \"queues; sort -depth; filter mail\""),
+        "{text}"
+    );
+    stage.play("/ Backspace Enter s 3");
+    stage.play(": 'view_mornings Enter");
+    let queues = &stage.state.lists.queues;
+    assert_eq!(stage.state.nav.view, View::Queues);
+    assert_eq!(queues.filter.text, "mail");
+    let shown: Vec<&str> = queues.shown_rows().map(|row| row.name.as_str()).collect();
+    assert_eq!(shown, ["dlv.mail.b", "dlv.mail.a"], "the least first");
+    stage.play("1 :");
+    assert!(offered(&stage).contains(&"mornings"), "{:?}", offered(&stage));
+    stage.play("Esc : 'forget_mornings Enter");
+    assert!(stage.state.session.views.kept.is_empty());
+}
+
+#[test]
+fn columns_are_saved_as_well_and_a_view_of_the_configuration_is_not_forgotten() {
+    let mut stage = stage(incident());
+    let line = "queues; columns name, depth; filter depth > 5";
+    let configured = &mut stage.state.session.views.configured;
+    configured.insert("deep".to_owned(), line.to_owned());
+    stage.play(": 'view_deep Enter");
+    let names: Vec<&str> = stage
+        .state
+        .list()
+        .unwrap()
+        .columns()
+        .iter()
+        .filter(|column| column.shown)
+        .map(|column| column.name)
+        .collect();
+    assert_eq!(names, ["name", "depth"]);
+    stage.play(": 'save_mine Enter");
+    assert_eq!(stage.state.session.views.get("mine"), Some(line));
+    stage.play(": 'forget_deep Enter");
+    assert_eq!(stage.state.session.views.get("deep"), Some(line));
+    assert!(matches!(&stage.state.input.mode, Mode::Palette(open) if open.problem.is_some()));
+    stage.play("Esc : 'save_queues Enter");
+    assert!(
+        matches!(&stage.state.input.mode, Mode::Palette(open) if open.problem.is_some()),
+        "a view of the console"
+    );
+}
+
+#[test]
+fn a_click_on_a_column_sorts_and_one_on_the_line_of_keys_does_what_the_key_does() {
+    use crate::console::paint::{Target, target};
+    use crate::console::state::event::{Mouse, MouseDid};
+    let mut stage = stage(incident());
+    stage.state.terminal.mouse = true;
+    stage.play("2");
+    let click = |stage: &mut Stage, wanted: Target| {
+        let (columns, rows) = stage.state.terminal.size;
+        let mut cells = (0..rows).flat_map(|row| (0..columns).map(move |column| (column, row)));
+        let place = cells.find(|(column, row)| target(&stage.state, *column, *row) == Some(wanted));
+        let (column, row) = place.unwrap_or_else(|| panic!("{wanted:?} is not on the screen"));
+        let what = MouseDid::Click;
+        stage.event(Event::Mouse(Mouse { what, column, row }))
+    };
+    click(&mut stage, Target::Column("depth"));
+    assert_eq!(stage.state.list().unwrap().sorted_by(), Some(("depth", true)));
+    click(&mut stage, Target::Column("depth"));
+    assert_eq!(
+        stage.state.list().unwrap().sorted_by(),
+        Some(("depth", false)),
+        "again: the other way"
+    );
+    let (_, commands) = planned(&click(&mut stage, Target::Action("pause")));
+    assert!(matches!(commands.as_slice(), [Command::PauseQueue(_)]));
+    assert!(matches!(stage.state.input.mode, Mode::Dialog(_)), "it asks");
+    stage.play("Esc 3");
+    click(&mut stage, Target::Action("test"));
+    assert!(
+        matches!(stage.state.input.mode, Mode::Dialog(_)),
+        "a slip of the hand sends nothing"
+    );
+}
+
+fn with_profiles() -> Stage {
+    use crate::console::state::settings::OtherProfile;
+    let mut settings = settings(Access::Operator);
+    let other = |name: &str| OtherProfile {
+        name: name.to_owned(),
+        says: String::new(),
+    };
+    settings.profiles = Profiles {
+        current: Some("here".to_owned()),
+        others: vec![other("live"), other("test")],
+        ..Profiles::default()
+    };
+    let mut stage = Stage::new(State::new(&settings, std::sync::Arc::new(Keymap::default()), START));
+    stage.event(Event::Connected);
+    stage.event(Event::Snapshot(std::sync::Arc::new(incident())));
+    stage
+}
+
+#[test]
+fn the_page_of_profiles_asks_each_says_the_worst_and_goes_there() {
+    use crate::console::state::profiles::{Condition, Gravity};
+    let mut stage = with_profiles();
+    let asked = |effects: &[Effect]| {
+        effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Survey(names) if *names == ["live", "test"]))
+    };
+    assert!(asked(&stage.play("=")));
+    let mut snapshot = incident();
+    snapshot.totals.endpoints_by_state = [0, 2, 1, 4];
+    snapshot.totals.waiting = Some(1_204);
+    let live = Condition::of(&snapshot);
+    assert_eq!(live.worst, "nobody delivers", "the gravest in front");
+    assert_eq!((live.waiting, live.gravity), (Some(1_204), Gravity::Stands));
+    stage.event(Event::Surveyed {
+        profile: "live".to_owned(),
+        result: Ok(Box::new(live)),
+    });
+    stage.event(Event::Surveyed {
+        profile: "test".to_owned(),
+        result: Err("connection refused\u{1b}[2J".to_owned()),
+    });
+    let names = stage.state.profile_names();
+    let conditions: Vec<_> = names
+        .iter()
+        .map(|name| stage.state.condition_of(name).unwrap().result)
+        .collect();
+    assert!(conditions[0].is_ok() && conditions[1].is_ok());
+    assert_eq!(conditions[2], Err("connection refused\\x1b[2J".to_owned()));
+    assert!(asked(&stage.play("+31000")), "while it is open they are asked again");
+    let effects = stage.play("j Enter");
+    assert!(
+        effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Profile(name) if name == "live")),
+        "{effects:?}"
+    );
+    assert!(stage.play("+31000").is_empty(), "it is closed");
+}
+
+#[test]
+fn without_another_profile_there_is_no_page_of_them() {
+    let mut stage = stage(incident());
+    assert!(stage.play("=").is_empty());
+    assert!(matches!(stage.state.input.mode, Mode::Browse));
+}

@@ -39,7 +39,9 @@ pub(super) fn settings(access: Access) -> ConsoleSettings {
         deliver: Deliver::Never,
         profiles: Profiles::default(),
         mouse: false,
+        views: crate::console::state::saved::NamedViews::default(),
         reload: None,
+        survey: None,
     }
 }
 

@@ -122,7 +122,7 @@ fn without_a_wish_the_mouse_does_nothing() {
 }
 
 #[test]
-fn no_click_anywhere_plans_executes_or_closes_what_waits_for_an_answer() {
+fn no_click_anywhere_executes_leaves_or_closes_what_waits_for_an_answer() {
     for script in [
         "", "2", "3", "2 Enter", "3 R", "3 R +500", "2 X +500", "3 E", ":", "2 /", "2 t", "?", "2 *", "q",
     ] {
@@ -139,8 +139,7 @@ fn no_click_anywhere_plans_executes_or_closes_what_waits_for_an_answer() {
                 let changes = |effect: &Effect| {
                     matches!(
                         effect,
-                        Effect::Plan { .. }
-                            | Effect::Execute { .. }
+                        Effect::Execute { .. }
                             | Effect::Quit
                             | Effect::Window(_)
                             | Effect::Edit(_)

@@ -217,6 +217,8 @@ impl Play {
             | Effect::Window(_)
             | Effect::Edit(_)
             | Effect::Suspend
+            | Effect::Keep { .. }
+            | Effect::Survey(_)
             | Effect::Quit => Vec::new(),
         }
     }

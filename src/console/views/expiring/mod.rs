@@ -1,7 +1,7 @@
 //! Queues that expire, those that lose messages first, with the time that is left as a bar.
 //!
 //! ```text
-//!         Goes ▲  Time left     Would lose  Queue                 Consumers     Lives    Unused
+//!      Expires ▲  Time left       Messages  Queue                 Consumers       TTL    Unused
 //!  ▌    in 4m12s  ▌                     12  jobs.01a1….result             0    48h00m    47h55m
 //!          in use                        3  jobs.77c2….progress           1    48h00m         -
 //!  12 messages are lost in 4m12s unless somebody uses the queue
@@ -162,9 +162,9 @@ const BEHIND_ALL_TIMES: i64 = i64::MAX / 2;
 impl Row for ExpiringQueue {
     type Id = QueueName;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new("left", "Goes", Fixed(11), 0, lost_first).time(),
+        Column::new("left", "Expires", Fixed(11), 0, lost_first).time(),
         Column::new("bar", "Time left", Fixed(12), 1, lost_first),
-        Column::new("messages", "Would lose", Fixed(10), 0, |row: &Self| {
+        Column::new("messages", "Messages", Fixed(10), 0, |row: &Self| {
             key::count(row.messages)
         })
         .count(),
@@ -175,7 +175,7 @@ impl Row for ExpiringQueue {
             key::count(row.consumers)
         })
         .count(),
-        Column::new("ttl", "Lives", Fixed(9), 2, |row: &Self| {
+        Column::new("ttl", "TTL", Fixed(9), 2, |row: &Self| {
             key::count(row.ttl.map(|ttl| ttl.as_secs()))
         })
         .time(),
@@ -373,7 +373,7 @@ pub(super) fn headline(state: &State) -> Option<String> {
         format!("{} queues", count(lost.queues))
     };
     Some(format!(
-        "! {} of {queues} lost within the hour, the first {} (press {})",
+        "! {} in {queues} expire within the hour, the first {} (press {})",
         plural(lost.messages, "message", "messages"),
         until(state.now, lost.first_at),
         state.input.keymap.label("expiring").unwrap_or_default()

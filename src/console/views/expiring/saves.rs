@@ -48,7 +48,10 @@ impl Row for SaveRecord {
         Column::new("queue", "From", key::fill(20, 4), 0, |row| {
             key::text(Some(row.queue.as_str()))
         }),
-        Column::new("until", "Kept", Fixed(11), 1, |row: &Self| key::time(Some(row.until))).time(),
+        Column::new("until", "Kept for", Fixed(11), 1, |row: &Self| {
+            key::time(Some(row.until))
+        })
+        .time(),
         Column::new("cause", "Because", Fixed(8), 2, |row| {
             key::text(Some(row.cause.as_str()))
         }),

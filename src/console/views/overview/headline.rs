@@ -67,7 +67,7 @@ fn blocked(snapshot: &Snapshot) -> Option<(String, Role)> {
         let messages = plural(waiting, "message", "messages");
         format!(" Deliveries continue and make room: {messages} {wait}.")
     });
-    let text = format!("! The broker takes no publishes (alarm): free memory or disk there.{waiting}");
+    let text = format!("! Broker alarm: publishing is blocked. Free memory or disk on the broker.{waiting}");
     Some((text, Role::Critical))
 }
 
