@@ -95,8 +95,8 @@ fn run(row: Pointed<'_>, wish: RunWish) -> Result<String, Reason> {
 /// How a run is, in the middle of a sentence.
 const fn being(state: RunState) -> &'static str {
     match state {
-        RunState::Planned => "has not begun",
-        RunState::Running => "goes on",
+        RunState::Planned => "is planned",
+        RunState::Running => "is running",
         RunState::Canary => "waits for your answer",
         RunState::Paused => "is paused",
         RunState::Done => "is done",

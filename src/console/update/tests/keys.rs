@@ -18,10 +18,7 @@ fn what_is_not_possible_says_why() {
         ("2 U", "resume: this queue is not paused"),
         ("2 D", "disable is for: endpoints"),
         ("2 v", "mark range: nothing is marked yet"),
-        (
-            "1 s",
-            "sort is for: queues, endpoints, retries, dead letters, policies, runs, audit, events, expiring",
-        ),
+        ("1 s", "sort: Overview has no rows: go to queues or endpoints"),
         ("2 b", "messages: open a queue first"),
     ] {
         stage.state.said.toasts.clear();

@@ -139,10 +139,7 @@ fn no_click_anywhere_executes_leaves_or_closes_what_waits_for_an_answer() {
                 let changes = |effect: &Effect| {
                     matches!(
                         effect,
-                        Effect::Execute { .. }
-                            | Effect::Quit
-                            | Effect::Window(_)
-                            | Effect::Edit(_)
+                        Effect::Execute { .. } | Effect::Quit | Effect::Window(_) | Effect::Edit(_)
                     )
                 };
                 assert!(

@@ -50,7 +50,8 @@ fn changing() -> impl Iterator<Item = &'static Action> {
     all().filter(move |action| {
         let here = of_a_snapshot.iter().any(|view| action.context.has(*view));
         // What loses messages has friction of its own, and without a last action there is nothing to undo: `find`.
-        let elsewhere = matches!(action.name, "edit_policy" | "purge" | "undo");
+        // A test of one endpoint is done at once: `feel`.
+        let elsewhere = matches!(action.name, "edit_policy" | "purge" | "undo" | "test");
         action.mutates() && here && !elsewhere
     })
 }
