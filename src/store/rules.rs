@@ -43,6 +43,7 @@ fn wait_until(endpoint: &mut Endpoint, attempts: u32, at: Timestamp) {
 
 /// The endpoint after `change`; `attempt` is the one that caused it, if one did. The epoch is raised
 /// unless an available endpoint is opened, which changes nothing about it.
+#[must_use]
 pub fn endpoint_after(
     before: &Endpoint,
     change: &EndpointChange,
@@ -117,11 +118,13 @@ pub fn endpoint_after(
 
 /// The next value of a number that guards something: at least the clock in milliseconds, so that it never goes
 /// back, not even with a store that does (docs/protocols.md 34).
+#[must_use]
 pub fn next_number(before: i64, now: Timestamp) -> i64 {
     before.saturating_add(1).max(now.micros() / 1_000)
 }
 
 /// Whether `change` is one that others must see.
+#[must_use]
 pub fn raises(before: &Endpoint, change: &EndpointChange) -> bool {
     !(before.state == EndpointState::Available && matches!(change, EndpointChange::Open))
 }
@@ -189,6 +192,7 @@ pub fn lease_refusal(
 }
 
 /// How long the head of a queue still waits by itself at `now` of the clock that wrote its time.
+#[must_use]
 pub fn due_in(record: &QueueRecord, now: Timestamp) -> Option<Duration> {
     let at = record.head.as_ref()?.next_attempt_at?;
     Some(at.since(now)).filter(|wait| !wait.is_zero())

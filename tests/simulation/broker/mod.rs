@@ -36,6 +36,7 @@ const LISTED_EVERY: Duration = Duration::from_secs(5);
 const DELETING: Duration = Duration::from_millis(3);
 
 /// What can be turned round, to see that somebody notices.
+#[allow(clippy::struct_excessive_bools, reason = "each is a rule by itself")]
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// What was in hand is back in its place; else it is at the tail.
