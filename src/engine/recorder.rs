@@ -7,7 +7,6 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::ambient::{self, HashMap};
@@ -27,7 +26,6 @@ const BATCH_MAX: usize = 5_000;
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     waiting: Mutex<Waiting>,
-    flushed: Notify,
 }
 
 /// What the store does not have yet, oldest first.
@@ -59,23 +57,41 @@ impl Recorder {
 
     /// Hands everything that waits to the store; what it did not take is kept.
     pub(super) async fn flush(&self, store: &StoreHandle) {
-        loop {
-            let batch = self.lock().take(BATCH_MAX);
+        self.flush_what_waits(|batch| record(store, batch)).await;
+    }
+
+    /// Hands what waits now to `record`. What comes meanwhile waits for the next time: under load there is always more,
+    /// and in a batch of its own each success would be a row.
+    async fn flush_what_waits<R>(&self, record: impl Fn(Vec<Success>) -> R)
+    where
+        R: Future<Output = Result<(), Vec<Success>>>,
+    {
+        let mut left = self.lock().successes.len();
+        while left > 0 {
+            let batch = self.lock().take(left.min(BATCH_MAX));
             if batch.is_empty() {
                 break;
             }
-            if let Err(error) = store.successes_record(&batch).await {
-                tracing::warn!(error = ?error, count = batch.len(), "successes wait for the store");
+            left -= batch.len();
+            if let Err(batch) = record(batch).await {
                 self.lock().put_back(batch);
                 break;
             }
         }
-        self.flushed.notify_waiters();
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The batch again, when the store did not take it.
+async fn record(store: &StoreHandle, batch: Vec<Success>) -> Result<(), Vec<Success>> {
+    if let Err(error) = store.successes_record(&batch).await {
+        tracing::warn!(error = ?error, count = batch.len(), "successes wait for the store");
+        return Err(batch);
+    }
+    Ok(())
 }
 
 impl Waiting {
@@ -201,6 +217,25 @@ mod tests {
         waiting.put_back(batch);
         waiting.push(success("b", "b3", false, 0), 2);
         assert_eq!(kept(&waiting), [("a1", 0), ("a4", 2), ("b3", 1)]);
+    }
+
+    #[tokio::test]
+    async fn what_comes_while_a_flush_is_under_way_waits_for_the_next_one() {
+        let recorder = Recorder::default();
+        let flushed = Mutex::new(Vec::new());
+        let record = |batch: Vec<Success>| {
+            flushed.lock().unwrap().push(batch.len());
+            // As fast as they are written, others are delivered.
+            recorder.push(success("a", "meanwhile", false, 0));
+            std::future::ready(Ok(()))
+        };
+        for id in ["1", "2"] {
+            recorder.push(success("a", id, false, 0));
+        }
+        recorder.flush_what_waits(record).await;
+        assert_eq!(*flushed.lock().unwrap(), [2], "one statement each time");
+        recorder.flush_what_waits(record).await;
+        assert_eq!(*flushed.lock().unwrap(), [2, 1]);
     }
 
     #[test]
