@@ -1,11 +1,12 @@
 //! Measurements of delivery on real servers, as ratios within one run; `tests/bench/run` brings the servers.
 //!
-//! Sections, by argument (all of them without one): `throughput`, `one`, `latency`, `isolation`, `outage` (or one part
-//! of it: `outage:30`, `outage:60`, `outage:90`, percent that hang, `outage:dead`), `redrive`, `dead`, `expiring`,
-//! `intake`, `events` (or one part of it: `events:drain`, `events:push`, `events:wake`, `events:search`), `growth` (or
-//! `growth:N`, with so many executions), `console`, `memory`, `filters`. Each side (receiver, bare loop, engine) is a process of its own,
-//! started by this one from its own program; both sides of a ratio do the same work on the same broker with the same
-//! receiver, by turns. What a number means, and from when to when it is taken, stands in the module of its section.
+//! Sections, by argument (all of them without one, but `quick`): `quick` (a minute, beside `reference.txt`), `throughput`,
+//! `one`, `latency`, `isolation`, `outage` (or one part of it: `outage:30`, `outage:60`, `outage:90`, percent that hang,
+//! `outage:dead`), `redrive`, `dead`, `expiring`, `intake`, `events` (or one part of it: `events:drain`, `events:push`,
+//! `events:wake`, `events:search`), `growth` (or `growth:N`, with so many executions), `console`, `memory`, `filters`.
+//! Each side (receiver, bare loop, engine) is a process of its own, started by this one from its own program; both sides
+//! of a ratio do the same work on the same broker with the same receiver, by turns. What a number means, and from when to
+//! when it is taken, stands in the module of its section.
 //!
 //! Prints the rows of the README's table; single rounds go to the standard error stream.
 //! `REDRIVE_BENCH_ROUNDS` sets how often each side runs (5).
@@ -45,10 +46,12 @@ mod process;
 mod program;
 mod receiver;
 mod redrive;
+mod reference;
 mod support;
 mod throughput;
 
-const SECTIONS: [&str; 22] = [
+const SECTIONS: [&str; 23] = [
+    "quick",
     "throughput",
     "one",
     "latency",
@@ -94,6 +97,10 @@ fn main() {
     let wanted = |section: &str| arguments.is_empty() || arguments.iter().any(|argument| argument == section);
     runtime().block_on(async {
         numbers::print_machine();
+        // Only where it is asked for: its parts are in the others.
+        if arguments.iter().any(|argument| argument == "quick") {
+            throughput::quick().await;
+        }
         if wanted("throughput") {
             throughput::many_queues().await;
         }

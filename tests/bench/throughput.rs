@@ -14,6 +14,7 @@ use crate::ground::{self, Ground, Queue};
 use crate::numbers::{Spread, aside, rounds, row};
 use crate::process::Side;
 use crate::receiver::Receiver;
+use crate::reference;
 use crate::support::servers::{Database, scratch_directory};
 
 const BOUND: Duration = Duration::from_secs(120);
@@ -53,6 +54,8 @@ const LOOPS: [&str; 2] = ["bare", "light"];
 /// The loops and the engine over each of its stores.
 const SIDES: usize = LOOPS.len() + 2;
 
+const PREFETCHES: [u16; 2] = [1, 32];
+
 pub async fn many_queues() {
     for one_url in [false, true] {
         let name = if one_url {
@@ -60,24 +63,42 @@ pub async fn many_queues() {
         } else {
             "100 queues × 200"
         };
-        measure(&Work {
+        let work = Work {
             name,
             queues: 100,
             messages: 200,
             one_url,
-        })
-        .await;
+        };
+        print(&measure(&work, &PREFETCHES, rounds()).await);
     }
 }
 
+/// A look of a minute or so: each ratio beside the one that was measured last on a machine by itself.
+pub async fn quick() {
+    let mut ratios = Vec::new();
+    for (name, one_url, prefetches) in [
+        ("100 queues × 100", false, &PREFETCHES[..]),
+        ("100 queues × 100, one URL", true, &PREFETCHES[..1]),
+    ] {
+        let work = Work {
+            name,
+            queues: 100,
+            messages: 100,
+            one_url,
+        };
+        ratios.extend(measure(&work, prefetches, 1).await);
+    }
+    reference::compare(&ratios);
+}
+
 pub async fn one_queue() {
-    measure(&Work {
+    let work = Work {
         name: "one queue × 5,000",
         queues: 1,
         messages: 5_000,
         one_url: true,
-    })
-    .await;
+    };
+    print(&measure(&work, &PREFETCHES, rounds()).await);
 }
 
 /// The two stores, kept over the rounds.
@@ -109,35 +130,50 @@ struct Ran {
     gap_ms: f64,
 }
 
-async fn measure(work: &Work) {
-    let (receiver, stores) = (Receiver::start().await, Stores::make().await);
-    let ground = Ground::prepare().await;
-    let queue = |n: usize| {
-        let path = if work.one_url {
-            "all".to_owned()
-        } else {
-            format!("endpoint/{n}")
+/// A virtual host with its queues: a store has one of its own, as none delivers from another's.
+struct Place {
+    ground: Ground,
+    queues: Vec<Queue>,
+}
+
+impl Place {
+    async fn make(work: &Work, receiver: &Receiver, store: &str) -> Self {
+        let ground = Ground::prepare().await;
+        let queue = |n: usize| {
+            let path = if work.one_url {
+                "all".to_owned()
+            } else {
+                format!("endpoint/{n}")
+            };
+            Queue::new(&ground.naming, &format!("run-{n}"), &receiver.url(&path))
         };
-        Queue::new(&ground.naming, &format!("run-{n}"), &receiver.url(&path))
-    };
-    let queues: Vec<Queue> = (0..work.queues).map(queue).collect();
-    let addresses = stores.addresses.each_ref().map(|(_, address)| address.as_str());
-    ground.create(&queues, &addresses).await;
-    for prefetch in [1, 32] {
+        let queues: Vec<Queue> = (0..work.queues).map(queue).collect();
+        ground.create(&queues, &[store]).await;
+        Self { ground, queues }
+    }
+}
+
+async fn measure(work: &Work, prefetches: &[u16], rounds: usize) -> Vec<Ratio> {
+    let (receiver, stores) = (Receiver::start().await, Stores::make().await);
+    let mut places = Vec::new();
+    for (_, address) in &stores.addresses {
+        places.push(Place::make(work, &receiver, address).await);
+    }
+    let mut ratios = Vec::new();
+    for prefetch in prefetches {
         let mut ran: [Vec<Ran>; SIDES] = Default::default();
-        for round in 0..rounds() {
+        for round in 0..rounds {
             for turn in 0..SIDES {
                 let side = (round + turn) % SIDES;
-                ground.fill(&queues, work.messages).await;
+                let at = side.saturating_sub(LOOPS.len());
+                let place = &places[at];
+                place.ground.fill(&place.queues, work.messages).await;
                 receiver.reset().await;
                 let (one, name) = if let Some(name) = LOOPS.get(side) {
-                    (bare(&ground, &queues, &receiver, work, prefetch, name).await, *name)
+                    (bare(place, &receiver, work, *prefetch, name).await, *name)
                 } else {
-                    let (name, address) = &stores.addresses[side - LOOPS.len()];
-                    (
-                        engine(&ground, &queues, &receiver, work, prefetch, address).await,
-                        *name,
-                    )
+                    let (name, address) = &stores.addresses[at];
+                    (engine(place, &receiver, work, *prefetch, address).await, *name)
                 };
                 aside(&format!(
                     "{}, prefetch {prefetch}, {name}: {:.0}/s, {:.0} µs, longest gap {:.0} ms",
@@ -146,63 +182,77 @@ async fn measure(work: &Work) {
                 ran[side].push(one);
             }
         }
-        print(work, prefetch, &stores, &ran);
+        ratios.extend(ratios_of(work, *prefetch, &stores, &ran));
     }
     receiver.finish().await;
+    ratios
 }
 
-fn print(work: &Work, prefetch: u16, stores: &Stores, ran: &[Vec<Ran>; SIDES]) {
+/// The engine beside one of the loops.
+pub struct Ratio {
+    pub what: String,
+    pub ratio: Spread,
+    /// Messages a second, and microseconds of processor a message: the engine's and the loop's.
+    rates: [f64; 2],
+    processor_us: [f64; 2],
+    goal: &'static str,
+}
+
+fn ratios_of(work: &Work, prefetch: u16, stores: &Stores, ran: &[Vec<Ran>; SIDES]) -> Vec<Ratio> {
     let rates = |side: usize| ran[side].iter().map(|ran| ran.per_second).collect::<Vec<_>>();
     let processor = |side: usize| ran[side].iter().map(|ran| ran.processor_us).collect::<Vec<_>>();
+    let mut ratios = Vec::new();
     for (at, (store, _)) in stores.addresses.iter().enumerate() {
         let side = LOOPS.len() + at;
         for (other, (name, goal)) in LOOPS.iter().zip(work.goals()).enumerate() {
-            let measured = format!(
-                "{}; {:.0}/s of {:.0}/s; processor {:.0} µs of {:.0} µs a message",
-                Spread::of_ratios(&rates(side), &rates(other)),
-                Spread::of(&rates(side)).median,
-                Spread::of(&rates(other)).median,
-                Spread::of(&processor(side)).median,
-                Spread::of(&processor(other)).median,
-            );
-            let what = format!("{}, prefetch {prefetch}, {store}: of the {name} loop", work.name);
-            row(&what, &measured, goal);
+            ratios.push(Ratio {
+                what: format!("{}, prefetch {prefetch}, {store}: of the {name} loop", work.name),
+                ratio: Spread::of_ratios(&rates(side), &rates(other)),
+                rates: [side, other].map(|side| Spread::of(&rates(side)).median),
+                processor_us: [side, other].map(|side| Spread::of(&processor(side)).median),
+                goal,
+            });
         }
+    }
+    ratios
+}
+
+fn print(ratios: &[Ratio]) {
+    for one in ratios {
+        let ([rate, rate_of], [processor, processor_of]) = (one.rates, one.processor_us);
+        let measured = format!(
+            "{}; {rate:.0}/s of {rate_of:.0}/s; processor {processor:.0} µs of {processor_of:.0} µs a message",
+            one.ratio
+        );
+        row(&one.what, &measured, one.goal);
     }
 }
 
-async fn bare(ground: &Ground, queues: &[Queue], receiver: &Receiver, work: &Work, prefetch: u16, name: &str) -> Ran {
+async fn bare(place: &Place, receiver: &Receiver, work: &Work, prefetch: u16, name: &str) -> Ran {
     let in_flight = work.in_flight().to_string();
-    let mut side = Side::start(name, &[ground.vhost.amqp(), prefetch.to_string(), in_flight]);
-    for queue in queues {
+    let mut side = Side::start(name, &[place.ground.vhost.amqp(), prefetch.to_string(), in_flight]);
+    for queue in &place.queues {
         side.tell(&format!("{} {}", queue.name.as_str(), queue.url.as_str()))
             .await;
     }
     side.tell("go").await;
     assert_eq!(side.line().await, "ready");
-    watch(side, ground, queues, receiver, work).await
+    watch(side, place, receiver, work).await
 }
 
-async fn engine(
-    ground: &Ground,
-    queues: &[Queue],
-    receiver: &Receiver,
-    work: &Work,
-    prefetch: u16,
-    store: &str,
-) -> Ran {
+async fn engine(place: &Place, receiver: &Receiver, work: &Work, prefetch: u16, store: &str) -> Ran {
     // As their publishers did: the statistics of the broker are behind by some seconds.
-    ground.nudge(queues).await;
-    let side = delivering::start(&ground.naming.vhost, store, prefetch).await;
-    watch(side, ground, queues, receiver, work).await
+    place.ground.nudge(&place.queues).await;
+    let side = delivering::start(&place.ground.naming.vhost, store, prefetch).await;
+    watch(side, place, receiver, work).await
 }
 
-async fn watch(side: Side, ground: &Ground, queues: &[Queue], receiver: &Receiver, work: &Work) -> Ran {
+async fn watch(side: Side, place: &Place, receiver: &Receiver, work: &Work) -> Ran {
     let count = work.queues * work.messages;
     receiver.wait_for(count, BOUND).await;
     let processor_us = side.processor_seconds() * 1_000_000.0 / count as f64;
     side.finish().await;
-    ground.assert_empty(queues).await;
+    place.ground.assert_empty(&place.queues).await;
     let seen = receiver.seen().await;
     assert_eq!(seen.count, count, "something was delivered twice");
     Ran {
