@@ -18,7 +18,7 @@ use crate::broker::{BrokerError, Deleted, Look};
 use crate::domain::naming::{self, Argument, Naming, QueueType};
 
 /// Times that a step is repeated whose answer went astray.
-pub(super) const ASTRAY_TRIES: u32 = 20;
+const ASTRAY_TRIES: u32 = 20;
 /// Times that it is begun where the connection ends meanwhile.
 const LOST_TRIES: u32 = 4;
 /// After an error that closed a channel: the client needs a moment before its number can be used again.

@@ -6,9 +6,10 @@
 use std::time::Duration;
 
 use lapin::ErrorKind;
-use lapin::protocol::{AMQPErrorKind, AMQPHardError};
+use lapin::protocol::{AMQPError, AMQPErrorKind, AMQPHardError};
 
 use super::address::Address;
+use super::wire::{Fault, STEP};
 use crate::broker::{BrokerError, CONNECT};
 
 /// How a connection ended.
@@ -43,6 +44,26 @@ pub(super) enum CallError {
 impl From<lapin::Error> for CallError {
     fn from(error: lapin::Error) -> Self {
         Self::Amqp(error)
+    }
+}
+
+/// The broker closed a channel or a connection with these.
+pub(super) fn said(code: u16, text: &str) -> CallError {
+    match AMQPErrorKind::from_id(code) {
+        Some(kind) => CallError::Amqp(ErrorKind::ProtocolError(AMQPError::new(kind, text.into())).into()),
+        None => CallError::Ended(Ended::Lost(format!("{code} {text}"))),
+    }
+}
+
+/// What went wrong while a connection of our own was opened.
+impl From<Fault> for CallError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Transport(error) => Self::Ended(Ended::Lost(error.to_string())),
+            Fault::Refused(code, text) => said(code, &text),
+            Fault::Silent => Self::Silent(STEP),
+            Fault::Odd(detail) => Self::Ended(Ended::Lost(detail)),
+        }
     }
 }
 
@@ -246,14 +267,7 @@ pub(super) fn call_error(operation: &'static str, address: &Address, vhost: &str
 
 #[cfg(test)]
 mod tests {
-    use lapin::protocol::AMQPError;
-
     use super::*;
-
-    fn said(code: u16, text: &str) -> CallError {
-        let kind = AMQPErrorKind::from_id(code).unwrap();
-        CallError::Amqp(ErrorKind::ProtocolError(AMQPError::new(kind, text.into())).into())
-    }
 
     fn refused(code: u16, text: &str) -> BrokerError {
         connect_error(&Address::parse("amqp://u:p@h").unwrap(), "v", &said(code, text))

@@ -5,7 +5,7 @@ use lapin::protocol::basic::parse_properties;
 
 use crate::domain::message::Message;
 
-use super::{frames, message, rescue};
+use super::{frames, message, wire};
 
 /// The least that a frame takes: kind, channel, length, end.
 #[cfg(any(test, feature = "internals"))]
@@ -34,8 +34,8 @@ pub(crate) fn frames_are_understood(bytes: &[u8]) -> bool {
             continue;
         };
         // What is wrong in them is an error, and no more.
-        let _ = rescue::tuned(&frame);
-        let _ = rescue::refused(id, arguments);
+        let _ = wire::tuned(&frame, 10);
+        let _ = wire::refused(id, arguments);
         let mut begin = arguments;
         if let Some(table) = begin.u16().and_then(|_| begin.long_string()) {
             let _ = frames::text_in(table, b"version");

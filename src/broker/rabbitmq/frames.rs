@@ -1,4 +1,4 @@
-//! As much of AMQP 0-9-1's wire form as taking one message out needs, with nothing decoded that need not be.
+//! As much of AMQP 0-9-1's wire form as taking messages out needs, with nothing decoded that need not be.
 //!
 //! A message's header stays the bytes that came: what is wrong in it cannot hurt here. Every length is
 //! checked before memory is taken for it.
@@ -10,7 +10,10 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 pub(super) const METHOD: u8 = 1;
 pub(super) const HEADER: u8 = 2;
 pub(super) const BODY: u8 = 3;
+pub(super) const HEARTBEAT: u8 = 8;
 const END: u8 = 0xCE;
+/// Kind, channel and length.
+const HEAD_BYTES: usize = 7;
 
 /// A frame as it came.
 #[derive(Debug)]
@@ -141,6 +144,19 @@ impl Method {
         method
     }
 
+    /// A client's properties: texts, and what it is able to.
+    pub(super) fn client(self, texts: &[(&str, &str)], able: &[&str]) -> Self {
+        let mut table = Self(Vec::new());
+        for (name, value) in texts {
+            table = table.short_string(name).u8(b'S').long_string(value.as_bytes());
+        }
+        let mut flags = Self(Vec::new());
+        for name in able {
+            flags = flags.short_string(name).u8(b't').u8(1);
+        }
+        self.long_string(&table.short_string("capabilities").u8(b'F').long_string(&flags.0).0)
+    }
+
     /// A table of text values.
     pub(super) fn table(self, entries: &[(&str, &str)]) -> Self {
         let mut table = Self(Vec::new());
@@ -151,21 +167,72 @@ impl Method {
     }
 }
 
+/// Puts a method frame behind what is to be sent.
+pub(super) fn put(bytes: &mut Vec<u8>, channel: u16, method: &Method) {
+    put_frame(bytes, METHOD, channel, &method.0);
+}
+
+/// Puts a heartbeat behind what is to be sent.
+pub(super) fn put_heartbeat(bytes: &mut Vec<u8>) {
+    put_frame(bytes, HEARTBEAT, 0, &[]);
+}
+
+fn put_frame(bytes: &mut Vec<u8>, kind: u8, channel: u16, payload: &[u8]) {
+    bytes.push(kind);
+    bytes.extend(channel.to_be_bytes());
+    bytes.extend(u32::try_from(payload.len()).unwrap_or(u32::MAX).to_be_bytes());
+    bytes.extend(payload);
+    bytes.push(END);
+}
+
 /// Writes a method frame.
 pub(super) async fn write<S: AsyncWrite + Unpin>(stream: &mut S, channel: u16, method: &Method) -> io::Result<()> {
-    let mut bytes = vec![METHOD];
-    bytes.extend(channel.to_be_bytes());
-    bytes.extend(u32::try_from(method.0.len()).unwrap_or(u32::MAX).to_be_bytes());
-    bytes.extend(&method.0);
-    bytes.push(END);
+    let mut bytes = Vec::new();
+    put(&mut bytes, channel, method);
     stream.write_all(&bytes).await?;
     stream.flush().await
 }
 
-/// Reads a frame whose payload has at most `limit` bytes.
-pub(super) async fn read<S: AsyncRead + Unpin>(stream: &mut S, limit: usize) -> io::Result<Frame> {
-    let mut head = [0; 7];
-    stream.read_exact(&mut head).await?;
+/// A frame among bytes that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece<'a> {
+    pub(super) kind: u8,
+    pub(super) channel: u16,
+    pub(super) payload: &'a [u8],
+    /// Bytes of the whole frame.
+    pub(super) size: usize,
+}
+
+impl<'a> Piece<'a> {
+    /// Class and method of a method frame, and its arguments.
+    pub(super) fn method(&self) -> Option<(MethodId, Arguments<'a>)> {
+        let mut arguments = Arguments(self.payload);
+        (self.kind == METHOD).then_some(())?;
+        Some(((arguments.u16()?, arguments.u16()?), arguments))
+    }
+}
+
+/// The first frame of `bytes`, whose payload has at most `limit` bytes; `None` while it is not whole.
+pub(super) fn first(bytes: &[u8], limit: usize) -> io::Result<Option<Piece<'_>>> {
+    let Some((head, rest)) = bytes.split_first_chunk::<HEAD_BYTES>() else {
+        return Ok(None);
+    };
+    let length = payload_bytes(head, limit)?;
+    let Some((payload, [end, ..])) = rest.split_at_checked(length) else {
+        return Ok(None);
+    };
+    if *end != END {
+        return Err(without_end());
+    }
+    Ok(Some(Piece {
+        kind: head[0],
+        channel: u16::from_be_bytes([head[1], head[2]]),
+        payload,
+        size: HEAD_BYTES + length + 1,
+    }))
+}
+
+fn payload_bytes(head: &[u8; HEAD_BYTES], limit: usize) -> io::Result<usize> {
     let length = u32::from_be_bytes([head[3], head[4], head[5], head[6]]);
     let length = usize::try_from(length).unwrap_or(usize::MAX);
     if &head[..4] == b"AMQP" || length > limit {
@@ -174,10 +241,22 @@ pub(super) async fn read<S: AsyncRead + Unpin>(stream: &mut S, limit: usize) -> 
             format!("a frame of {length} bytes"),
         ));
     }
+    Ok(length)
+}
+
+fn without_end() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "a frame without its end")
+}
+
+/// Reads a frame whose payload has at most `limit` bytes.
+pub(super) async fn read<S: AsyncRead + Unpin>(stream: &mut S, limit: usize) -> io::Result<Frame> {
+    let mut head = [0; HEAD_BYTES];
+    stream.read_exact(&mut head).await?;
+    let length = payload_bytes(&head, limit)?;
     let mut payload = vec![0; length];
     stream.read_exact(&mut payload).await?;
     if stream.read_u8().await? != END {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame without its end"));
+        return Err(without_end());
     }
     Ok(Frame { kind: head[0], payload })
 }
@@ -203,6 +282,26 @@ mod tests {
             (Some(7), Some(b"q".as_slice()), Some(9))
         );
         assert_eq!(arguments.u32(), Some(8));
+    }
+
+    #[test]
+    fn the_first_of_some_frames_is_found_once_it_is_whole() {
+        let mut bytes = Vec::new();
+        put(&mut bytes, 7, &Method::new((60, 80)).u64(9).u8(0));
+        let whole = bytes.len();
+        put_heartbeat(&mut bytes);
+        for cut in 0..whole {
+            assert_eq!(first(&bytes[..cut], 1024).unwrap(), None, "of {cut} bytes");
+        }
+        let piece = first(&bytes, 1024).unwrap().unwrap();
+        assert_eq!((piece.channel, piece.size), (7, whole));
+        let (id, mut arguments) = piece.method().unwrap();
+        assert_eq!((id, arguments.u64(), arguments.u8()), ((60, 80), Some(9), Some(0)));
+        let beat = first(&bytes[whole..], 1024).unwrap().unwrap();
+        assert_eq!((beat.kind, beat.payload), (HEARTBEAT, &b""[..]));
+        assert!(first(&bytes, 3).is_err(), "longer than what was agreed on");
+        bytes[whole - 1] = b'!';
+        assert!(first(&bytes, 1024).is_err(), "without its end");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{RabbitMq, listen, rescue};
+use super::{RabbitMq, listen, wire};
 use crate::broker::{BrokerError, BrokerHealth};
 use crate::domain::broker_rules::{CHECKED, Version, facts};
 use crate::domain::naming::QueueType;
@@ -31,7 +31,7 @@ pub(super) async fn health(broker: &RabbitMq) -> BrokerHealth {
     }
     management(broker, &mut health).await;
     if health.version.is_none() && health.reachable {
-        health.version = rescue::version(&broker.dialer).await;
+        health.version = wire::version(&broker.dialer).await;
         health
             .warnings
             .extend(health.version.as_deref().and_then(unchecked_series));

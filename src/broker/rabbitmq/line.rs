@@ -20,7 +20,7 @@ use crate::ambient;
 use crate::broker::BrokerError;
 
 /// How long a connection may take to open.
-const CONNECT: Duration = Duration::from_secs(10);
+pub(super) const CONNECT: Duration = Duration::from_secs(10);
 /// How long the broker may take to answer a call.
 pub(super) const CALL: Duration = Duration::from_secs(10);
 /// How long an orderly close may take.
@@ -52,6 +52,11 @@ impl Dialer {
     /// How many lines were lost by now.
     pub(super) fn losses(&self) -> u64 {
         self.losses.load(Ordering::SeqCst)
+    }
+
+    /// Where each loss is counted.
+    pub(super) fn losses_counter(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.losses)
     }
 
     /// The same broker's other vhost.
@@ -167,11 +172,6 @@ impl Line {
     /// Whether calls can still be made on it.
     pub(super) fn is_open(&self) -> bool {
         self.end.borrow().is_none() && self.connection.status().connected()
-    }
-
-    /// How it ended, once that is known.
-    pub(super) fn ended(&self) -> Option<Ended> {
-        self.end.borrow().clone()
     }
 
     /// How it ended, waiting a moment for the reason of a connection that is visibly closed.

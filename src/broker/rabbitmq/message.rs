@@ -9,6 +9,7 @@ use std::fmt::Write;
 use bytes::Bytes;
 use lapin::BasicProperties;
 use lapin::message::Delivery;
+use lapin::protocol::basic::parse_properties;
 use lapin::types::{AMQPValue, DecimalValue, FieldArray, FieldTable, LongString, ShortString};
 
 use crate::broker::{DeliveryTag, Walked};
@@ -22,6 +23,10 @@ const SHOWN_BYTES: usize = 1024;
 const DROPPED_DEPTH: usize = 100;
 /// A stack that bears the deepest table that fits into a frame.
 const DROP_STACK_BYTES: usize = 128 << 20;
+/// One that bears its decoding, also in an unoptimised build.
+const DECODE_STACK_BYTES: usize = 256 << 20;
+/// Nesting that any thread's stack bears when it is decoded.
+const DECODED_DEPTH: usize = 400;
 
 /// AMQP's number for a message that survives a restart.
 const PERSISTENT: u8 = 2;
@@ -39,8 +44,37 @@ pub(super) fn walked(delivery: Delivery, position: u64) -> Walked {
     }
 }
 
+/// The properties that these bytes are, all of them; else why they are none.
+pub(super) fn decoded(bytes: &[u8]) -> Result<BasicProperties, String> {
+    // Each level of nesting has its kind: what has few such bytes is not deep.
+    let levels = bytes.iter().filter(|byte| matches!(byte, b'F' | b'A')).count();
+    if levels <= DECODED_DEPTH {
+        return parsed(bytes);
+    }
+    std::thread::scope(|scope| {
+        let deep = std::thread::Builder::new()
+            .name("deep-headers".to_owned())
+            .stack_size(DECODE_STACK_BYTES)
+            .spawn_scoped(scope, || parsed(bytes));
+        let failed = |why: &str| Err(format!("its headers cannot be read: {why}"));
+        match deep.map(std::thread::ScopedJoinHandle::join) {
+            Ok(Ok(decoded)) => decoded,
+            Ok(Err(_)) => failed("the reader ended"),
+            Err(error) => failed(&error.to_string()),
+        }
+    })
+}
+
+fn parsed(bytes: &[u8]) -> Result<BasicProperties, String> {
+    match parse_properties(bytes) {
+        Ok(([], properties)) => Ok(properties),
+        Ok(_) => Err("its properties go on behind their end".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 /// The message that came with `properties` and `body`.
-pub(super) fn received(properties: BasicProperties, body: Vec<u8>) -> Message {
+pub(super) fn received(properties: BasicProperties, body: impl Into<Bytes>) -> Message {
     let text = |value: &Option<ShortString>| value.as_ref().map(|value| value.as_str().to_owned());
     let message = Message {
         content_type: text(properties.content_type()),
@@ -57,7 +91,7 @@ pub(super) fn received(properties: BasicProperties, body: Vec<u8>) -> Message {
         app_id: text(properties.app_id()),
         cluster_id: text(properties.cluster_id()),
         headers: properties.headers().as_ref().map(headers).unwrap_or_default(),
-        body: Bytes::from(body),
+        body: body.into(),
     };
     dispose(properties);
     message
@@ -366,6 +400,36 @@ mod tests {
     use lapin::types::FieldArray;
 
     use super::*;
+
+    /// Properties of which only the headers are set: a table in a table, so many times.
+    fn nested(levels: usize) -> Vec<u8> {
+        let mut table = Vec::new();
+        for _ in 0..levels {
+            let mut outer = vec![1, b'a', b'F'];
+            outer.extend(u32::try_from(table.len()).unwrap().to_be_bytes());
+            outer.append(&mut table);
+            table = outer;
+        }
+        let mut bytes = vec![0x20, 0];
+        bytes.extend(u32::try_from(table.len()).unwrap().to_be_bytes());
+        bytes.append(&mut table);
+        bytes
+    }
+
+    #[test]
+    fn properties_are_decoded_on_any_stack_and_only_as_a_whole() {
+        let small = std::thread::Builder::new().stack_size(2 << 20);
+        let decoding = small.spawn(|| {
+            for levels in [0, 10, DECODED_DEPTH, 18_000] {
+                let message = received(decoded(&nested(levels)).unwrap(), Vec::new());
+                assert_eq!(message.headers.len(), levels.min(1), "{levels} levels");
+            }
+        });
+        decoding.unwrap().join().unwrap();
+        assert!(decoded(b"\x80\0\x02\xff\xfe").is_err(), "no UTF-8");
+        assert!(decoded(b"\0\0more").is_err(), "there is more");
+        assert!(decoded(b"\x80\0\x02x").is_err(), "it is cut");
+    }
 
     fn table_of(name: &str, value: AMQPValue) -> FieldTable {
         let mut table = FieldTable::default();

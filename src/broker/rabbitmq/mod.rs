@@ -14,6 +14,7 @@ mod browse;
 mod check;
 mod client_tls;
 mod failure;
+mod feed;
 pub(crate) mod foreign;
 mod frames;
 mod health;
@@ -33,6 +34,7 @@ mod publish_many;
 mod rescue;
 mod vhost;
 mod walk;
+mod wire;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -550,14 +552,17 @@ impl Broker for RabbitMq {
         self.nudging.close();
         // One that does not get through is found by the sweep.
         let _ = ambient::timeout(NUDGED, self.nudging.wait()).await;
-        let lines = self.pool.lines();
+        let feeds = self.pool.feeds();
         let closing = async {
-            join_all(lines.iter().map(|line| line.close())).await;
+            join_all(feeds.iter().map(|feed| feed.close())).await;
             tokio::join!(self.publisher.close(), self.admin.close());
         };
         // What does not close in order ends with the process.
         if ambient::timeout(CLOSED, closing).await.is_err() {
-            tracing::warn!(lines = lines.len(), "connections to the broker did not close in order");
+            tracing::warn!(
+                connections = feeds.len(),
+                "connections to the broker did not close in order"
+            );
         }
     }
 }

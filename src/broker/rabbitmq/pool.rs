@@ -1,8 +1,8 @@
 //! Which consuming connection a queue is read on, and the hunt for the queue that kills connections.
 //!
-//! One undecodable message ends the whole connection, with every queue on it, at every delivery
-//! (docs/rabbitmq.md, *Undecodable messages*). So queues are spread over groups of a bounded size, one connection each.
-//! When a group dies of something undecodable, all its queues become suspects and are only read on probe groups of at
+//! A message that cannot be decoded convicts its own queue: it is told once, and no other queue is disturbed. What ends
+//! the whole connection, with every queue on it, at every delivery, is hunted: queues are spread over groups of a bounded
+//! size, one connection each. When a group dies of something undecodable, all its queues become suspects and are only read on probe groups of at
 //! most half that many suspects, until a group of one dies: that queue is convicted, once. A queue that delivers, or
 //! lives for five seconds, is no suspect any more.
 //!
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::OnceCell;
 
 use super::failure::Ended;
-use super::line::Line;
+use super::feed::Feed;
 
 /// Dead groups that are remembered, in case their cause becomes known a moment later.
 const DEAD_MAX: usize = 64;
@@ -40,14 +40,12 @@ struct State {
 
 #[derive(Debug)]
 struct Group {
-    line: Arc<OnceCell<Arc<Line>>>,
+    feed: Arc<OnceCell<Arc<Feed>>>,
     members: HashMap<u64, String>,
     /// Room of its connection.
     capacity: usize,
     /// Whether its members were already made suspects.
     judged: bool,
-    /// Whether nobody joins it any more.
-    retired: bool,
 }
 
 impl Group {
@@ -63,20 +61,15 @@ pub(super) struct Place {
     group: u64,
     member: u64,
     queue: String,
-    line: Arc<OnceCell<Arc<Line>>>,
+    feed: Arc<OnceCell<Arc<Feed>>>,
     /// Whether the queue was a suspect when it came.
     pub(super) suspect: bool,
 }
 
 impl Place {
     /// The group's connection, to be opened by whoever comes first.
-    pub(super) fn line(&self) -> &OnceCell<Arc<Line>> {
-        &self.line
-    }
-
-    /// The queue that it is for.
-    pub(super) fn queue(&self) -> &str {
-        &self.queue
+    pub(super) fn feed(&self) -> &OnceCell<Arc<Feed>> {
+        &self.feed
     }
 
     /// The group's connection ended.
@@ -94,12 +87,9 @@ impl Place {
         self.pool.lock().suspects.remove(&self.queue);
     }
 
-    /// Nobody joins the group any more: what is asked on its connection is not answered truly. Those who are
-    /// on it stay, as deliveries and acks ask nothing; it is closed when the last one leaves.
-    pub(super) fn retire(&self) {
-        if let Some(group) = self.pool.lock().groups.get_mut(&self.group) {
-            group.retired = true;
-        }
+    /// The queue's head cannot be decoded: no other queue is to blame, and none is disturbed.
+    pub(super) fn convict(&self, reason: &str) {
+        self.pool.lock().convict(&self.queue, reason);
     }
 
     /// The connection takes no more than this.
@@ -113,17 +103,14 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut state = self.pool.lock();
-        let others = state
-            .groups
-            .iter()
-            .any(|(id, group)| *id != self.group && !group.retired);
+        let others = state.groups.keys().any(|id| *id != self.group);
         // The members of a dead group stand: they are its evidence.
         let Some(group) = state.groups.get_mut(&self.group) else {
             return;
         };
         group.members.remove(&self.member);
         // One connection stays open for who comes next.
-        if group.members.is_empty() && (group.retired || others) {
+        if group.members.is_empty() && others {
             state.groups.remove(&self.group);
         }
     }
@@ -156,26 +143,26 @@ impl Pool {
             Some(id) => id,
             None => state.open(self.queues_per_connection),
         };
-        let line = state.groups.get_mut(&id).map(|group| {
+        let feed = state.groups.get_mut(&id).map(|group| {
             group.members.insert(member, queue.to_owned());
-            Arc::clone(&group.line)
+            Arc::clone(&group.feed)
         });
         Ok(Place {
             pool: Arc::clone(self),
             group: id,
             member,
             queue: queue.to_owned(),
-            line: line.unwrap_or_default(),
+            feed: feed.unwrap_or_default(),
             suspect: limit.is_some(),
         })
     }
 
     /// Every open connection, for an orderly close.
-    pub(super) fn lines(&self) -> Vec<Arc<Line>> {
+    pub(super) fn feeds(&self) -> Vec<Arc<Feed>> {
         self.lock()
             .groups
             .values()
-            .filter_map(|group| group.line.get().cloned())
+            .filter_map(|group| group.feed.get().cloned())
             .collect()
     }
 
@@ -197,11 +184,10 @@ impl State {
     fn open(&mut self, capacity: usize) -> u64 {
         let id = self.id();
         let group = Group {
-            line: Arc::default(),
+            feed: Arc::default(),
             members: HashMap::new(),
             capacity,
             judged: false,
-            retired: false,
         };
         self.groups.insert(id, group);
         id
@@ -214,7 +200,7 @@ impl State {
             .values()
             .map(|queue| self.suspects.get(queue).copied())
             .collect();
-        let room = group.members.len() < group.capacity && !group.retired;
+        let room = group.members.len() < group.capacity;
         match limit {
             None => room && limits.iter().all(Option::is_none),
             Some(limit) => {
@@ -226,7 +212,7 @@ impl State {
 
     /// Moves groups whose connection is visibly closed out of the way.
     fn bury(&mut self) {
-        let closed = |group: &Group| group.line.get().is_some_and(|line| !line.is_open());
+        let closed = |group: &Group| group.feed.get().is_some_and(|feed| !feed.is_open());
         let ids: Vec<u64> = self
             .groups
             .iter()
@@ -234,8 +220,8 @@ impl State {
             .map(|(id, _)| *id)
             .collect();
         for id in ids {
-            let line = self.groups.get(&id).and_then(|group| group.line.get());
-            let ended = line.and_then(|line| line.ended());
+            let feed = self.groups.get(&id).and_then(|group| group.feed.get());
+            let ended = feed.and_then(|feed| feed.ended());
             self.lay_out(id, ended.as_ref());
         }
     }
@@ -253,6 +239,11 @@ impl State {
         }
     }
 
+    fn convict(&mut self, queue: &str, reason: &str) {
+        self.suspects.insert(queue.to_owned(), 1);
+        self.convicted.insert(queue.to_owned(), reason.to_owned());
+    }
+
     /// Makes suspects of the members of a group that died of something undecodable; convicts one alone.
     fn judge(&mut self, id: u64, reason: &str) {
         let Some(group) = self.dead.get_mut(&id) else { return };
@@ -266,8 +257,7 @@ impl State {
             "a consuming connection ended on something undecodable"
         );
         if let [queue] = queues.as_slice() {
-            self.suspects.insert(queue.clone(), 1);
-            self.convicted.insert(queue.clone(), reason.to_owned());
+            self.convict(queue, reason);
             return;
         }
         let half = (queues.len() / 2).max(1);
@@ -357,27 +347,15 @@ mod tests {
     }
 
     #[test]
-    fn a_retired_group_keeps_its_members_until_they_leave_and_takes_no_more() {
+    fn a_head_that_cannot_be_decoded_convicts_its_own_queue_alone() {
         let pool = Arc::new(Pool::new(64));
-        let (stays, asks) = (pool.reserve("a").unwrap(), pool.reserve("b").unwrap());
-        assert_eq!(stays.group, asks.group);
-        asks.retire();
-        drop(asks);
-        let again = pool.reserve("b").unwrap();
-        assert_ne!(stays.group, again.group);
-        assert!(!stays.is_dead());
-        let retired = stays.group;
-        drop(stays);
-        assert!(!pool.lock().groups.contains_key(&retired), "the last one closes it");
-    }
-
-    #[test]
-    fn a_retired_group_goes_even_as_the_only_one() {
-        let pool = Arc::new(Pool::new(64));
-        let place = pool.reserve("a").unwrap();
-        place.retire();
-        drop(place);
-        assert!(pool.lock().groups.is_empty());
+        let (bad, good) = (pool.reserve("bad").unwrap(), pool.reserve("good").unwrap());
+        bad.convict("not UTF-8");
+        assert!(!good.is_dead());
+        drop(bad);
+        assert!(pool.reserve("another").is_ok_and(|place| place.group == good.group));
+        assert_eq!(pool.reserve("bad").unwrap_err(), "not UTF-8");
+        assert!(pool.reserve("bad").unwrap().suspect, "told once, it is tried alone");
     }
 
     #[test]

@@ -1,0 +1,401 @@
+//! What is under way on a consuming connection: pure bookkeeping, without a socket.
+//!
+//! Frames go in, and what they mean for each channel comes out; what is to be sent stands in line as bytes.
+
+use std::collections::VecDeque;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+
+use super::super::failure::{CallError, Ended, said};
+use super::super::frames::{self, Arguments, BODY, HEADER, HEARTBEAT, METHOD, Method, MethodId, Piece};
+use super::super::wire::{
+    ACK, CANCEL, CHANNEL_CLOSE, CHANNEL_CLOSE_OK, CONNECTION_CLOSE, CONNECTION_CLOSE_OK, DELIVER, reason,
+};
+
+const CANCEL_OK: MethodId = (60, 31);
+/// What precedes the properties in a header frame: class, weight and the size of the body.
+const HEADER_BYTES: usize = 12;
+/// Room for a body that is made before any of it came: the largest that a broker's default allows. The system gives
+/// memory as it is filled.
+const BODY_ROOM_MAX: u64 = 128 << 20;
+/// Bytes of the line to the socket that are kept when it is empty.
+const OUT_KEPT: usize = 64 * 1024;
+
+/// A message as it came; nothing of its properties is decoded.
+#[derive(Debug, PartialEq, Eq)]
+pub(in super::super) struct Came {
+    pub(in super::super) tag: u64,
+    pub(in super::super) redelivered: bool,
+    /// Its routing key, where that is not the queue's name.
+    pub(in super::super) addressed_to: Option<String>,
+    pub(in super::super) properties: Vec<u8>,
+    pub(in super::super) body: Bytes,
+}
+
+/// Why nothing more comes on a channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) enum Stopped {
+    /// The broker ended the consumer; the channel is open.
+    Cancelled,
+    /// The broker closed the channel.
+    Closed(u16, String),
+    /// The connection ended.
+    Ended(Ended),
+}
+
+/// A message of which not all has come.
+#[derive(Debug)]
+struct Coming {
+    tag: u64,
+    redelivered: bool,
+    addressed_to: Option<String>,
+    properties: Vec<u8>,
+    size: u64,
+    body: Vec<u8>,
+}
+
+/// One channel with its consumer.
+#[derive(Debug)]
+struct Lane {
+    queue: String,
+    ready: VecDeque<Came>,
+    coming: Option<Coming>,
+    replies: VecDeque<MethodId>,
+    stopped: Option<Stopped>,
+    /// Whoever waits on it: one at a time.
+    waker: Option<Waker>,
+}
+
+/// The connection.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// By the channel's number, which begins with 1.
+    lanes: Vec<Option<Lane>>,
+    /// What the socket has to take next.
+    out: Vec<u8>,
+    /// Bytes that were put in line, and of those that the socket took, from the beginning on.
+    queued: u64,
+    written: u64,
+    /// Up to where the socket has to have taken what for whom.
+    awaited: Vec<(u64, u16)>,
+    pub(super) ended: Option<Ended>,
+    /// Its close was asked for by us.
+    pub(super) closing: bool,
+    /// The broker has it closed as we asked.
+    pub(super) closed_in_order: bool,
+}
+
+impl State {
+    /// A channel for `queue`; `None` when all up to `channel_max` are in use.
+    pub(super) fn open(&mut self, queue: &str, channel_max: u16) -> Option<u16> {
+        let free = self.lanes.iter().position(Option::is_none);
+        let at = free.unwrap_or(self.lanes.len());
+        let channel = u16::try_from(at + 1).ok().filter(|channel| *channel <= channel_max)?;
+        let lane = Lane {
+            queue: queue.to_owned(),
+            ready: VecDeque::new(),
+            coming: None,
+            replies: VecDeque::new(),
+            stopped: None,
+            waker: None,
+        };
+        if at == self.lanes.len() {
+            self.lanes.push(None);
+        }
+        self.lanes[at] = Some(lane);
+        Some(channel)
+    }
+
+    /// The channel is closed: its number is free.
+    pub(super) fn free(&mut self, channel: u16) {
+        if let Some(lane) = self.lanes.get_mut(usize::from(channel).wrapping_sub(1)) {
+            *lane = None;
+        }
+        self.awaited.retain(|(_, waits)| *waits != channel);
+    }
+
+    fn lane(&mut self, channel: u16) -> Option<&mut Lane> {
+        self.lanes.get_mut(usize::from(channel).wrapping_sub(1))?.as_mut()
+    }
+
+    /// Whether the broker knows the channel as open.
+    pub(super) fn is_channel_open(&mut self, channel: u16) -> bool {
+        self.ended.is_none()
+            && self
+                .lane(channel)
+                .is_some_and(|lane| !matches!(lane.stopped, Some(Stopped::Closed(..))))
+    }
+
+    /// Why nothing more comes on the channel, if that is so.
+    fn stopped(&mut self, channel: u16) -> Option<Stopped> {
+        if let Some(ended) = &self.ended {
+            return Some(Stopped::Ended(ended.clone()));
+        }
+        match self.lane(channel) {
+            Some(lane) => lane.stopped.clone(),
+            None => Some(Stopped::Closed(0, "the channel is closed".to_owned())),
+        }
+    }
+
+    /// Puts methods in line; answers up to where the socket has to take bytes until they are sent.
+    pub(super) fn put(&mut self, channel: u16, method: &Method) -> u64 {
+        let before = self.out.len();
+        frames::put(&mut self.out, channel, method);
+        self.count(before)
+    }
+
+    pub(super) fn put_heartbeat(&mut self) {
+        let before = self.out.len();
+        frames::put_heartbeat(&mut self.out);
+        self.count(before);
+    }
+
+    fn count(&mut self, before: usize) -> u64 {
+        self.queued += (self.out.len() - before) as u64;
+        self.queued
+    }
+
+    /// Puts the ack of a message in line; `None` when nothing comes on the channel any more: what it had in hand is
+    /// somebody else's by now.
+    pub(super) fn ack(&mut self, channel: u16, tag: u64) -> Option<u64> {
+        if self.stopped(channel).is_some() {
+            return None;
+        }
+        Some(self.put(channel, &Method::new(ACK).u64(tag).u8(0)))
+    }
+
+    /// What the socket takes next, into `bytes`, which are all taken.
+    pub(super) fn next_to_write(&mut self, bytes: &mut Vec<u8>) {
+        bytes.clear();
+        bytes.shrink_to(OUT_KEPT);
+        std::mem::swap(&mut self.out, bytes);
+    }
+
+    /// The socket took so many bytes.
+    pub(super) fn wrote(&mut self, bytes: usize, wakers: &mut Vec<Waker>) {
+        self.written += bytes as u64;
+        if self.awaited.is_empty() {
+            return;
+        }
+        let written = self.written;
+        let (done, left): (Vec<_>, Vec<_>) = self.awaited.drain(..).partition(|(until, _)| *until <= written);
+        self.awaited = left;
+        for (_, channel) in done {
+            wakers.extend(self.lane(channel).and_then(|lane| lane.waker.take()));
+        }
+    }
+
+    /// Whether the socket took everything up to there; false when the connection ended before.
+    pub(super) fn poll_written(&mut self, channel: u16, until: u64, context: &Context<'_>) -> Poll<bool> {
+        if self.written >= until {
+            return Poll::Ready(true);
+        }
+        if self.ended.is_some() {
+            return Poll::Ready(false);
+        }
+        let Some(lane) = self.lane(channel) else {
+            return Poll::Ready(false);
+        };
+        lane.waker = Some(context.waker().clone());
+        self.awaited.retain(|(_, waits)| *waits != channel);
+        self.awaited.push((until, channel));
+        Poll::Pending
+    }
+
+    /// The answer to what was asked on the channel.
+    pub(super) fn poll_reply(
+        &mut self,
+        channel: u16,
+        wanted: MethodId,
+        context: &Context<'_>,
+    ) -> Poll<Result<(), CallError>> {
+        match self.stopped(channel) {
+            Some(Stopped::Ended(ended)) => return Poll::Ready(Err(CallError::Ended(ended))),
+            Some(Stopped::Closed(code, text)) => return Poll::Ready(Err(said(code, &text))),
+            // The answer may be there all the same.
+            Some(Stopped::Cancelled) | None => {}
+        }
+        let Some(lane) = self.lane(channel) else {
+            return Poll::Pending;
+        };
+        while let Some(came) = lane.replies.pop_front() {
+            if came == wanted {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        lane.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// The next message of the channel. What came before its end and was not handed out is somebody else's by now.
+    pub(super) fn poll_next(&mut self, channel: u16, context: &Context<'_>) -> Poll<Result<Came, Stopped>> {
+        if let Some(stopped) = self.stopped(channel) {
+            return Poll::Ready(Err(stopped));
+        }
+        let Some(lane) = self.lane(channel) else {
+            return Poll::Pending;
+        };
+        if let Some(came) = lane.ready.pop_front() {
+            return Poll::Ready(Ok(came));
+        }
+        if !lane
+            .waker
+            .as_ref()
+            .is_some_and(|waker| waker.will_wake(context.waker()))
+        {
+            lane.waker = Some(context.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// Everybody who waits for something.
+    pub(super) fn wake_all(&mut self, wakers: &mut Vec<Waker>) {
+        self.awaited.clear();
+        wakers.extend(self.lanes.iter_mut().flatten().filter_map(|lane| lane.waker.take()));
+    }
+
+    /// Takes in a frame that came. The error is the end of the connection.
+    pub(super) fn take(&mut self, piece: &Piece<'_>, wakers: &mut Vec<Waker>) -> Result<(), Ended> {
+        match piece.kind {
+            METHOD => {
+                let (id, arguments) = piece.method().ok_or_else(|| odd("method"))?;
+                if piece.channel == 0 {
+                    return self.on_connection(id, arguments);
+                }
+                self.on_channel(piece.channel, id, arguments, wakers)
+            }
+            HEADER => self.header(piece, wakers),
+            BODY => self.body(piece, wakers),
+            HEARTBEAT => Ok(()),
+            _ => Err(odd("kind of frame")),
+        }
+    }
+
+    fn on_connection(&mut self, id: MethodId, mut arguments: Arguments<'_>) -> Result<(), Ended> {
+        match id {
+            CONNECTION_CLOSE => {
+                self.put(0, &Method::new(CONNECTION_CLOSE_OK));
+                let (code, text) = reason(&mut arguments);
+                Err(Ended::Lost(format!("{code} {text}")))
+            }
+            CONNECTION_CLOSE_OK => {
+                self.closed_in_order = self.closing;
+                Err(Ended::Lost("closed".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn on_channel(
+        &mut self,
+        channel: u16,
+        id: MethodId,
+        mut arguments: Arguments<'_>,
+        wakers: &mut Vec<Waker>,
+    ) -> Result<(), Ended> {
+        if id == CHANNEL_CLOSE {
+            self.put(channel, &Method::new(CHANNEL_CLOSE_OK));
+        }
+        // What comes late on a channel that was given up is nobody's.
+        let Some(lane) = self.lane(channel) else { return Ok(()) };
+        match id {
+            DELIVER => {
+                lane.coming = Some(delivered(&lane.queue, &mut arguments).ok_or_else(|| odd("deliver"))?);
+                return Ok(());
+            }
+            CANCEL => {
+                let tag = arguments.short_string().unwrap_or_default().to_vec();
+                let waits = arguments.u8().is_some_and(|no_wait| no_wait & 1 == 0);
+                lane.stopped.get_or_insert(Stopped::Cancelled);
+                wakers.extend(lane.waker.take());
+                if waits {
+                    let tag = String::from_utf8_lossy(&tag).into_owned();
+                    self.put(channel, &Method::new(CANCEL_OK).short_string(&tag));
+                }
+                return Ok(());
+            }
+            CHANNEL_CLOSE => {
+                let (code, text) = reason(&mut arguments);
+                lane.stopped = Some(Stopped::Closed(code, text));
+            }
+            _ => lane.replies.push_back(id),
+        }
+        wakers.extend(lane.waker.take());
+        Ok(())
+    }
+
+    fn header(&mut self, piece: &Piece<'_>, wakers: &mut Vec<Waker>) -> Result<(), Ended> {
+        let Some(lane) = self.lane(piece.channel) else {
+            return Ok(());
+        };
+        let size = Arguments::after(piece.payload, 4).and_then(|mut arguments| arguments.u64());
+        let (Some(coming), Some(size)) = (&mut lane.coming, size) else {
+            return Err(odd("content header"));
+        };
+        coming.size = size;
+        coming.properties = piece.payload[HEADER_BYTES..].to_vec();
+        lane.when_whole(wakers);
+        Ok(())
+    }
+
+    fn body(&mut self, piece: &Piece<'_>, wakers: &mut Vec<Waker>) -> Result<(), Ended> {
+        let Some(lane) = self.lane(piece.channel) else {
+            return Ok(());
+        };
+        let Some(coming) = &mut lane.coming else {
+            return Err(odd("content"));
+        };
+        if coming.body.capacity() == 0 {
+            let room = usize::try_from(coming.size.min(BODY_ROOM_MAX)).unwrap_or(0);
+            coming.body.reserve_exact(room);
+        }
+        coming.body.extend_from_slice(piece.payload);
+        if coming.body.len() as u64 > coming.size {
+            return Err(odd("content"));
+        }
+        lane.when_whole(wakers);
+        Ok(())
+    }
+}
+
+impl Lane {
+    fn when_whole(&mut self, wakers: &mut Vec<Waker>) {
+        let Some(coming) = self.coming.take_if(|coming| coming.body.len() as u64 == coming.size) else {
+            return;
+        };
+        self.ready.push_back(Came {
+            tag: coming.tag,
+            redelivered: coming.redelivered,
+            addressed_to: coming.addressed_to,
+            properties: coming.properties,
+            body: Bytes::from(coming.body),
+        });
+        wakers.extend(self.waker.take());
+    }
+}
+
+/// What the arguments of a delivery say of it.
+fn delivered(queue: &str, arguments: &mut Arguments<'_>) -> Option<Coming> {
+    let _consumer = arguments.short_string()?;
+    let tag = arguments.u64()?;
+    let redelivered = arguments.u8()? & 1 == 1;
+    let _exchange = arguments.short_string()?;
+    let key = arguments.short_string()?;
+    Some(Coming {
+        tag,
+        redelivered,
+        addressed_to: (key != queue.as_bytes()).then(|| String::from_utf8_lossy(key).into_owned()),
+        properties: Vec::new(),
+        // Until its header says so, it is never whole.
+        size: u64::MAX,
+        body: Vec::new(),
+    })
+}
+
+fn odd(what: &str) -> Ended {
+    Ended::Undecodable(format!("the broker's {what} is not understood"))
+}
+
+#[cfg(test)]
+mod tests;
