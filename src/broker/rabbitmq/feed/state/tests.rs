@@ -1,3 +1,5 @@
+//! What frames mean for the channels they are about.
+
 use super::super::super::frames::{Method, first, put};
 use super::super::super::wire::{CONSUME_OK, QOS_OK};
 use super::*;
