@@ -45,12 +45,7 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
     cli.check_access(Access::Operator)?;
     match mode {
         Mode::Console => {
-            if !cli::on_terminal() {
-                return Err(Failure::new(Exit::Usage, cli::NO_TERMINAL));
-            }
-            if cli::is_dumb() {
-                return Err(Failure::new(Exit::Usage, cli::DUMB_TERMINAL));
-            }
+            check_terminal()?;
             let mut config = load(cli, &environment)?;
             let mut is_chosen = false;
             console::log(&environment)?;
@@ -81,10 +76,8 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
         }
         Mode::Listen => receive(cli, &environment),
         Mode::Offline => offline(cli, &environment),
-        Mode::Demo { daemon: false } if cli::on_terminal() && cli::is_dumb() => {
-            Err(Failure::new(Exit::Usage, cli::DUMB_TERMINAL))
-        }
         Mode::Demo { daemon: false } if cli::on_terminal() => {
+            check_terminal()?;
             let settings = console::settings_of_demo(cli);
             console::log(&environment)?;
             block_on(|| demo::show(settings))
@@ -161,6 +154,17 @@ async fn command(cli: &Cli, config: Config) -> Result<Exit, Failure> {
     let result = cli::run(cli, &engine.clone().into(), &config.profile, &warnings).await;
     engine.close().await;
     result
+}
+
+/// A screen needs a terminal, and one that can move its cursor.
+fn check_terminal() -> Result<(), Failure> {
+    if !cli::on_terminal() {
+        return Err(Failure::new(Exit::Usage, cli::NO_TERMINAL));
+    }
+    if cli::is_dumb() {
+        return Err(Failure::new(Exit::Usage, cli::DUMB_TERMINAL));
+    }
+    Ok(())
 }
 
 /// Who only looks or gives an order takes the store as it is; the file that nobody named has nobody else to make it.

@@ -10,6 +10,7 @@ mod feed;
 mod look;
 mod save;
 
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -184,14 +185,7 @@ impl Executor {
                 tokio::task::spawn_blocking(move || inputs.blocking_send(Event::Saved(save::write(&job)).into()));
             }
             Effect::Survey(profiles) => self.look_at(profiles),
-            Effect::Keep { path, text } => {
-                let inputs = self.inputs.clone();
-                tokio::task::spawn_blocking(move || {
-                    if let Err(why) = save::keep(&path, &text) {
-                        let _ = inputs.blocking_send(Event::Kept(why).into());
-                    }
-                });
-            }
+            Effect::Keep { path, text } => self.keep(path, text),
             Effect::Window(window) => {
                 self.actor.open(window);
                 self.grants.send_replace(self.actor.grant());
@@ -221,6 +215,15 @@ impl Executor {
             | Effect::Suspend
             | Effect::Quit => {}
         }
+    }
+
+    fn keep(&self, path: PathBuf, text: String) {
+        let inputs = self.inputs.clone();
+        tokio::task::spawn_blocking(move || {
+            if let Err(why) = save::keep(&path, &text) {
+                let _ = inputs.blocking_send(Event::Kept(why).into());
+            }
+        });
     }
 
     /// One after the other would be as slow as the slowest: all at once, each within its bound.

@@ -203,6 +203,12 @@ fn what(state: &State, dialog: &Dialog, columns: usize, samples: usize) -> Vec<L
             Role::DialogDanger,
         );
     }
+    warned(&mut lines, plans, columns);
+    lines
+}
+
+/// What should be known before.
+fn warned(lines: &mut Vec<Line>, plans: &[Plan], columns: usize) {
     let warnings = once(plans.iter().flat_map(|plan| &plan.warnings));
     for (warning, times) in warnings.iter().take(WARNINGS_MAX) {
         let of = if *times > 1 {
@@ -210,16 +216,15 @@ fn what(state: &State, dialog: &Dialog, columns: usize, samples: usize) -> Vec<L
         } else {
             String::new()
         };
-        wrapped(&mut lines, &format!("! {of}{warning}"), columns, 2, Role::Warning);
+        wrapped(lines, &format!("! {of}{warning}"), columns, 2, Role::Warning);
     }
     if warnings.len() > WARNINGS_MAX {
         let more = format!(
             "! and {}",
             plural_of(warnings.len() - WARNINGS_MAX, "more warning", "more warnings")
         );
-        wrapped(&mut lines, &more, columns, 1, Role::Warning);
+        wrapped(lines, &more, columns, 1, Role::Warning);
     }
-    lines
 }
 
 /// Each warning once, with how often it is said.

@@ -16,94 +16,86 @@ use crate::domain::text::width;
 /// Paints the hint bar.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     canvas.clear(area, Role::Screen);
-    match &state.input.mode {
-        Mode::Browse => table(canvas, area, state),
-        Mode::Filter(_) => fixed(
-            canvas,
-            area,
-            &[
-                ("Enter", "keep the filter"),
-                ("Tab", "complete"),
-                ("↑↓", "filters of before"),
-                ("Esc", "as it was before"),
-            ],
-        ),
-        Mode::Find(_) => fixed(
-            canvas,
-            area,
-            &[("Enter", "keep it"), ("↑↓", "step"), ("Esc", "forget it")],
-        ),
-        Mode::Policy(_) => fixed(
-            canvas,
-            area,
-            &[
-                ("Enter", "what it would do"),
-                ("↑↓", "next key"),
-                ("Esc", "leave it as it is"),
-            ],
-        ),
-        Mode::Document(_) => fixed(
-            canvas,
-            area,
-            &[
-                ("Enter", "what it would change"),
-                ("↑↓", "next key"),
-                ("Esc", "leave it as it is"),
-            ],
-        ),
-        Mode::When(_) => fixed(canvas, area, &[("Enter", "what it would do"), ("Esc", "cancel")]),
-        Mode::Dialog(_) => fixed(
-            canvas,
-            area,
-            &[
-                ("Esc", "cancel"),
-                ("↑↓", "look through the targets"),
-                ("Tab", "write a reason"),
-            ],
-        ),
-        Mode::Palette(_) => fixed(
-            canvas,
-            area,
-            &[("Enter", "do it"), ("Tab", "complete"), ("Esc", "back")],
-        ),
-        Mode::Columns(_) => fixed(
-            canvas,
-            area,
-            &[
-                ("Space", "show or hide"),
-                ("Enter", "sort by it, again: the other way"),
-                ("J K", "move it"),
-                ("0", "as at first"),
-                ("Esc", "back"),
-            ],
-        ),
-        Mode::Question(_) => fixed(canvas, area, &[("Esc", "leave it")]),
-        Mode::Help(_) => fixed(
-            canvas,
-            area,
-            &[("Esc", "back"), ("↑↓", "scroll"), ("type", "to look for something")],
-        ),
-        Mode::Profiles(_) => fixed(
-            canvas,
-            area,
-            &[
-                ("Enter", "go there"),
-                ("↑↓", "choose"),
-                ("r", "look again"),
-                ("Esc", "back"),
-            ],
-        ),
-        Mode::Menu(_) => fixed(
-            canvas,
-            area,
-            &[
-                ("Enter", "do it"),
-                ("↑↓", "choose"),
-                ("its key", "does it as well"),
-                ("Esc", "back"),
-            ],
-        ),
+    match of_line(&state.input.mode).or_else(|| of_box(&state.input.mode)) {
+        Some(keys) => fixed(canvas, area, keys),
+        None => table(canvas, area, state),
     }
+}
+
+/// Keys with what they do.
+type Keys = &'static [(&'static str, &'static str)];
+
+/// Where something is typed.
+fn of_line(mode: &Mode) -> Option<Keys> {
+    let keys: Keys = match mode {
+        Mode::Filter(_) => &[
+            ("Enter", "keep the filter"),
+            ("Tab", "complete"),
+            ("↑↓", "filters of before"),
+            ("Esc", "as it was before"),
+        ],
+        Mode::Find(_) => &[("Enter", "keep it"), ("↑↓", "step"), ("Esc", "forget it")],
+        Mode::Policy(_) => &[
+            ("Enter", "what it would do"),
+            ("↑↓", "next key"),
+            ("Esc", "leave it as it is"),
+        ],
+        Mode::Document(_) => &[
+            ("Enter", "what it would change"),
+            ("↑↓", "next key"),
+            ("Esc", "leave it as it is"),
+        ],
+        Mode::When(_) => &[("Enter", "what it would do"), ("Esc", "cancel")],
+        Mode::Palette(_) => &[("Enter", "do it"), ("Tab", "complete"), ("Esc", "back")],
+        Mode::Browse
+        | Mode::Dialog(_)
+        | Mode::Columns(_)
+        | Mode::Question(_)
+        | Mode::Menu(_)
+        | Mode::Profiles(_)
+        | Mode::Help(_) => return None,
+    };
+    Some(keys)
+}
+
+/// Where something lies over the view.
+fn of_box(mode: &Mode) -> Option<Keys> {
+    let keys: Keys = match mode {
+        Mode::Dialog(_) => &[
+            ("Esc", "cancel"),
+            ("↑↓", "look through the targets"),
+            ("Tab", "write a reason"),
+        ],
+        Mode::Columns(_) => &[
+            ("Space", "show or hide"),
+            ("Enter", "sort by it, again: the other way"),
+            ("J K", "move it"),
+            ("0", "as at first"),
+            ("Esc", "back"),
+        ],
+        Mode::Question(_) => &[("Esc", "leave it")],
+        Mode::Help(_) => &[("Esc", "back"), ("↑↓", "scroll"), ("type", "to look for something")],
+        Mode::Profiles(_) => &[
+            ("Enter", "go there"),
+            ("↑↓", "choose"),
+            ("r", "look again"),
+            ("Esc", "back"),
+        ],
+        Mode::Menu(_) => &[
+            ("Enter", "do it"),
+            ("↑↓", "choose"),
+            ("its key", "does it as well"),
+            ("Esc", "back"),
+        ],
+        Mode::Browse
+        | Mode::Filter(_)
+        | Mode::Find(_)
+        | Mode::Policy(_)
+        | Mode::Document(_)
+        | Mode::When(_)
+        | Mode::Palette(_) => return None,
+    };
+    Some(keys)
 }
 
 fn fixed(canvas: &mut Canvas<'_>, area: Rect, keys: &[(&str, &str)]) {

@@ -313,9 +313,10 @@ fn filter_line<R: Listed>(
     let is_wrong = table.filter.error.is_some() && line.says_errors(state.now);
     canvas.text(area, " /", Role::HintKey);
     let room = behind(area, 3);
-    let said = match is_wrong {
-        true => " ! ".to_owned(),
-        false => format!(" {} ", plural_of(table.order.len(), "row", "rows")),
+    let said = if is_wrong {
+        " ! ".to_owned()
+    } else {
+        format!(" {} ", plural_of(table.order.len(), "row", "rows"))
     };
     let said_width = cells(width(&said)).min(room.width / 2);
     let field = Rect {
