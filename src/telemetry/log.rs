@@ -67,6 +67,9 @@ where
     let builder = tracing_subscriber::fmt()
         .with_writer(writer)
         .with_ansi(false)
+        // A line that cannot be written is told to nobody: the way to tell it is standard error, whose failure is a panic
+        // of whatever was logging. A full disk or a reader that is gone stops no delivery.
+        .log_internal_errors(false)
         .with_env_filter(filter);
     match format {
         LogFormat::Human => Box::new(builder.finish()),

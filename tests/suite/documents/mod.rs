@@ -6,6 +6,7 @@
 mod blocks;
 mod contract;
 mod receivers;
+mod reliability;
 mod sessions;
 mod tables;
 

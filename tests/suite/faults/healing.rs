@@ -316,3 +316,13 @@ pub(super) async fn not_ready_saying(daemon: &Daemon, part: &str, text: &str) ->
     })
     .await
 }
+
+/// A disk that is full, or a reader of the log that is gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_whose_log_cannot_be_written_delivers_all_the_same() {
+    let scene = Scene::embedded().await;
+    let mut daemon = scene.installation.spawn_daemon_after("exec 2>/dev/full");
+    daemon.wait_until_ready().await;
+    scene.publish_all(&executions(5, 2), 3).await;
+    scene.finish(&mut [&mut daemon], 0).await;
+}

@@ -142,9 +142,14 @@ impl Scene {
 
     /// The URL of the database.
     pub(crate) fn postgres(&self) -> &str {
+        self.database().expect("this scene has a file")
+    }
+
+    /// The same, where there is one.
+    pub(crate) fn database(&self) -> Option<&str> {
         match &self.store {
-            StoreAt::Postgres(url) => url,
-            StoreAt::File => panic!("this scene has a file"),
+            StoreAt::Postgres(url) => Some(url),
+            StoreAt::File => None,
         }
     }
 
@@ -235,6 +240,11 @@ impl Scene {
             body,
             publishes,
         });
+    }
+
+    /// How many were published.
+    pub(crate) fn published(&self) -> usize {
+        self.log.lock().unwrap().len()
     }
 
     /// `each` notifications to every queue of `executions`, all queues at once.

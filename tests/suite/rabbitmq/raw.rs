@@ -66,7 +66,7 @@ struct Raw(TcpStream);
 
 impl Raw {
     fn connect(vhost: &str) -> Self {
-        let url = url::Url::parse(&super::bench::amqp()).unwrap();
+        let url = url::Url::parse(&crate::support::servers::variable("REDRIVE_TEST_AMQP")).unwrap();
         let address = (url.host_str().unwrap(), url.port().unwrap_or(5672));
         let stream = TcpStream::connect(address).unwrap();
         stream

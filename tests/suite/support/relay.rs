@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -11,6 +12,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use url::Url;
+
+use super::wait::at_moment;
 
 /// The way; cut with this value.
 pub struct Relay {
@@ -20,7 +23,8 @@ pub struct Relay {
 }
 
 struct Shared {
-    server: String,
+    /// Connections go to the first that takes them.
+    servers: Mutex<Vec<String>>,
     passing: watch::Sender<Passing>,
     /// Connections up to now.
     connections: AtomicUsize,
@@ -28,6 +32,8 @@ struct Shared {
     trap: Mutex<Option<Trap>>,
     /// Said once by the server instead of the first.
     astray: Mutex<Option<(Vec<u8>, Vec<u8>)>>,
+    /// How long each piece is on its way, in each direction.
+    delay: Mutex<Duration>,
 }
 
 /// Which connections pass bytes, in both directions.
@@ -52,10 +58,13 @@ pub enum Trap {
 impl Relay {
     /// To the host and port of `url`.
     pub async fn to(url: &str) -> Self {
-        let url = Url::parse(url).expect("a URL");
-        let server = format!("{}:{}", url.host_str().expect("a host"), url.port().expect("a port"));
+        Self::to_any(&[url]).await
+    }
+
+    /// To the first of these that takes a connection, as a load balancer leads to nodes of a cluster.
+    pub async fn to_any(urls: &[&str]) -> Self {
         let shared = Arc::new(Shared {
-            server,
+            servers: Mutex::new(urls.iter().map(|url| address_of(url)).collect()),
             passing: watch::Sender::new(Passing {
                 open: true,
                 resets: false,
@@ -64,6 +73,7 @@ impl Relay {
             connections: AtomicUsize::new(0),
             trap: Mutex::default(),
             astray: Mutex::default(),
+            delay: Mutex::default(),
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         Self {
@@ -78,6 +88,16 @@ impl Relay {
         let mut url = Url::parse(url).expect("a URL");
         url.set_port(Some(self.address.port())).expect("a URL with a host");
         url.to_string()
+    }
+
+    /// New connections lead to the host and port of `url`.
+    pub fn lead_to(&self, url: &str) {
+        *self.shared.servers.lock().unwrap() = vec![address_of(url)];
+    }
+
+    /// The port of this machine where it begins.
+    pub fn port(&self) -> u16 {
+        self.address.port()
     }
 
     /// Nothing passes any more; connections stay as they are, and new ones are taken and hear nothing.
@@ -119,6 +139,11 @@ impl Relay {
         });
     }
 
+    /// Each piece of bytes is that long on its way from now on, and the next begins only then.
+    pub fn delay(&self, delay: Duration) {
+        *self.shared.delay.lock().unwrap() = delay;
+    }
+
     /// Connections that were taken up to now.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
@@ -137,6 +162,11 @@ impl Drop for Relay {
     }
 }
 
+fn address_of(url: &str) -> String {
+    let url = Url::parse(url).expect("a URL");
+    format!("{}:{}", url.host_str().expect("a host"), url.port().expect("a port"))
+}
+
 /// Connections end with this task.
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
@@ -145,8 +175,11 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
         let shared = Arc::clone(&shared);
         connections.spawn(async move {
             shared.passes(number).await;
-            if let Ok(far) = TcpStream::connect(&shared.server).await {
-                relay(near, far, &shared, number).await;
+            let servers = shared.servers.lock().unwrap().clone();
+            for server in servers {
+                if let Ok(far) = TcpStream::connect(&server).await {
+                    return relay(near, far, &shared, number).await;
+                }
             }
         });
     }
@@ -191,6 +224,10 @@ async fn pump(
         shared.passes(number).await;
         if length == 0 {
             return to.shutdown().await;
+        }
+        let delay = *shared.delay.lock().unwrap();
+        if !delay.is_zero() {
+            at_moment(delay).await;
         }
         if !is_client {
             shared.replace(said);

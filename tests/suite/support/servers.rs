@@ -2,6 +2,7 @@
 //! private server that may be killed, frozen and started again.
 
 use std::env;
+use std::ffi::OsStr;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -254,7 +255,14 @@ impl PrivateRabbit {
 
     /// That also listens with TLS, with `cert.pem` and `key.pem` of a directory.
     pub async fn start_with_certificate(directory: &Path) -> Self {
-        Self::on(PrivateServer::start_with("rabbit", Some(directory)).await)
+        let with = ("REDRIVE_TEST_CERTIFICATE", directory.as_os_str());
+        Self::on(PrivateServer::start_with("rabbit", Some(with)).await)
+    }
+
+    /// A further node of this one's cluster.
+    pub async fn joined(&self) -> Self {
+        let with = ("REDRIVE_TEST_JOINS", self.server.directory.path().as_os_str());
+        Self::on(PrivateServer::beside("rabbit", with).await)
     }
 
     /// `amqps://user:password@127.0.0.1:PORT` of one that has a certificate.
@@ -280,6 +288,16 @@ impl PrivateRabbit {
 impl PrivatePostgres {
     pub async fn start() -> Self {
         let server = PrivateServer::start("postgres").await;
+        Self {
+            url: server.variable("REDRIVE_TEST_POSTGRES"),
+            server,
+        }
+    }
+
+    /// A standby of the server that is reached at a port of this machine: it copies what that one writes, a moment later.
+    pub async fn follows(port: u16) -> Self {
+        let port = port.to_string();
+        let server = PrivateServer::beside("postgres", ("REDRIVE_TEST_FOLLOWS", port.as_ref())).await;
         Self {
             url: server.variable("REDRIVE_TEST_POSTGRES"),
             server,
@@ -326,7 +344,7 @@ impl std::ops::Deref for PrivatePostgres {
 pub struct PrivateServer {
     kind: &'static str,
     directory: TempDir,
-    _permit: SemaphorePermit<'static>,
+    _permit: Option<SemaphorePermit<'static>>,
 }
 
 impl PrivateServer {
@@ -334,8 +352,21 @@ impl PrivateServer {
         Self::start_with(kind, None).await
     }
 
-    async fn start_with(kind: &'static str, certificate: Option<&Path>) -> Self {
+    async fn start_with(kind: &'static str, with: Option<(&str, &OsStr)>) -> Self {
         let permit = PRIVATE_SERVERS.acquire().await.expect("never closed");
+        Self::in_a_directory(kind, Some(permit), with).await
+    }
+
+    /// Belongs to one that is there, and needs no permit of its own.
+    async fn beside(kind: &'static str, with: (&str, &OsStr)) -> Self {
+        Self::in_a_directory(kind, None, Some(with)).await
+    }
+
+    async fn in_a_directory(
+        kind: &'static str,
+        permit: Option<SemaphorePermit<'static>>,
+        with: Option<(&str, &OsStr)>,
+    ) -> Self {
         let directory = scratch_directory();
         // PostgreSQL's unprivileged user must be able to pass.
         let passable = std::fs::Permissions::from_mode(0o711);
@@ -345,7 +376,7 @@ impl PrivateServer {
             directory,
             _permit: permit,
         };
-        server.act("start", certificate).await;
+        server.act("start", with).await;
         server
     }
 
@@ -374,11 +405,11 @@ impl PrivateServer {
         self.act("thaw", None).await;
     }
 
-    async fn act(&self, action: &str, certificate: Option<&Path>) {
+    async fn act(&self, action: &str, with: Option<(&str, &OsStr)>) {
         let action = format!("{}-{action}", self.kind);
         let mut command = servers_command(&action, self.directory.path());
-        if let Some(certificate) = certificate {
-            command.env("REDRIVE_TEST_CERTIFICATE", certificate);
+        if let Some((name, value)) = with {
+            command.env(name, value);
         }
         succeed(&run(command).await.expect("tests/servers cannot be started"), &action);
     }

@@ -5,7 +5,7 @@
 //! headers or to reset. An attempt's end is recorded *before* its answer is written, so a
 //! sender that waits for the answer never seems to overlap itself.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -159,6 +159,8 @@ struct Shared {
 struct Log {
     rules: HashMap<String, Rule>,
     attempts: Vec<Attempt>,
+    /// Ids that were answered with a 2xx.
+    delivered: HashSet<String>,
     per_path: HashMap<String, usize>,
     /// Unanswered attempts with a second handle on their connection.
     open: HashMap<usize, Arc<std::net::TcpStream>>,
@@ -225,12 +227,7 @@ impl Receiver {
 
     /// How many different notifications were answered with a 2xx.
     pub fn delivered(&self) -> usize {
-        let log = self.shared.lock();
-        let succeeded = log.attempts.iter().filter(|attempt| attempt.succeeded());
-        succeeded
-            .map(Attempt::id)
-            .collect::<std::collections::HashSet<_>>()
-            .len()
+        self.shared.lock().delivered.len()
     }
 
     /// The checker's log of this receiver.
@@ -294,10 +291,19 @@ impl Shared {
 
     fn end(&self, number: usize, status: Option<u16>) {
         let mut log = self.lock();
-        if log.open.remove(&number).is_some() {
-            let attempt = &mut log.attempts[number];
+        let Log {
+            attempts,
+            open,
+            delivered,
+            ..
+        } = &mut *log;
+        if open.remove(&number).is_some() {
+            let attempt = &mut attempts[number];
             attempt.end = Some(next_order());
             attempt.status = status;
+            if attempt.succeeded() {
+                delivered.insert(attempt.id().to_owned());
+            }
         }
     }
 

@@ -1,0 +1,8 @@
+//! The rows of the table, by what the faults are made to.
+
+mod brokers;
+mod cluster;
+mod daemons;
+mod databases;
+mod network;
+mod receivers;
