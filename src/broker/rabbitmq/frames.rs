@@ -217,7 +217,7 @@ pub(super) fn first(bytes: &[u8], limit: usize) -> io::Result<Option<Piece<'_>>>
     let Some((head, rest)) = bytes.split_first_chunk::<HEAD_BYTES>() else {
         return Ok(None);
     };
-    let length = payload_bytes(head, limit)?;
+    let length = payload_bytes(*head, limit)?;
     let Some((payload, [end, ..])) = rest.split_at_checked(length) else {
         return Ok(None);
     };
@@ -232,7 +232,7 @@ pub(super) fn first(bytes: &[u8], limit: usize) -> io::Result<Option<Piece<'_>>>
     }))
 }
 
-fn payload_bytes(head: &[u8; HEAD_BYTES], limit: usize) -> io::Result<usize> {
+fn payload_bytes(head: [u8; HEAD_BYTES], limit: usize) -> io::Result<usize> {
     let length = u32::from_be_bytes([head[3], head[4], head[5], head[6]]);
     let length = usize::try_from(length).unwrap_or(usize::MAX);
     if &head[..4] == b"AMQP" || length > limit {
@@ -252,7 +252,7 @@ fn without_end() -> io::Error {
 pub(super) async fn read<S: AsyncRead + Unpin>(stream: &mut S, limit: usize) -> io::Result<Frame> {
     let mut head = [0; HEAD_BYTES];
     stream.read_exact(&mut head).await?;
-    let length = payload_bytes(&head, limit)?;
+    let length = payload_bytes(head, limit)?;
     let mut payload = vec![0; length];
     stream.read_exact(&mut payload).await?;
     if stream.read_u8().await? != END {

@@ -390,11 +390,9 @@ fn tabs(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
 fn tab(canvas: &mut Canvas<'_>, area: Rect, state: &State, view: View, says: Tabs) -> u16 {
     let in_front = state.nav.view == view;
     let name = match says {
-        Tabs::Counts | Tabs::Names => view.title(),
-        Tabs::Short if in_front => view.title(),
-        Tabs::Short => view.screen().about().short_title,
-        Tabs::Keys if in_front => view.title(),
-        Tabs::Keys => "",
+        Tabs::Short if !in_front => view.screen().about().short_title,
+        Tabs::Keys if !in_front => "",
+        Tabs::Counts | Tabs::Names | Tabs::Short | Tabs::Keys => view.title(),
     };
     let alarm = alarm(state, view);
     let plain = if says == Tabs::Counts {
@@ -408,11 +406,10 @@ fn tab(canvas: &mut Canvas<'_>, area: Rect, state: &State, view: View, says: Tab
         .trim_end()
         .to_owned();
     let between = match (name.is_empty(), alarm.chars().next()) {
-        (_, None) => "",
         (false, Some(_)) => " ",
         // A number right behind a key would be read as a key.
         (true, Some(first)) if first.is_alphanumeric() => ":",
-        (true, Some(_)) => "",
+        (true, Some(_)) | (_, None) => "",
     };
     let role = |role| if in_front { Role::TabSelected } else { role };
     let key = state.key_of(view).unwrap_or_default();

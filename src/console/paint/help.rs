@@ -108,9 +108,10 @@ fn wanted_line(canvas: &mut Canvas<'_>, area: Rect, help: &Help) -> Option<Posit
 /// How far it can be scrolled on the screen as it is.
 pub(super) fn scroll_max(body: Rect, state: &State) -> usize {
     let inner = below(inside(body), 1);
-    let wanted = match &state.input.mode {
-        Mode::Help(help) => help.input.value(),
-        _ => "",
+    let wanted = if let Mode::Help(help) = &state.input.mode {
+        help.input.value()
+    } else {
+        ""
     };
     lines(state, inner, wanted).len().saturating_sub(inner.height.into())
 }

@@ -178,9 +178,11 @@ impl SavedView {
         }
         let view = state.nav.view;
         let Some(list) = state.list() else {
-            return match view {
-                View::Overview | View::Log => Ok(Self::plain(view)),
-                _ => Err(no_list(view)),
+            let has_no_rows = matches!(view, View::Overview | View::Log);
+            return if has_no_rows {
+                Ok(Self::plain(view))
+            } else {
+                Err(no_list(view))
             };
         };
         let sort = list.sorted_by().map(|(name, descending)| {

@@ -215,13 +215,11 @@ impl Tap {
     async fn answer(&self, wanted: MethodId) -> Result<(), CallError> {
         let shared = &self.feed.shared;
         let answer = poll_fn(|context| shared.lock().poll_reply(self.channel, wanted, context));
-        match ambient::timeout(CALL, answer).await {
-            Ok(answered) => answered,
-            Err(_) => {
-                self.feed.abandon(format!("no answer within {} s", CALL.as_secs()));
-                Err(CallError::Silent(CALL))
-            }
+        if let Ok(answered) = ambient::timeout(CALL, answer).await {
+            return answered;
         }
+        self.feed.abandon(format!("no answer within {} s", CALL.as_secs()));
+        Err(CallError::Silent(CALL))
     }
 
     /// The next message. May be dropped and called again.
