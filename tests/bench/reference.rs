@@ -18,13 +18,13 @@ pub fn compare(ratios: &[Ratio]) {
     if std::env::var("REDRIVE_BENCH_REFERENCE").is_ok_and(|asked| asked == "write") {
         let mut text = String::new();
         for one in ratios {
-            writeln!(text, "{:.2}\t{}", one.ratio.median, one.what).unwrap();
+            writeln!(text, "{:.2}\t{}", one.spread.median, one.what).unwrap();
         }
         std::fs::write(&path, text).unwrap();
     }
     let known = std::fs::read_to_string(&path).unwrap_or_default();
     for one in ratios {
-        let ratio = one.ratio.median;
+        let ratio = one.spread.median;
         let reference = known.lines().find_map(|line| {
             let (ratio, what) = line.split_once('\t')?;
             (what == one.what).then(|| ratio.parse::<f64>().unwrap())

@@ -191,7 +191,7 @@ async fn measure(work: &Work, prefetches: &[u16], rounds: usize) -> Vec<Ratio> {
 /// The engine beside one of the loops.
 pub struct Ratio {
     pub what: String,
-    pub ratio: Spread,
+    pub spread: Spread,
     /// Messages a second, and microseconds of processor a message: the engine's and the loop's.
     rates: [f64; 2],
     processor_us: [f64; 2],
@@ -207,7 +207,7 @@ fn ratios_of(work: &Work, prefetch: u16, stores: &Stores, ran: &[Vec<Ran>; SIDES
         for (other, (name, goal)) in LOOPS.iter().zip(work.goals()).enumerate() {
             ratios.push(Ratio {
                 what: format!("{}, prefetch {prefetch}, {store}: of the {name} loop", work.name),
-                ratio: Spread::of_ratios(&rates(side), &rates(other)),
+                spread: Spread::of_ratios(&rates(side), &rates(other)),
                 rates: [side, other].map(|side| Spread::of(&rates(side)).median),
                 processor_us: [side, other].map(|side| Spread::of(&processor(side)).median),
                 goal,
@@ -222,7 +222,7 @@ fn print(ratios: &[Ratio]) {
         let ([rate, rate_of], [processor, processor_of]) = (one.rates, one.processor_us);
         let measured = format!(
             "{}; {rate:.0}/s of {rate_of:.0}/s; processor {processor:.0} µs of {processor_of:.0} µs a message",
-            one.ratio
+            one.spread
         );
         row(&one.what, &measured, one.goal);
     }

@@ -1,7 +1,7 @@
 //! One row: a scene under attack, and its record.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -103,7 +103,7 @@ impl Attack {
             ..
         } = self;
         scene.receiver.behave("*", Behaviour::Status(200).after(load.answer));
-        let over = AtomicBool::new(false);
+        let (over, published) = (AtomicBool::new(false), AtomicUsize::new(0));
         let faults = async {
             for number in 1..=count {
                 let share = load.total() / (count as usize + 1);
@@ -122,7 +122,8 @@ impl Attack {
             while number < load.each || !over.load(Ordering::SeqCst) {
                 number += 1;
                 scene.publish(execution, path, number).await;
-                while scene.published() > scene.receiver.delivered() + AHEAD * load.queues as usize {
+                published.fetch_add(1, Ordering::SeqCst);
+                while published.load(Ordering::SeqCst) > scene.receiver.delivered() + AHEAD * load.queues as usize {
                     at_moment(Duration::from_millis(20)).await;
                 }
             }

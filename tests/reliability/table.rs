@@ -1,5 +1,7 @@
 //! The table of the rows, as `docs/reliability.md` has it.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
 /// Markdown, of an array of rows as `tests/reliability/run` leaves them.
@@ -14,8 +16,9 @@ pub fn table(rows: &Value) -> String {
         text += &line(row);
     }
     let sum = |name: &str| rows.iter().filter_map(|row| row[name].as_u64()).sum::<u64>();
-    text += &format!(
-        "| **all** | | {} | {} | {} | {} | {} | | | {} |\n",
+    let _ = writeln!(
+        text,
+        "| **all** | | {} | {} | {} | {} | {} | | | {} |",
         thousands(sum("made")),
         thousands(sum("published")),
         sum("lost"),
@@ -84,7 +87,6 @@ fn thousands(number: u64) -> String {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "it is what tests/reliability/run is for")]
 fn the_table_is_printed() {
     let row = serde_json::json!([{"order": 1, "faults": "kills", "on": "RabbitMQ", "made": 2, "published": 12_345, "recovery_most_ms": 1_250,
         "recovery_median_ms": 900, "repeated": 1, "most_of_one_queue": 1, "allowed_of_one_queue": 2}]);

@@ -185,9 +185,12 @@ impl Client {
         work: impl FnOnce(&mut Server) -> T + Send,
     ) -> Result<T, BrokerError> {
         let answer = self.call(operation, work).await;
-        answer.map_err(|error| match error {
-            BrokerError::Unknown { .. } => unreachable(operation),
-            other => other,
+        answer.map_err(|error| {
+            if matches!(error, BrokerError::Unknown { .. }) {
+                unreachable(operation)
+            } else {
+                error
+            }
         })
     }
 

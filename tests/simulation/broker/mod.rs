@@ -119,7 +119,7 @@ impl Model {
 
     /// What is in each delivery queue, in its order.
     pub fn waiting(&self) -> Vec<(String, Vec<Message>)> {
-        self.contents(|naming, name| naming.is_delivery_queue(name))
+        self.contents(Naming::is_delivery_queue)
     }
 
     /// What is in the dead-letter queue.

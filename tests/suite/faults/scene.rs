@@ -242,11 +242,6 @@ impl Scene {
         });
     }
 
-    /// How many were published.
-    pub(crate) fn published(&self) -> usize {
-        self.log.lock().unwrap().len()
-    }
-
     /// `each` notifications to every queue of `executions`, all queues at once.
     pub(crate) async fn publish_all(&self, executions: &[(String, String)], each: u32) {
         join_all(executions.iter().map(async |(execution, path)| {

@@ -74,7 +74,7 @@ fn the_menu_lists_what_applies_and_the_reason_of_the_rest_behind_it() {
 fn the_menu_does_what_is_chosen_and_what_the_key_beside_it_says() {
     let mut stage = stage(incident());
     let wanted = Command::ResumeQueue(queue_name("dlv.mail.b"));
-    assert_eq!(stage.plan("2 /dlv.mail.b Enter a Enter"), [wanted.clone()]);
+    assert_eq!(stage.plan("2 /dlv.mail.b Enter a Enter"), std::slice::from_ref(&wanted));
     stage.play("Esc");
     assert_eq!(stage.plan("a U"), [wanted]);
     stage.play("Esc a P");

@@ -117,7 +117,7 @@ fn a_refusal_answers_what_was_asked() {
     let (mut state, channel) = opened();
     let context = Context::from_waker(Waker::noop());
     take(&mut state, &method(channel, &Method::new(QOS_OK))).unwrap();
-    assert!(state.poll_reply(channel, QOS_OK, &context).is_ready_and(Result::is_ok));
+    assert!(state.poll_reply(channel, QOS_OK, &context).ready_and(Result::is_ok));
     assert!(state.poll_reply(channel, CONSUME_OK, &context).is_pending());
     let text = "NOT_FOUND - no queue 'q' in vhost '/'";
     let close = Method::new(CHANNEL_CLOSE).u16(404).short_string(text).u16(60).u16(20);
@@ -172,12 +172,12 @@ fn a_close_of_the_connection_says_why_and_is_answered() {
     assert_eq!(answer, method(0, &Method::new(CONNECTION_CLOSE_OK)));
 }
 
-trait IsReadyAnd<T> {
-    fn is_ready_and(self, holds: impl FnOnce(&T) -> bool) -> bool;
+trait ReadyAnd<T> {
+    fn ready_and(self, holds: impl FnOnce(&T) -> bool) -> bool;
 }
 
-impl<T> IsReadyAnd<T> for Poll<T> {
-    fn is_ready_and(self, holds: impl FnOnce(&T) -> bool) -> bool {
+impl<T> ReadyAnd<T> for Poll<T> {
+    fn ready_and(self, holds: impl FnOnce(&T) -> bool) -> bool {
         matches!(self, Poll::Ready(value) if holds(&value))
     }
 }
