@@ -174,7 +174,7 @@ fn the_numbers_of_the_pictures_agree_with_each_other() {
     let overview = shown(&scene("overview"));
     let by_endpoint: u64 = numbers(&overview, r"(\d+) waiting · since").iter().sum();
     assert_eq!(one(&overview, r"not available: (\d+) messages wait"), by_endpoint);
-    let of_state: u64 = numbers(&overview, r"[!×▼…◆●○] (\d+) [a-z_]+(?:  |\n)").iter().sum();
+    let of_state: u64 = numbers(&overview, r"[!×▼…◆●○] (\d+) [a-z ]+?(?:  |\n)").iter().sum();
     assert_eq!(one(&overview, r"(\d+) delivery queues"), of_state);
 
     let steps = incident::steps();

@@ -143,7 +143,7 @@ fn what_is_typed_has_the_cursor() {
         )
     };
     let typed = cursor(scene("queues").keys("/ a b").sized(80, 24)).unwrap();
-    assert_eq!((typed.x, typed.y), (5, 21));
+    assert_eq!((typed.x, typed.y), (5, 22));
     assert!(cursor(scene("dialog_many").sized(80, 24)).is_some());
     assert_eq!(cursor(scene("queues").sized(80, 24)), None);
 }

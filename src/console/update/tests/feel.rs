@@ -343,7 +343,7 @@ fn nothing_is_selected_on_an_overview_on_which_nothing_is_wrong() {
 #[test]
 fn a_view_is_saved_with_what_one_sees_of_it_and_shown_again() {
     let mut stage = stage(incident());
-    let kept = std::path::PathBuf::from("/home/ana/.config/redrive/views.toml");
+    let kept = std::path::PathBuf::from("/etc/ana/redrive/views.toml");
     stage.state.session.views.file = Some(kept.clone());
     stage.play("2 /mail Enter s S");
     let effects = stage.play(": 'save_mornings Enter");
