@@ -159,8 +159,8 @@ fn lines(state: &State, inner: Rect, wanted: &str) -> Vec<Line> {
         "In other views".to_owned(),
         all().filter(|action| !is_here(action)).collect(),
     );
-    if state.terminal.mouse && words.is_empty() {
-        mouse_lines(help_width, &mut lines);
+    if state.terminal.mouse {
+        mouse_lines(help_width, &words, &mut lines);
     }
     lines
 }
@@ -189,9 +189,8 @@ fn has(state: &State, action: &Action, words: &[String]) -> bool {
 }
 
 /// What the mouse does: it takes the place of the terminal's own selection, which has to be said.
-fn mouse_lines(help_width: usize, lines: &mut Vec<Line>) {
-    lines.push(Line::Section("Mouse".to_owned()));
-    for (keys, title, help) in [
+fn mouse_lines(help_width: usize, words: &[String], lines: &mut Vec<Line>) {
+    let entries = [
         ("wheel", "move", "Moves the selection, or what is read."),
         (
             "click",
@@ -203,7 +202,15 @@ fn mouse_lines(help_width: usize, lines: &mut Vec<Line>) {
             "select text",
             "The terminal's own selection, as without the mouse (Option in some).",
         ),
-    ] {
+    ];
+    let found = entries.into_iter().filter(|(keys, title, help)| {
+        let text = format!("mouse {keys} {title} {help}").to_lowercase();
+        words.iter().all(|word| text.contains(word.as_str()))
+    });
+    for (number, (keys, title, help)) in found.enumerate() {
+        if number == 0 {
+            lines.push(Line::Section("Mouse".to_owned()));
+        }
         let mut keys = keys.to_owned();
         let mut title = title;
         for part in wrap(help, help_width.max(1)) {

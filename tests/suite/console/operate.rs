@@ -329,7 +329,7 @@ async fn an_endpoint_is_redelivered_from_the_detail_of_one_of_its_queues() {
     scene.publish("run", "/hook", 1).await;
     let pty = console(&scene.installation, &[]).await;
     pty.key("2");
-    pty.shows("endpoint_unavail").await;
+    pty.shows("endpoint down").await;
     pty.key("\r");
     pty.shows("503").await;
     scene.receiver.behave("*", Behaviour::Status(200));
