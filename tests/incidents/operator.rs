@@ -103,7 +103,7 @@ impl Operator {
     /// Types a command behind `:` and does it: three of the keys.
     pub(super) async fn commands(&mut self, command: &str) {
         self.press(":");
-        self.sees(&["Go to, or do"]).await;
+        self.sees(&["Command or search"]).await;
         self.types(command).await;
         self.pty
             .until_frame("the command in its line", |frame| {

@@ -51,7 +51,7 @@ async fn thousands_of_dead_letters_of_one_bug_go_back_a_few_first_and_others_sta
     operator.confirmation().await;
     operator.accepts_by_typing("3000").await;
     operator.press("7");
-    operator.sees(&["canary", "20 of 3,000 done", "by console:"]).await;
+    operator.sees(&["asks", "20 of 3,000 done", "by console:"]).await;
     holds(&scene.vhost, ORIGIN, 20).await;
     assert_eq!(messages(&scene.vhost, DEAD).await, Some(u64::from(BUG) - 20));
     operator.asks("U").await;

@@ -17,10 +17,10 @@ async fn redrives(operator: &mut Operator) {
     operator.sees(&["600", "rejected", "R redrives the whole group"]).await;
     operator.asks("R").await;
     operator.press("t");
-    operator.sees(&["messages a second, at most"]).await;
+    operator.sees(&["Messages a second (empty = unlimited)"]).await;
     operator.types("20").await;
     operator.press(ENTER);
-    operator.sees(&["at most 20 a second", "takes about 30 s"]).await;
+    operator.sees(&["rate: 20 a second", "takes about 30 s"]).await;
     operator.confirmation().await;
     operator.accepts_by_typing("600").await;
     operator.sees(&["redrive begun"]).await;

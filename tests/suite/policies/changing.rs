@@ -66,7 +66,7 @@ pub(super) async fn what_waits_is_tried_sooner_by_a_changed_policy(ground: Groun
         assert_eq!(plan.messages, Some(1));
         assert!(plan.title.contains("1 of 1 next attempts move"), "{}", plan.title);
         assert!(
-            plan.warnings.iter().any(|line| line.contains("tried sooner")),
+            plan.warnings.iter().any(|line| line.contains("come sooner")),
             "{plan:?}"
         );
         assert!(

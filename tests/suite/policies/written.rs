@@ -78,7 +78,7 @@ pub(super) async fn a_policy_written_with_a_type_or_a_subscription_is_a_policy_l
     let plan = stage.engine.plan(metadata(&shorter)).await.unwrap();
     assert_eq!(plan.messages, Some(1), "{plan:?}");
     assert!(
-        plan.warnings.iter().any(|line| line.contains("park at once")),
+        plan.warnings.iter().any(|line| line.contains("the messages park")),
         "{plan:?}"
     );
     assert!(
