@@ -78,6 +78,9 @@ async fn it_selects_opens_and_moves_and_confirms_nothing() {
     pty.shows("Shift+drag").await;
     pty.key("\x1b");
     pty.hides("Shift+drag").await;
+    // The first takes back what was typed, the second closes.
+    pty.key("\x1b");
+    pty.hides("Look for").await;
     pty.key("q");
     assert_eq!(pty.ended().await, 0);
     pty.assert_restored();
