@@ -303,3 +303,31 @@ pub struct QueueRecord {
     /// First seen.
     pub created_at: Timestamp,
 }
+
+impl QueueRecord {
+    /// The row of a queue of which nothing but its name is known.
+    #[must_use]
+    pub fn new(name: &QueueName, now: Timestamp) -> Self {
+        Self {
+            name: name.clone(),
+            execution: None,
+            url: None,
+            epoch: Epoch(0),
+            owner: None,
+            pause: None,
+            wanted_by: None,
+            closing: Closing::Open,
+            refused: None,
+            refusing: None,
+            quarantined: None,
+            has_companion: false,
+            head: None,
+            decision: None,
+            refusals_in_row: 0,
+            delivered: 0,
+            last_delivered_at: None,
+            active_at: now,
+            created_at: now,
+        }
+    }
+}

@@ -4,9 +4,9 @@ use super::Queues;
 use super::seen::Seen;
 use crate::ambient::{self, HashMap};
 use crate::domain::endpoint::Endpoint;
-use crate::domain::id::{Epoch, IncarnationId, QueueName};
+use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::job;
-use crate::domain::queue::{Closing, QueueKind, QueueRecord};
+use crate::domain::queue::{QueueKind, QueueRecord};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::view::QueueView;
@@ -117,7 +117,7 @@ impl World {
         let record = if let Some(record) = record {
             record
         } else {
-            unknown = blank(&view.name, self.now);
+            unknown = QueueRecord::new(&view.name, self.now);
             &unknown
         };
         let owner = record.owner.and_then(|owner| self.incarnations.get(&owner));
@@ -254,29 +254,5 @@ impl Core {
         consumers
             .iter()
             .any(|consumer| consumer.queue == name && here(&consumer.vhost))
-    }
-}
-
-fn blank(name: &QueueName, now: Timestamp) -> QueueRecord {
-    QueueRecord {
-        name: name.clone(),
-        execution: None,
-        url: None,
-        epoch: Epoch(0),
-        owner: None,
-        pause: None,
-        wanted_by: None,
-        closing: Closing::Open,
-        refused: None,
-        refusing: None,
-        quarantined: None,
-        has_companion: false,
-        head: None,
-        decision: None,
-        refusals_in_row: 0,
-        delivered: 0,
-        last_delivered_at: None,
-        active_at: now,
-        created_at: now,
     }
 }

@@ -12,30 +12,6 @@ use redrive::internals::store::{
 
 use super::Rows;
 
-fn new_record(name: &QueueName, now: Timestamp) -> QueueRecord {
-    QueueRecord {
-        name: name.clone(),
-        execution: None,
-        url: None,
-        epoch: Epoch(0),
-        owner: None,
-        pause: None,
-        wanted_by: None,
-        closing: Closing::Open,
-        refused: None,
-        refusing: None,
-        quarantined: None,
-        has_companion: false,
-        head: None,
-        decision: None,
-        refusals_in_row: 0,
-        delivered: 0,
-        last_delivered_at: None,
-        active_at: now,
-        created_at: now,
-    }
-}
-
 impl Rows {
     /// The row, while its lease is held under this epoch.
     pub(super) fn guarded(&mut self, queue: &QueueName, epoch: Epoch) -> Option<&mut QueueRecord> {
@@ -88,7 +64,7 @@ impl Rows {
             .queues
             .get(queue)
             .cloned()
-            .unwrap_or_else(|| new_record(queue, now));
+            .unwrap_or_else(|| QueueRecord::new(queue, now));
         if let Some(refusal) = lease_refusal(&record, incarnation, |id| self.is_alive(id), purpose) {
             return refusal;
         }
@@ -130,7 +106,7 @@ impl Rows {
             let record = self
                 .queues
                 .entry(one.name.clone())
-                .or_insert_with(|| new_record(&one.name, now));
+                .or_insert_with(|| QueueRecord::new(&one.name, now));
             record.execution.get_or_insert_with(|| one.execution.clone());
             record.url.get_or_insert_with(|| one.url.clone());
             record.active_at = now;

@@ -36,51 +36,7 @@ async fn true_to_rabbitmq() -> Bench {
     bench(Rules::default()).await
 }
 
-// What the model has: no poison, no intake queues, and of the management API only what delivery reads.
-broker_contract! { @each true_to_rabbitmq;
-    a_missing_queue_is_looked_at_as_missing
-    publishing_to_a_missing_queue_is_returned_and_creates_nothing
-    publishing_to_the_dead_letter_queue_is_accepted
-    a_created_queue_is_there_and_empty
-    creating_a_queue_twice_changes_nothing
-    an_accepted_message_is_ready
-    a_message_arrives_as_it_was_published
-    messages_arrive_in_the_order_of_publishing
-    publishes_in_parallel_each_get_their_own_answer
-    the_next_message_waits_for_the_ack_at_a_prefetch_of_one
-    what_is_acked_without_waiting_is_gone_and_lets_the_next_come
-    closing_gives_everything_back_in_its_place
-    dropping_gives_everything_back_in_its_place
-    a_message_that_comes_again_is_equal
-    a_second_attachment_takes_over_only_after_the_first_is_closed
-    waiting_for_a_message_can_be_given_up_and_taken_up_again
-    an_acked_message_is_gone
-    an_ack_after_the_queue_is_gone_says_lost
-    attaching_to_a_missing_queue_says_missing
-    deleting_the_queue_ends_the_attachment
-    an_unbound_queue_returns_what_is_published
-    a_bound_again_queue_accepts
-    binding_a_missing_queue_says_missing
-    unbinding_a_missing_queue_is_no_error
-    attaching_with_bind_binds
-    attaching_without_bind_leaves_it_unbound
-    an_empty_queue_is_deleted
-    a_queue_with_a_message_is_not_deleted
-    a_queue_with_a_consumer_is_not_deleted
-    deleting_a_missing_queue_says_missing
-    deleting_whole_drops_what_is_in_it
-    the_companion_is_attached_by_its_part
-    walking_passes_everything_in_order_and_gives_it_back
-    walking_on_from_window_to_window_keeps_the_order
-    what_a_walk_settles_is_gone_and_the_rest_keeps_its_place
-    a_walk_that_settles_as_it_goes_empties_the_queue
-    a_dropped_walk_gives_everything_back
-    walking_a_missing_queue_finds_nothing
-    a_walked_message_is_as_it_was_published
-    a_nudge_reaches_who_listens
-    preparing_twice_changes_nothing
-    a_healthy_broker_says_so
-}
+broker_contract! { @modelled true_to_rabbitmq }
 
 /// Whether `behaviour` is not what a model with these rules does.
 async fn is_noticed(rules: Rules, behaviour: Behaviour) -> bool {
