@@ -188,12 +188,14 @@ fn too_many_attempts(ledger: &Ledger, history: &History, faults: &Faults) -> Vec
         }
     }
     let (attempts, redelivered) = faults.attempts;
-    let allowed = attempts * (1 + redelivered) + faults.repeats;
     let mut wrong = Vec::new();
     for (_, id, ..) in &ledger.published {
         let path = id.split('-').nth(1).unwrap_or_default();
         let is_alone = faults.paths.get(path) == Some(&1);
         let failed = failed.get(id.as_str()).copied().unwrap_or(0);
+        // What its publisher sent again, unsure of the first, is a message of its own.
+        let copies = ledger.stored.get(id).copied().unwrap_or(1);
+        let allowed = attempts * (1 + redelivered) * copies + faults.repeats;
         if is_alone && failed > allowed {
             wrong.push(Wrong::TooManyAttempts {
                 id: id.clone(),
