@@ -42,6 +42,8 @@ pub struct Attack {
     pub prefetch: u16,
     /// What a database that failed over had answered and did not have any more, in bytes of its log.
     pub lost_by_the_database: Option<u64>,
+    /// What may not grow, as the curve of the page has it.
+    pub samples: Vec<Value>,
 }
 
 /// What flows, over four URLs.
@@ -83,6 +85,7 @@ impl Attack {
             hands: 0,
             prefetch: 1,
             lost_by_the_database: None,
+            samples: Vec::new(),
         }
     }
 
@@ -181,6 +184,7 @@ impl Attack {
             "recovery_most_ms": self.recoveries.iter().max().map(Duration::as_millis),
             "recovery_median_ms": median(&self.recoveries).map(|it| it.as_millis()),
             "hands": self.hands,
+            "samples": self.samples,
             "seconds": self.began.elapsed().as_secs(),
         })
     }

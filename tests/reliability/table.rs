@@ -29,6 +29,33 @@ pub fn table(rows: &Value) -> String {
     text
 }
 
+/// Markdown, of the samples of the long run: a line an hour.
+pub fn curve(rows: &Value) -> String {
+    let mut text = String::from(
+        "| after | delivered | memory | open files | threads | queues | rows in all tables |\n|---|---|---|---|---|---|---|\n",
+    );
+    let samples = rows
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|row| row["samples"].as_array());
+    for sample in samples.flatten() {
+        let number = |name: &str| sample[name].as_u64().unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "| {} h | {} | {} MiB | {} | {} | {} | {} |",
+            number("hour"),
+            thousands(number("delivered")),
+            number("memory_bytes") >> 20,
+            number("files"),
+            number("threads"),
+            number("queues"),
+            number("rows"),
+        );
+    }
+    text
+}
+
 /// What the README says: nothing but sums of the rows.
 pub fn in_one_line(rows: &Value) -> String {
     let rows = rows.as_array().map(Vec::as_slice).unwrap_or_default();

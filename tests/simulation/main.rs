@@ -37,6 +37,9 @@ mod store;
 mod trace;
 mod world;
 
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -113,4 +116,28 @@ fn a_planted_bug_is_found() {
         began.elapsed().as_secs_f64(),
         seeds::reason(seed),
     );
+}
+
+/// What `tests/simulate --planted` applies is a change of the code as it is now.
+#[test]
+fn every_planted_bug_is_a_patch_of_this_code() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = fs::read_dir(root.join("tests/simulation/planted")).unwrap();
+    let patches: Vec<PathBuf> = folder.map(|entry| entry.unwrap().path()).collect();
+    assert!(patches.len() >= 12, "{patches:?}");
+    for patch in patches {
+        let mut tried = Command::new("patch");
+        tried
+            .args(["--dry-run", "--force", "--quiet", "-p1", "-d"])
+            .arg(root)
+            .arg("-i")
+            .arg(&patch);
+        let output = tried.output().expect("the program `patch`");
+        assert!(
+            output.status.success(),
+            "{}: {}",
+            patch.display(),
+            String::from_utf8_lossy(&output.stdout)
+        );
+    }
 }

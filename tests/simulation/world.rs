@@ -469,7 +469,13 @@ impl World {
         let name = stream.queue(&self.settings.naming);
         let paused = self.execute(Command::PauseQueue(name.clone())).await;
         self.trace.note(&format!("paused {queue}: {}", paused.is_ok()));
-        if paused.is_ok() {
+        // A queue that ends takes its pause with it: the next one of its name is not paused.
+        let ends = self
+            .plan
+            .streams
+            .iter()
+            .any(|other| other.end_after.is_some() && other.queue(&self.settings.naming) == name);
+        if paused.is_ok() && !ends {
             // The daemon reads it once a second, and ends the attempt in hand.
             let from = Instant::now() + Duration::from_secs(2);
             self.pauses

@@ -4,5 +4,7 @@ mod brokers;
 mod cluster;
 mod daemons;
 mod databases;
+mod long;
 mod network;
 mod receivers;
+mod versions;

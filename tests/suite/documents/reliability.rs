@@ -15,6 +15,8 @@ const PAGE: &str = "docs/reliability.md";
 const ROWS: &str = "docs/reliability.json";
 const BEGIN: &str = "<!-- rows -->\n";
 const END: &str = "<!-- end of rows -->";
+const CURVE_BEGIN: &str = "<!-- hours -->\n";
+const CURVE_END: &str = "<!-- end of hours -->";
 const WRITE_VARIABLE: &str = "REDRIVE_DOCUMENTS";
 
 fn rows() -> Value {
@@ -22,17 +24,24 @@ fn rows() -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-fn with_table(text: &str) -> String {
-    let (before, rest) = text.split_once(BEGIN).expect("the table's begin");
-    let (_, after) = rest.split_once(END).expect("the table's end");
-    format!("{before}{BEGIN}{}{END}{after}", table::table(&rows()))
+/// The page with `table` between two marks.
+fn between(text: &str, (begin, end): (&str, &str), table: &str) -> String {
+    let (before, rest) = text.split_once(begin).expect("the table's begin");
+    let (_, after) = rest.split_once(end).expect("the table's end");
+    format!("{before}{begin}{table}{end}{after}")
+}
+
+fn with_tables(text: &str) -> String {
+    let rows = rows();
+    let text = between(text, (BEGIN, END), &table::table(&rows));
+    between(&text, (CURVE_BEGIN, CURVE_END), &table::curve(&rows))
 }
 
 #[test]
 fn the_table_of_reliability_is_what_was_measured() {
     let path = root().join(PAGE);
     let text = fs::read_to_string(&path).unwrap();
-    let made = with_table(&text);
+    let made = with_tables(&text);
     if std::env::var(WRITE_VARIABLE).is_ok_and(|value| value == "write") {
         fs::write(&path, &made).unwrap();
         return;

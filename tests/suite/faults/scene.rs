@@ -91,6 +91,11 @@ impl Scene {
         Self::rabbit(&RabbitAddress::shared(), Some((url.to_owned(), None))).await
     }
 
+    /// `RabbitMQ` at an address, and the `PostgreSQL` database at a URL.
+    pub(crate) async fn on_both(node: &RabbitAddress, url: &str) -> Self {
+        Self::rabbit(node, Some((url.to_owned(), None))).await
+    }
+
     async fn rabbit(node: &RabbitAddress, postgres: Option<(String, Option<Database>)>) -> Self {
         let vhost = node.vhost().await;
         let mut installation = Installation::on_rabbit(&vhost);
@@ -240,6 +245,15 @@ impl Scene {
             body,
             publishes,
         });
+    }
+
+    /// Ends the queue of (execution, path): it is deleted once everything in it is delivered.
+    pub(crate) async fn end_of(&self, execution: &str, path: &str) {
+        let (producer, execution) = (self.producer().await, ExecutionId::parse(execution).unwrap());
+        wait_until(format!("the end of {execution:?}"), BOUND, async || {
+            producer.engine.end(execution.clone(), self.url(path)).await.ok()
+        })
+        .await;
     }
 
     /// `each` notifications to every queue of `executions`, all queues at once.

@@ -39,6 +39,8 @@ pub fn who() -> String {
 /// A configuration and a place to run it; several daemons and commands may share one.
 pub struct Installation {
     directory: TempDir,
+    /// What commands and daemons are: the built program, or one of another version.
+    program: Mutex<PathBuf>,
     sections: BTreeMap<String, BTreeMap<String, String>>,
     /// Text behind the sections: tables such as `[[endpoint]]`.
     tail: String,
@@ -83,6 +85,7 @@ impl Installation {
     pub fn embedded() -> Self {
         let mut installation = Self {
             directory: scratch_directory(),
+            program: Mutex::new(PathBuf::from(env!("CARGO_BIN_EXE_redrive"))),
             sections: BTreeMap::new(),
             tail: String::new(),
             environment: BTreeMap::new(),
@@ -134,6 +137,15 @@ impl Installation {
     /// Sets an environment variable for what is started from now on.
     pub fn set_environment(&mut self, name: &str, value: &str) {
         self.environment.insert(name.to_owned(), value.to_owned());
+    }
+
+    /// From now on commands and daemons are this program.
+    pub fn set_program(&self, program: &Path) {
+        program.clone_into(&mut self.program.lock().expect("nobody panics here"));
+    }
+
+    fn its_program(&self) -> PathBuf {
+        self.program.lock().expect("nobody panics here").clone()
     }
 
     /// A path inside the directory.
@@ -202,21 +214,21 @@ impl Installation {
 
     /// Starts a daemon with a port of its own for its API, and does not wait.
     pub fn spawn_daemon(&self) -> Daemon {
-        self.spawn_daemon_as(Command::new(env!("CARGO_BIN_EXE_redrive")))
+        self.spawn_daemon_as(Command::new(self.its_program()))
     }
 
     /// The same from a shell that says `first` before it becomes the daemon: a limit, a trap.
     pub fn spawn_daemon_after(&self, first: &str) -> Daemon {
         let mut shell = Command::new("/bin/sh");
         let script = format!("{first}; exec \"$0\" \"$@\"");
-        shell.args(["-c", &script, env!("CARGO_BIN_EXE_redrive")]);
+        shell.args(["-c", &script]).arg(self.its_program());
         self.spawn_daemon_as(shell)
     }
 
     /// Starts a daemon where one was before (`http://127.0.0.1:PORT`), and waits until it is ready.
     pub async fn daemon_at(&self, api: &str) -> Daemon {
         let address = api.strip_prefix("http://").expect("its address");
-        let mut daemon = self.spawn_daemon_on(Command::new(env!("CARGO_BIN_EXE_redrive")), address);
+        let mut daemon = self.spawn_daemon_on(Command::new(self.its_program()), address);
         daemon.wait_until_ready().await;
         daemon
     }
@@ -264,7 +276,7 @@ impl Installation {
     }
 
     fn command(&self, config: &Path) -> Command {
-        self.prepared(Command::new(env!("CARGO_BIN_EXE_redrive")), config)
+        self.prepared(Command::new(self.its_program()), config)
     }
 
     fn prepared(&self, mut command: Command, config: &Path) -> Command {
