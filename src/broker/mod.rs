@@ -22,6 +22,7 @@ use crate::domain::job::Lifetime;
 use crate::domain::message::Message;
 use crate::domain::naming::QueueType;
 use crate::domain::numbers::Numbers;
+use crate::domain::on_broker::OnBroker;
 
 pub use types::*;
 
@@ -301,6 +302,20 @@ pub trait Broker: Send + Sync + std::fmt::Debug {
 
     /// One queue with what is known of it, statistics included.
     async fn queue_detail(&self, queue: &QueueName) -> Result<Option<ListedQueue>, BrokerError>;
+
+    /// One queue as the broker has it, with who consumes it and how it moves; `None`: there is no such queue.
+    async fn queue_on_broker(&self, queue: &QueueName) -> Result<Option<OnBroker>, BrokerError> {
+        let listed = self.queue_detail(queue).await?;
+        Ok(listed.map(|listed| OnBroker {
+            queue_type: listed.queue_type,
+            state: listed.state,
+            consumers: listed.consumers,
+            idle_since: listed.idle_since,
+            arguments: listed.arguments,
+            policy: listed.policy,
+            ..OnBroker::default()
+        }))
+    }
 
     /// An exchange with what is bound to it; `None`: there is no such exchange.
     async fn exchange_detail(&self, exchange: &str) -> Result<Option<ExchangeDetail>, BrokerError>;

@@ -172,6 +172,9 @@ pub(super) fn facts(view: &QueueView) -> Vec<(&'static str, Option<String>)> {
         facts.push(("last status", head.last_status.map(|status| status.to_string())));
         facts.push(("last error", head.last_error.clone()));
     }
+    if let Some(on_broker) = &view.on_broker {
+        facts.extend(on_broker.facts().into_iter().map(|(name, text)| (name, Some(text))));
+    }
     facts.extend(view.warnings.iter().map(|warning| ("warning", Some(warning.clone()))));
     facts
 }

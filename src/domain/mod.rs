@@ -22,6 +22,7 @@ pub mod naming;
 pub mod nearest;
 pub mod notification;
 pub mod numbers;
+pub mod on_broker;
 pub mod outcome;
 pub mod policy;
 pub mod queue;

@@ -12,6 +12,7 @@ use crate::domain::endpoint::Endpoint;
 use crate::domain::findings::Finding;
 use crate::domain::id::{ExecutionId, NotificationId, QueueName};
 use crate::domain::message::Message;
+use crate::domain::on_broker::OnBroker;
 use crate::domain::policy::Phase;
 use crate::domain::queue::{Head, Pause, QueueKind, QueueState, Why};
 use crate::domain::time::Timestamp;
@@ -66,6 +67,8 @@ pub struct QueueView {
     pub warnings: Vec<String>,
     /// What its arguments and the broker's policies will do to it in silence.
     pub findings: Vec<Finding>,
+    /// How the broker has it, where it was asked for alone and redrive does not deliver from it.
+    pub on_broker: Option<Box<OnBroker>>,
     /// When the numbers were read.
     pub taken_at: Timestamp,
     /// What of it could not be read, where it was asked for alone.
@@ -91,7 +94,9 @@ impl QueueView {
             QueueKind::Foreign => "it is of other applications",
         };
         let mut text = format!("redrive does not deliver from it: {what}");
-        if let Some(ready) = self.ready {
+        if let Some(on_broker) = &self.on_broker {
+            text = text + "; " + &on_broker.sentence(self.ready, self.unacked, self.taken_at);
+        } else if let Some(ready) = self.ready {
             let waits = if ready == 1 { "waits" } else { "wait" };
             let _ = write!(text, "; {} {waits}", plural(ready, "message", "messages"));
             match self.unacked {

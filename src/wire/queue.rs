@@ -1,5 +1,7 @@
 //! Queues, what waits at their head, and messages that were looked at.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::json;
 
@@ -8,6 +10,7 @@ use crate::domain::id::QueueName;
 use crate::domain::message::{HeaderValue, Message};
 use crate::domain::naming::{Argument, Naming, delivery_arguments};
 use crate::domain::notification::{HEADER_EXECUTION, HEADER_URL};
+use crate::domain::on_broker::{OnBroker, QueueBinding, QueueConsumer};
 use crate::domain::queue::{Head, Pause, Why};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
@@ -36,6 +39,8 @@ pub struct Queue {
     pub delivered: Option<u64>,
     pub warnings: Vec<String>,
     pub findings: Vec<FindingShape>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub broker: Option<OnBrokerShape>,
     pub taken_at: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Unread>,
@@ -82,8 +87,51 @@ impl From<&QueueView> for Queue {
             delivered: view.delivered,
             warnings: view.warnings.clone(),
             findings: view.findings.iter().map(FindingShape::from).collect(),
+            broker: view.on_broker.as_deref().map(OnBrokerShape::from),
             taken_at: time(view.taken_at),
             problems: unread(&view.problems),
+        }
+    }
+}
+
+/// A queue as the broker has it.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
+pub struct OnBrokerShape {
+    #[serde(rename = "type")]
+    pub queue_type: Option<String>,
+    pub state: Option<String>,
+    pub node: Option<String>,
+    pub consumers: Option<u64>,
+    pub consumer_list: Vec<QueueConsumer>,
+    pub in_a_second: Option<f64>,
+    pub out_a_second: Option<f64>,
+    pub settled_a_second: Option<f64>,
+    pub idle_since: Option<String>,
+    pub arguments: BTreeMap<String, String>,
+    pub policy: Option<String>,
+    pub operator_policy: Option<String>,
+    pub in_force: BTreeMap<String, String>,
+    pub bindings: Vec<QueueBinding>,
+}
+
+impl From<&OnBroker> for OnBrokerShape {
+    fn from(queue: &OnBroker) -> Self {
+        Self {
+            queue_type: queue.queue_type.clone(),
+            state: queue.state.clone(),
+            node: queue.node.clone(),
+            consumers: queue.consumers,
+            consumer_list: queue.consumer_list.clone(),
+            in_a_second: queue.in_a_second,
+            out_a_second: queue.out_a_second,
+            settled_a_second: queue.settled_a_second,
+            idle_since: queue.idle_since.and_then(time),
+            arguments: queue.arguments.iter().cloned().collect(),
+            policy: queue.policy.clone(),
+            operator_policy: queue.operator_policy.clone(),
+            in_force: queue.in_force.iter().cloned().collect(),
+            bindings: queue.bindings.clone(),
         }
     }
 }
@@ -181,6 +229,8 @@ pub struct WhyAnswer {
     pub next_attempt_at: Option<String>,
     pub head: Option<QueueHead>,
     pub warnings: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub broker: Option<OnBrokerShape>,
     pub taken_at: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Unread>,
@@ -205,6 +255,7 @@ impl From<&QueueView> for WhyAnswer {
             next_attempt_at: queue.next_attempt_at,
             head: queue.head,
             warnings: queue.warnings,
+            broker: queue.broker,
             taken_at: queue.taken_at,
             problems: queue.problems,
         }
@@ -354,6 +405,7 @@ mod tests {
             delivered: Some(3),
             warnings: Vec::new(),
             findings: Vec::new(),
+            on_broker: None,
             taken_at: Timestamp::from_seconds(0),
             problems: Vec::new(),
         }

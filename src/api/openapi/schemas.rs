@@ -61,7 +61,8 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
         "Queue",
         "name:string kind:string execution_id:string? url:string? ready:integer? unacked:integer? \
          state:string? why:Why? owner:string? oldest_age_s:integer? next_attempt_at:time? paused:boolean \
-         pause:Pause? head:Head? delivered:integer? warnings:[string] findings:[Finding] taken_at:time? problems:[Unread]",
+         pause:Pause? head:Head? delivered:integer? warnings:[string] findings:[Finding] \
+         broker:OnBroker taken_at:time? problems:[Unread]",
     ),
     ("Why", "code:string text:string until:time?"),
     (
@@ -86,6 +87,17 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
         "SaveList",
         "items:[Save] next_cursor:string? taken_at:time? problems:[Unread]",
     ),
+    (
+        "OnBroker",
+        "type:string? state:string? node:string? consumers:integer? consumer_list:[QueueConsumer] in_a_second:number? \
+         out_a_second:number? settled_a_second:number? idle_since:time? arguments:object policy:string? \
+         operator_policy:string? in_force:object bindings:[QueueBinding]",
+    ),
+    (
+        "QueueConsumer",
+        "tag:string connection:string? prefetch:integer? settles:boolean? active:boolean?",
+    ),
+    ("QueueBinding", "exchange:string key:string"),
     ("Finding", "code:string effect:string mend:string"),
     ("Pause", "by:string reason:string? at:time?"),
     (
@@ -96,7 +108,7 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     (
         "WhyAnswer",
         "name:string state:string? why:Why? code:string? text:string? until:time? url:string? \
-         owner:string? next_attempt_at:time? head:Head? warnings:[string] taken_at:time? problems:[Unread]",
+         owner:string? next_attempt_at:time? head:Head? warnings:[string] broker:OnBroker taken_at:time? problems:[Unread]",
     ),
     ("Purged", "name:string purged:boolean messages:integer"),
     ("Deleted", "name:string deleted:boolean messages:integer"),

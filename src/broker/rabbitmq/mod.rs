@@ -72,6 +72,7 @@ use crate::domain::job::Lifetime;
 use crate::domain::message::Message;
 use crate::domain::naming::{Naming, QueueType};
 use crate::domain::numbers::Numbers;
+use crate::domain::on_broker::OnBroker;
 
 /// Signals that wait for a slow receiver.
 const SIGNALS_MAX: usize = 4096;
@@ -508,6 +509,10 @@ impl Broker for RabbitMq {
             vhost::exists(self).await?;
         }
         Ok(found)
+    }
+
+    async fn queue_on_broker(&self, queue: &QueueName) -> Result<Option<OnBroker>, BrokerError> {
+        self.management()?.queue_on_broker(queue).await
     }
 
     async fn exchange_detail(&self, exchange: &str) -> Result<Option<ExchangeDetail>, BrokerError> {

@@ -104,11 +104,24 @@ impl Queues {
         let decided = record.as_ref().is_some_and(|record| record.decision.is_some());
         let mut view = world.view(self.kind_in(name, seen.as_ref()), name.clone(), record, seen.as_ref());
         view.problems = problems;
+        if view.kind != QueueKind::Delivery {
+            self.ask_the_broker(&mut view).await;
+        }
         if decided && let Some(reason) = self.policy_guard.letters_wait().await {
             view.warnings
                 .push(format!("its dead letter waits, because it would not last: {reason}"));
         }
         Ok(view)
+    }
+
+    /// Who consumes a queue that is not ours to deliver, and how it moves.
+    async fn ask_the_broker(&self, view: &mut QueueView) {
+        match self.broker.queue_on_broker(&view.name).await {
+            Ok(found) => view.on_broker = found.map(Box::new),
+            Err(error) => view
+                .problems
+                .push(self.unread(Source::Queue(view.name.clone()), &error)),
+        }
     }
 
     /// An intake queue is answered for even where it is not there, or the store is away: that is what is asked.
@@ -127,6 +140,7 @@ impl Queues {
             }
         };
         let mut view = world.view(QueueKind::Intake, name.clone(), None, seen.as_ref());
+        self.ask_the_broker(&mut view).await;
         if let Some(why) = why {
             view.explain(why);
         }

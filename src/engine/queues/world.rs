@@ -87,6 +87,7 @@ impl World {
             delivered: None,
             warnings: record.as_ref().map(warnings).unwrap_or_default(),
             findings: seen.map(|seen| seen.findings.clone()).unwrap_or_default(),
+            on_broker: None,
             taken_at: seen.map_or(self.now, |seen| seen.taken_at),
             problems: Vec::new(),
         };

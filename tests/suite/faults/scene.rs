@@ -92,6 +92,7 @@ impl Scene {
     }
 
     /// `RabbitMQ` at an address, and the `PostgreSQL` database at a URL.
+    #[allow(dead_code, reason = "the attack on real servers uses it")]
     pub(crate) async fn on_both(node: &RabbitAddress, url: &str) -> Self {
         Self::rabbit(node, Some((url.to_owned(), None))).await
     }
@@ -248,6 +249,7 @@ impl Scene {
     }
 
     /// Ends the queue of (execution, path): it is deleted once everything in it is delivered.
+    #[allow(dead_code, reason = "the attack on real servers uses it")]
     pub(crate) async fn end_of(&self, execution: &str, path: &str) {
         let (producer, execution) = (self.producer().await, ExecutionId::parse(execution).unwrap());
         wait_until(format!("the end of {execution:?}"), BOUND, async || {

@@ -2,6 +2,7 @@
 //! are away; and a process that delivers only while no other one does.
 
 mod alone;
+mod elsewhere;
 mod looks;
 mod outages;
 

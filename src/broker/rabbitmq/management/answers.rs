@@ -6,6 +6,7 @@ use time::{OffsetDateTime, PrimitiveDateTime};
 
 use crate::broker::{BrokerPolicy, ExchangeBinding, ListedQueue};
 use crate::domain::id::QueueName;
+use crate::domain::on_broker::{NAMED_MAX, OnBroker, QueueBinding, QueueConsumer};
 use crate::domain::time::Timestamp;
 
 /// Bytes of one shown value.
@@ -63,6 +64,51 @@ pub(super) fn binding(value: &Value) -> Option<ExchangeBinding> {
         to_exchange: text(value, "destination_type").as_deref() == Some("exchange"),
         routing_key: text(value, "routing_key").unwrap_or_default(),
     })
+}
+
+/// A queue that was asked for alone, without its bindings.
+pub(super) fn on_broker(value: &Value) -> OnBroker {
+    let rate = |of: &str| value.get("message_stats")?.get(of)?.get("rate")?.as_f64();
+    let consumers = value.get("consumer_details").and_then(Value::as_array);
+    let present = |name: &str| text(value, name).filter(|text| !text.is_empty());
+    OnBroker {
+        queue_type: text(value, "type"),
+        state: text(value, "state"),
+        node: text(value, "leader").or_else(|| text(value, "node")),
+        consumers: count(value, "consumers"),
+        consumer_list: consumers.into_iter().flatten().take(NAMED_MAX).map(consumer).collect(),
+        in_a_second: rate("publish_details"),
+        out_a_second: rate("deliver_get_details"),
+        settled_a_second: rate("ack_details"),
+        idle_since: text(value, "idle_since").and_then(|text| moment(&text)),
+        arguments: pairs(value.get("arguments")),
+        policy: policy_in_force(value),
+        operator_policy: present("operator_policy"),
+        in_force: pairs(value.get("effective_policy_definition")),
+        bindings: Vec::new(),
+    }
+}
+
+fn consumer(value: &Value) -> QueueConsumer {
+    QueueConsumer {
+        tag: shown(value.get("consumer_tag").unwrap_or(&Value::Null)),
+        connection: value
+            .get("channel_details")
+            .and_then(|channel| text(channel, "connection_name")),
+        prefetch: count(value, "prefetch_count"),
+        settles: value.get("ack_required").and_then(Value::as_bool),
+        active: value.get("active").and_then(Value::as_bool),
+    }
+}
+
+/// What is bound to a queue, but the default exchange, which every queue is bound to.
+pub(super) fn bound_to(bindings: &[Value]) -> Vec<QueueBinding> {
+    let bound = bindings.iter().filter_map(|binding| {
+        let exchange = text(binding, "source").filter(|source| !source.is_empty())?;
+        let key = text(binding, "routing_key").unwrap_or_default();
+        Some(QueueBinding { exchange, key })
+    });
+    bound.take(NAMED_MAX).collect()
 }
 
 fn text(value: &Value, field: &str) -> Option<String> {
@@ -133,6 +179,34 @@ mod tests {
             .ready,
             Some(9_007_199_254_740_993)
         );
+    }
+
+    #[test]
+    fn a_queue_alone_tells_its_consumers_and_rates() {
+        let queue = on_broker(&json!({
+            "type": "quorum", "leader": "rabbit@b", "consumers": 2, "operator_policy": "",
+            "message_stats": {"publish_details": {"rate": 4.5}, "deliver_get_details": {"rate": 2}, "ack_details": {"rate": "x"}},
+            "consumer_details": [
+                {"consumer_tag": "one", "prefetch_count": 10, "ack_required": true, "active": true,
+                 "channel_details": {"connection_name": "127.0.0.1:1 -> 127.0.0.1:2"}},
+                {"channel_details": []},
+            ],
+        }));
+        assert_eq!(queue.node.as_deref(), Some("rabbit@b"));
+        assert_eq!(
+            (queue.in_a_second, queue.out_a_second, queue.settled_a_second),
+            (Some(4.5), Some(2.0), None)
+        );
+        assert_eq!(queue.operator_policy, None);
+        assert_eq!(queue.consumer_list[0].prefetch, Some(10));
+        assert_eq!(queue.consumer_list[1].connection, None);
+        let bindings = [
+            json!({"source": "", "routing_key": "q"}),
+            json!({"source": "orders", "routing_key": "new.#"}),
+        ];
+        let bound = bound_to(&bindings);
+        assert_eq!(bound.len(), 1, "{bound:?}");
+        assert_eq!((bound[0].exchange.as_str(), bound[0].key.as_str()), ("orders", "new.#"));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::ambient::Clock;
 use crate::broker::{BrokerError, BrokerPolicy, ExchangeDetail, ListedQueue, PageRequest, QueuePage};
 use crate::domain::broker_rules::facts;
 use crate::domain::id::QueueName;
+use crate::domain::on_broker::OnBroker;
 
 /// What a listing asks for: cuts bytes, not the broker's work.
 const COLUMNS: &str = "name,type,state,arguments,policy,consumers,messages_ready,messages_unacknowledged,message_bytes,idle_since,head_message_timestamp,message_stats.redeliver";
@@ -221,6 +222,28 @@ impl Management {
         if !is_told && self.told(clock).await.is_some_and(|told| told.counts) {
             found.redelivered = Some(0);
         }
+        Ok(Some(found))
+    }
+
+    /// A queue with its consumers, its rates and what is bound to it; `None` when the API does not know it.
+    pub(in crate::broker::rabbitmq) async fn queue_on_broker(
+        &self,
+        queue: &QueueName,
+    ) -> Result<Option<OnBroker>, BrokerError> {
+        let path = ["queues", self.vhost(), queue.as_str()];
+        let answer = self.send(Method::GET, &path, &[], None).await?;
+        if answer.status == StatusCode::NOT_FOUND && !answer.body.is_null() {
+            return Ok(None);
+        }
+        if !answer.status.is_success() {
+            return Err(self.refusal("show queue", "access to the vhost", &answer).await);
+        }
+        let mut found = answers::on_broker(&answer.body);
+        let path = ["queues", self.vhost(), queue.as_str(), "bindings"];
+        let bindings = self
+            .call("list bindings", "the tag `management`", Method::GET, &path, None)
+            .await?;
+        found.bindings = answers::bound_to(list(&bindings, "bindings")?);
         Ok(Some(found))
     }
 

@@ -25,6 +25,8 @@ use crate::engine::view::{EndpointView, QueueView};
 /// From this width on queue and endpoint stand side by side.
 const WIDE: u16 = 110;
 const GAP: u16 = 3;
+/// What only a queue has that redrive delivers from.
+const OF_DELIVERY: [&str; 4] = ["delivered", "next attempt", "worker", "execution"];
 
 /// Paints the sentence and the facts.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail, answer: &DetailAnswer) {
@@ -174,6 +176,16 @@ fn queue_facts(canvas: &Canvas<'_>, queue: &QueueView) -> Vec<Fact> {
         ),
         Fact::new("numbers read", read(canvas, queue)),
     ];
+    if let Some(on_broker) = &queue.on_broker {
+        // Nobody here delivers from it.
+        facts.retain(|fact| !OF_DELIVERY.contains(&fact.label));
+        facts.extend(
+            on_broker
+                .facts()
+                .into_iter()
+                .map(|(label, text)| Fact::new(label, text)),
+        );
+    }
     if let Some(pause) = &queue.paused {
         let reason = pause
             .reason

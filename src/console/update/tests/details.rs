@@ -40,6 +40,7 @@ fn view_of(name: &str, endpoint: &str, taken_at: Timestamp) -> QueueView {
         delivered: None,
         warnings: Vec::new(),
         findings: Vec::new(),
+        on_broker: None,
         taken_at,
         problems: Vec::new(),
     }
