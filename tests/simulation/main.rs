@@ -70,6 +70,27 @@ fn a_seed_is_the_same_run_twice() {
     assert_ne!(once.hash, other.hash, "another seed is another run");
 }
 
+/// Seeds that broke a promise once, each with what it was.
+const FOUND: [(u64, &str); 2] = [
+    (
+        2_637,
+        "a worker that waited for the broker went on under a lease that a failover had given to another one",
+    ),
+    (
+        3_783,
+        "a store that failed over had forgotten the URL of a queue, and a redelivery of the URL did not find the queue",
+    ),
+];
+
+#[test]
+fn no_seed_fails_that_failed_once() {
+    for (seed, what) in FOUND {
+        if let Err(failure) = seeds::shown(seed) {
+            panic!("{what}:\n{failure}");
+        }
+    }
+}
+
 #[test]
 fn no_seed_breaks_a_promise() {
     if let Some(seed) = number("REDRIVE_SIMULATE_SEED") {

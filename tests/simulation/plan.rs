@@ -88,6 +88,10 @@ pub enum Fault {
     StoreSilent { daemon: usize, span_ms: u64 },
     /// The store is slow.
     StoreSlow { span_ms: u64 },
+    /// The database fails over to a standby that lacks what was committed last.
+    FailsOver { lost_ms: u64 },
+    /// Somebody publishes to a delivery queue what is no notification.
+    Foreign { queue: usize },
     /// Somebody tidied away the files by which processes are known to live.
     FilesGone,
     /// A receiver takes no connection.
@@ -103,7 +107,11 @@ impl Fault {
     const fn comes_early(&self) -> bool {
         matches!(
             self,
-            Self::CutPublish { .. } | Self::CutLetter { .. } | Self::Pause { .. } | Self::Isolated { .. }
+            Self::CutPublish { .. }
+                | Self::CutLetter { .. }
+                | Self::Pause { .. }
+                | Self::Isolated { .. }
+                | Self::Foreign { .. }
         )
     }
 }
@@ -134,6 +142,8 @@ pub struct Plan {
     pub daemons: usize,
     pub prefetch: u16,
     pub queue_type: QueueType,
+    /// How often a message of a quorum queue may come back, by somebody's policy.
+    pub delivery_limit: Option<u32>,
     /// Whether processes are known to live by a session in the database, and not by a locked file.
     pub sessions: bool,
     pub policy: RetryPolicy,
@@ -169,6 +179,8 @@ impl Plan {
         };
         let prefetch = if dice.one_in(3) { 8 } else { 1 };
         let sessions = dice.one_in(3);
+        let limited = queue_type == QueueType::Quorum && dice.one_in(2);
+        let delivery_limit = limited.then(|| u32::try_from(dice.below(4)).unwrap_or(0));
         let on_exhausted = if dice.one_in(2) {
             OnExhausted::Park
         } else {
@@ -199,6 +211,7 @@ impl Plan {
             daemons,
             prefetch: if queue_type == QueueType::Quorum { 1 } else { prefetch },
             queue_type,
+            delivery_limit,
             sessions,
             policy,
             streams,
@@ -249,7 +262,7 @@ fn fault(dice: &mut Dice, daemons: usize, streams: usize) -> Fault {
     let daemon = dice.index(daemons);
     let noticed_ms = [0, 0, 500, 4_000][dice.index(4)];
     let acks_are_lost = dice.one_in(2);
-    match dice.below(26) {
+    match dice.below(30) {
         0..=4 => Fault::Kill {
             daemon,
             noticed_ms,
@@ -310,6 +323,12 @@ fn fault(dice: &mut Dice, daemons: usize, streams: usize) -> Fault {
         24 => Fault::Pause {
             queue: dice.index(streams.max(1)),
             span_ms: 4_000,
+        },
+        25 | 26 => Fault::FailsOver {
+            lost_ms: 100 + dice.below(4_000),
+        },
+        27 | 28 => Fault::Foreign {
+            queue: dice.index(streams.max(1)),
         },
         _ => Fault::Redeliver,
     }

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use redrive::internals::ambient::{self, Clock, Process};
-use redrive::internals::broker::BrokerHandle;
+use redrive::internals::broker::{Broker, BrokerHandle};
 use redrive::internals::budget::Budget;
 use redrive::internals::domain::id::{ExecutionId, NotificationId, QueueName};
 use redrive::internals::domain::mask::MaskRules;
+use redrive::internals::domain::message::Message;
 use redrive::internals::domain::naming::Naming;
 use redrive::internals::domain::retention::Retention;
 use redrive::internals::domain::time::Timestamp;
@@ -27,7 +28,7 @@ use super::broker::{Client, Model, Rules, Step};
 use super::judge::{self, Wrong};
 use super::plan::{Fault, Plan, REQUEST_TIMEOUT, Stream, TAKE_OVER};
 use super::receivers::{Line, Receivers};
-use super::store::{Database, Handle, Trouble};
+use super::store::{self, Database, Handle, Trouble};
 use super::trace::Trace;
 
 /// When every run begins.
@@ -98,6 +99,8 @@ pub struct World {
     operator: Engine,
     /// The connections of the service that publishes.
     publishers: Arc<Client>,
+    /// Somebody else's.
+    stranger: Client,
     /// How often a person redelivered, and tried to.
     redelivered: u32,
     /// Times between which nothing may be sent from a queue.
@@ -112,6 +115,7 @@ enum Due {
     Lift,
     Cut(usize),
     Resume(usize),
+    TakeOver(store::Copy),
 }
 
 fn naming(plan: &Plan) -> Naming {
@@ -187,7 +191,10 @@ impl World {
             let (trace, ledger, receivers) = (trace.clone(), Arc::clone(&ledger), Arc::clone(&receivers));
             Model::recorded(
                 settings.naming.clone(),
-                Rules::default(),
+                Rules {
+                    delivery_limit: plan.delivery_limit,
+                    ..Rules::default()
+                },
                 move |step, queue, message| {
                     let id = message.message_id.clone().unwrap_or_default();
                     let body = String::from_utf8_lossy(&message.body).into_owned();
@@ -225,6 +232,7 @@ impl World {
             ledger,
             operator,
             publishers: Arc::new(model.client()),
+            stranger: model.client(),
             redelivered: 0,
             model,
             pauses: Vec::new(),
@@ -371,6 +379,11 @@ impl World {
                 self.with(number, |one| one.client.cut(Duration::ZERO, true));
                 Vec::new()
             }
+            Due::TakeOver(copy) => {
+                self.trace.note("the standby takes over");
+                self.database.fail_over(copy);
+                Vec::new()
+            }
             Due::Resume(queue) => {
                 self.resume(queue).await;
                 Vec::new()
@@ -422,6 +435,8 @@ impl World {
                 self.with(daemon, |one| one.store.trouble(Trouble::Unanswered, ms(span_ms)));
             }
             Fault::StoreSlow { span_ms } => self.database.slow_for(ms(span_ms)),
+            Fault::FailsOver { lost_ms } => return vec![(ms(lost_ms), Due::TakeOver(self.database.copy()))],
+            Fault::Foreign { queue } => self.publish_foreign(queue).await,
             Fault::FilesGone => self.database.files_gone(),
             Fault::ReceiverDown { manner, span_ms } => self.receivers.down(manner.path(), ms(span_ms)),
             Fault::Pause { queue, span_ms } => return self.pause(queue, ms(span_ms)).await,
@@ -499,6 +514,34 @@ impl World {
         }
     }
 
+    /// A store that failed over may have forgotten that a queue was resumed: a person sees that it is paused.
+    async fn resume_forgotten(&self) {
+        let paused = self.plan.faults.iter().filter_map(|planned| match planned.fault {
+            Fault::Pause { queue, .. } => self.plan.streams.get(queue),
+            _ => None,
+        });
+        for stream in paused {
+            let resume = Command::ResumeQueue(stream.queue(&self.settings.naming));
+            if let Err(error) = self.execute(resume).await {
+                self.trace.note(&format!("not resumed: {error}"));
+            }
+        }
+    }
+
+    /// With a body, and nothing of what says where a notification goes.
+    async fn publish_foreign(&self, queue: usize) {
+        let Some(stream) = self.plan.streams.get(queue) else {
+            return;
+        };
+        let name = stream.queue(&self.settings.naming);
+        let message = Message {
+            body: Bytes::from_static(b"from elsewhere"),
+            ..Message::default()
+        };
+        let published = self.stranger.publish(&name, &message).await;
+        self.trace.note(&format!("published from elsewhere: {published:?}"));
+    }
+
     /// Every URL: also one that is available and has a queue whose head waits alone.
     async fn redeliver(&mut self) {
         self.redelivered += 1;
@@ -531,15 +574,28 @@ impl World {
             if looked.elapsed() > OPERATOR {
                 looked = Instant::now();
                 self.redeliver().await;
+                self.resume_forgotten().await;
             }
             ambient::sleep(Duration::from_millis(250)).await;
         }
         let naming = &self.settings.naming;
+        // What comes behind an end mark is a rerun, whatever it is, and a store that failed over may have forgotten the
+        // end: such a queue goes when it was idle for long.
+        let goes_on = |at: usize| {
+            let mut faults = self.plan.faults.iter();
+            faults.any(|planned| match planned.fault {
+                Fault::Foreign { queue } => queue == at,
+                Fault::FailsOver { .. } => true,
+                _ => false,
+            })
+        };
         let ended = self
             .plan
             .streams
             .iter()
-            .filter(|stream| stream.end_after == Some(stream.messages));
+            .enumerate()
+            .filter(|(at, stream)| stream.end_after == Some(stream.messages) && !goes_on(*at))
+            .map(|(_, stream)| stream);
         let mut ended: Vec<String> = ended.map(|stream| stream.queue(naming).as_str().to_owned()).collect();
         let began = Instant::now();
         while !ended.is_empty() {

@@ -164,8 +164,10 @@ impl Worker {
 
     /// Records execution and URL the first time they are seen, and finds the endpoint.
     pub(super) async fn learn(&mut self, notification: &Notification) -> Result<Arc<LiveEndpoint>, End> {
+        // A store that failed over may have forgotten whose the queue is: then nobody finds it by its URL.
         if let Some(endpoint) = &self.endpoint
             && endpoint.url == notification.url
+            && self.record.url.as_ref() == Some(&notification.url)
         {
             return Ok(Arc::clone(endpoint));
         }

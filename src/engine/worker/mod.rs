@@ -286,6 +286,7 @@ impl Worker {
             part: self.part(),
         };
         let mut pause = Pause::default();
+        let mut is_late = self.attaching.lost;
         loop {
             self.may_go_on()?;
             self.look_out().await?;
@@ -297,6 +298,10 @@ impl Worker {
                     self.attaching.acked = false;
                     self.attaching.lost = false;
                     self.settled.expect_again(self.attaching.losses);
+                    if is_late && self.lost_its_lease().await {
+                        attached.close().await;
+                        return Err(End::Fenced);
+                    }
                     return Ok(attached);
                 }
                 Ok(AttachOutcome::Missing) if self.record.has_companion => {
@@ -319,6 +324,22 @@ impl Worker {
                 () = self.stops.drain.cancelled() => {}
                 () = self.stops.generation.cancelled() => {}
                 () = pause.wait() => {}
+            }
+            is_late = true;
+        }
+    }
+
+    /// While a channel is open the broker keeps everybody else from the queue's messages. Whoever had none for a while
+    /// asks: a store that failed over may have forgotten the lease, and given the queue to another one. A store that
+    /// does not answer took nothing away.
+    async fn lost_its_lease(&self) -> bool {
+        match self.engine.store.queue_get(&self.queue).await {
+            Ok(found) => {
+                !found.is_some_and(|record| record.epoch == self.epoch && record.owner == Some(self.incarnation))
+            }
+            Err(error) => {
+                tracing::debug!(queue = ?self.queue, error = ?error, "whose the queue is cannot be asked now");
+                false
             }
         }
     }

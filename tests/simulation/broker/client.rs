@@ -114,7 +114,7 @@ impl Client {
         });
         self.model.later(noticed + Duration::from_millis(3), move |model| {
             for (consumer, queue) in consumers {
-                model.server().leave(&queue, consumer);
+                model.leave(&queue, consumer);
             }
         });
     }
@@ -143,7 +143,7 @@ impl Client {
             key.and_then(|key| consumers.remove_entry(&key))
         };
         if let Some((consumer, queue)) = chosen {
-            self.model.server().leave(&queue, consumer);
+            self.model.leave(&queue, consumer);
         }
     }
 
@@ -579,7 +579,8 @@ impl Broker for Client {
             let names: Vec<String> = server.queues.keys().cloned().collect();
             for consumer in &forgotten {
                 for name in &names {
-                    server.leave(name, *consumer);
+                    let overrun = server.leave(name, *consumer);
+                    self.model.bury(server, name, overrun);
                 }
             }
             u32::try_from(forgotten.len()).unwrap_or(u32::MAX)

@@ -84,7 +84,7 @@ impl Consumer {
 
     fn leave(model: &Model, queue: &str, consumer: u64, acks: &Mutex<VecDeque<u64>>) {
         Self::arrive(model, queue, consumer, acks);
-        model.server().leave(queue, consumer);
+        model.leave(queue, consumer);
     }
 }
 

@@ -47,6 +47,8 @@ pub struct Rules {
     pub unroutable_is_returned: bool,
     /// What was not acked comes again; else whoever took it had it.
     pub unsettled_comes_again: bool,
+    /// Of a quorum queue: what came back more often is moved to the dead letters.
+    pub delivery_limit: Option<u32>,
 }
 
 impl Default for Rules {
@@ -56,6 +58,7 @@ impl Default for Rules {
             one_is_active: true,
             unroutable_is_returned: true,
             unsettled_comes_again: true,
+            delivery_limit: None,
         }
     }
 }
@@ -151,6 +154,22 @@ impl Model {
             Some(reason) => Signal::Blocked(reason.to_owned()),
             None => Signal::Unblocked,
         });
+    }
+
+    /// A channel ended.
+    fn leave(&self, queue: &str, consumer: u64) {
+        let mut server = self.server();
+        let overrun = server.leave(queue, consumer);
+        self.bury(&mut server, queue, overrun);
+    }
+
+    /// By the dead-letter exchange that a quorum queue was declared with.
+    fn bury(&self, server: &mut Server, queue: &str, messages: Vec<Message>) {
+        for message in messages {
+            let dead = server.queues.entry(self.0.naming.dead_letter_queue()).or_default();
+            dead.store(&message);
+            self.note(Step::Dead, queue, &message);
+        }
     }
 
     fn server(&self) -> MutexGuard<'_, Server> {

@@ -64,6 +64,8 @@ pub(super) struct Stored {
     pub(super) message: Message,
     pub(super) holder: Option<u64>,
     pub(super) redelivered: bool,
+    /// How often it came back from somebody's hand.
+    returns: u32,
 }
 
 impl Server {
@@ -134,15 +136,17 @@ impl Server {
         Some(attachment)
     }
 
-    /// A channel ended: what its consumer had in hand is back.
-    pub(super) fn leave(&mut self, queue: &str, consumer: u64) {
+    /// A channel ended: what its consumer had in hand is back. Answers what came back once too often.
+    pub(super) fn leave(&mut self, queue: &str, consumer: u64) -> Vec<Message> {
         let rules = self.rules;
         self.forgotten.remove(&consumer);
-        if let Some(found) = self.queues.get_mut(queue) {
-            found.consumers.retain(|one| one.id != consumer);
-            found.give_back(consumer, rules);
-            found.changed.notify_waiters();
-        }
+        let Some(found) = self.queues.get_mut(queue) else {
+            return Vec::new();
+        };
+        found.consumers.retain(|one| one.id != consumer);
+        found.give_back(consumer, rules);
+        found.changed.notify_waiters();
+        found.overrun(rules)
     }
 
     /// Acks arrive, unless they were on a connection that was cut.
@@ -190,6 +194,7 @@ impl Queue {
             message: message.clone(),
             holder: None,
             redelivered: false,
+            returns: 0,
         });
         self.changed.notify_waiters();
     }
@@ -228,12 +233,26 @@ impl Queue {
         Some(next.clone())
     }
 
+    /// Takes out what came back more often than the queue allows.
+    fn overrun(&mut self, rules: Rules) -> Vec<Message> {
+        let Some(limit) = rules.delivery_limit else {
+            return Vec::new();
+        };
+        let (over, kept): (VecDeque<Stored>, VecDeque<Stored>) = self
+            .messages
+            .drain(..)
+            .partition(|one| one.holder.is_none() && one.returns > limit);
+        self.messages = kept;
+        over.into_iter().map(|stored| stored.message).collect()
+    }
+
     fn give_back(&mut self, consumer: u64, rules: Rules) {
         let mut back = Vec::new();
         for stored in &mut self.messages {
             if stored.holder == Some(consumer) {
                 stored.holder = None;
                 stored.redelivered = true;
+                stored.returns += 1;
                 back.push(stored.place);
             }
         }

@@ -21,7 +21,7 @@ pub(super) struct Walking {
 impl Walking {
     fn end(&mut self) {
         self.is_closed = true;
-        self.model.server().leave(&self.queue, self.at.id);
+        self.model.leave(&self.queue, self.at.id);
     }
 }
 

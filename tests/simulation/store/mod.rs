@@ -58,6 +58,10 @@ pub(super) struct Rows {
     letters: Vec<String>,
 }
 
+/// Everything that was committed at one time.
+#[derive(Debug)]
+pub struct Copy(Rows);
+
 /// An incarnation's row.
 #[derive(Clone, Debug)]
 struct Known {
@@ -112,6 +116,16 @@ impl Database {
             trouble: Arc::default(),
             own: Arc::default(),
         }
+    }
+
+    /// What is committed at this moment: what a standby has.
+    pub fn copy(&self) -> Copy {
+        Copy(self.rows().clone())
+    }
+
+    /// The standby takes over: what was committed, and answered, after its copy is lost.
+    pub fn fail_over(&self, copy: Copy) {
+        *self.rows() = copy.0;
     }
 
     pub fn slow_for(&self, span: Duration) {
