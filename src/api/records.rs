@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::domain::url::redact_urls;
 use crate::engine::EngineError;
-use crate::engine::attempts::AttemptFilter;
+use crate::engine::attempts::{self, AttemptFilter};
 use crate::engine::query;
 use crate::engine::query::AttemptQuery;
 use crate::wire::handover::Shift;
@@ -64,14 +64,13 @@ pub(super) async fn attempts(
         queue: which.queue.as_deref().map(input::queue).transpose()?,
         url: which.url.as_deref().map(input::url).transpose()?,
         message: which.message_id.as_deref().map(input::id).transpose()?,
-        limit: if filter.is_some() { input::LIMIT_MAX } else { limit },
+        limit: attempts::read_for(filter.as_ref(), limit),
     });
     let mut page = shared.engine()?.query(query).await?;
-    if let Some(filter) = filter {
-        let now = page.taken_at;
-        page.items.retain(|attempt| filter.fits(attempt, now));
-        page.items.truncate(limit as usize);
-    }
+    page.items = attempts::fitting(filter.as_ref(), &page, limit)
+        .into_iter()
+        .cloned()
+        .collect();
     Ok(answer(StatusCode::OK, &List::<Attempt>::of(&page)))
 }
 

@@ -287,6 +287,7 @@ fn events(config: &Config) -> EventSettings {
             config::HandlerAction::Webhook => HandlerAction::Webhook,
         },
     };
+    let routed = |routed: &config::RoutedType| (routed.key.clone(), routed.event_type.clone());
     let consumer = |consumer: &config::ConsumerConfig| IntakeSettings {
         name: consumer.name.clone(),
         vhost: consumer.vhost.clone(),
@@ -294,7 +295,7 @@ fn events(config: &Config) -> EventSettings {
         exchange: consumer.exchange.clone(),
         bindings: consumer.bindings.clone(),
         event_type: consumer.event_type.clone(),
-        types: consumer.types.clone(),
+        types: consumer.types.iter().map(routed).collect(),
         reference: consumer.reference.clone(),
         nbf: consumer.nbf.clone(),
         payload: consumer.payload.clone(),
@@ -327,7 +328,7 @@ pub(super) fn api_settings(config: &Config, bound: SocketAddr, memory: Budget) -
             token.scopes.clone(),
             token.prefix.clone(),
         )
-        .with(token.quota)
+        .with(token.quota())
     };
     let mut tokens: Vec<ApiToken> = api.tokens.iter().enumerate().map(token).collect();
     if tokens.is_empty() {

@@ -14,7 +14,7 @@ use super::when::told_or_dash;
 use crate::ambient;
 use crate::domain::id::{Epoch, NotificationId};
 use crate::domain::time::Timestamp;
-use crate::engine::attempts::AttemptFilter;
+use crate::engine::attempts::{self, AttemptFilter};
 use crate::engine::query::{self, AttemptQuery};
 use crate::engine::view::AttemptView;
 use crate::wire::record::Attempt;
@@ -41,19 +41,14 @@ pub(super) async fn attempts(session: &Session<'_>, which: &Attempts) -> Result<
         queue: which.queue.as_deref().map(input::queue).transpose()?,
         url: which.url.as_deref().map(input::url).transpose()?,
         message: which.message_id.as_deref().map(input::id).transpose()?,
-        limit: which.limit,
+        limit: attempts::read_for(filter.as_ref(), which.limit),
     };
-    // What fits is looked for, and what comes is told apart from what was, among the newest.
-    if filter.is_some() || which.follow {
+    // What comes is told apart from what was, among the newest.
+    if which.follow {
         query.limit = input::LIMIT_MAX;
     }
     let page = session.engine.query(query::Attempts(query.clone())).await?;
-    let fits = |attempt: &AttemptView, now: Timestamp| filter.as_ref().is_none_or(|filter| filter.fits(attempt, now));
-    let mut found: Vec<&AttemptView> = page
-        .items
-        .iter()
-        .filter(|attempt| fits(attempt, page.taken_at))
-        .collect();
+    let found = attempts::fitting(filter.as_ref(), &page, which.limit);
     if !which.follow && filter.is_some() {
         tell_full(
             page.items.len(),
@@ -62,8 +57,9 @@ pub(super) async fn attempts(session: &Session<'_>, which: &Attempts) -> Result<
             "use --queue, --url or --message-id to look further back",
         );
     }
-    found.truncate(which.limit as usize);
     if which.follow {
+        let fits =
+            |attempt: &AttemptView, now: Timestamp| filter.as_ref().is_none_or(|filter| filter.fits(attempt, now));
         let mut tail = Tail::new(session);
         tail.print(found.into_iter().rev())?;
         return tail.follow(query, page.items, fits).await;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::config::{Environment, SCHEMA, TEMPLATE};
+use crate::config::{self, Environment};
 use crate::domain::naming::Naming;
 use crate::domain::policy::RetryPolicy;
 use crate::files;
@@ -139,17 +139,17 @@ fn effective(cli: &Cli, environment: &Environment, output: Output) -> Result<Exi
 }
 
 fn schema() -> Result<Exit, Failure> {
-    print(SCHEMA.as_bytes())?;
+    print(config::schema().as_bytes())?;
     Ok(Exit::Done)
 }
 
 /// Never over a file that exists, and readable by its owner alone: secrets may be written into it.
 fn init(file: Option<&Path>, dry_run: bool) -> Result<Exit, Failure> {
     let Some(file) = file.filter(|_| !dry_run) else {
-        print(TEMPLATE.as_bytes())?;
+        print(config::template().as_bytes())?;
         return Ok(Exit::Done);
     };
-    crate::files::write_new(file, TEMPLATE.as_bytes())
+    crate::files::write_new(file, config::template().as_bytes())
         .map_err(|error| Failure::new(Exit::Failed, format!("{} cannot be written: {error}", file.display())))?;
     note(&format!("written: {}", shown(&file.display().to_string())));
     Ok(Exit::Done)

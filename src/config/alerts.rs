@@ -5,27 +5,21 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::delivery::secrets;
 use super::error::Problem;
+use super::keys::{Keys as _, Secrecy, keys};
+use super::kind::{
+    Kind, directory, endpoint_url, required_text, seconds, secret, signing_secrets, text_value, texts, words,
+};
+use super::print::Page;
+use super::secret::{HIDDEN, Secret};
 use super::section::Section;
-use super::tree::Node;
+use super::tree::Place;
 use crate::domain::nearest::nearest;
 use crate::domain::signature::SigningSecret;
 use crate::domain::turn::{Course, TurnKind};
 use crate::domain::url::EndpointUrl;
+use crate::domain::value::Value;
 
-pub(super) const ALERT_KEYS: &[&str] = &[
-    "name",
-    "command",
-    "directory",
-    "url",
-    "secret",
-    "slack",
-    "teams",
-    "discord",
-    "on",
-    "every_s",
-];
 /// The ways, of which one is chosen.
 const WAYS: &[&str] = &["command", "url", "slack", "teams", "discord"];
 /// Alerts, at most.
@@ -84,13 +78,67 @@ impl fmt::Debug for AlertWayConfig {
     }
 }
 
+keys! {
+    /// Who is told of what turns bad, and of its end.
+    pub(super) struct AlertKeys {
+        /// Its name.
+        name: String = required_text("\"ops\"")
+            .unless(|name| {
+                let is_possible = name.len() <= 64 && !name.chars().any(char::is_control);
+                (!is_possible).then(|| "must be at most 64 bytes without control characters".to_owned())
+            })
+            .bare()
+            .example("\"ops\"");
+        /// A program and its arguments; it gets the alert as JSON on standard input, and exit 0 takes it.
+        ///
+        /// A program gets the alert as JSON on its standard input; exit 0 takes it.
+        command: Vec<String> = texts()
+            .unless(|command| {
+                let problem = "is empty; write it as [\"program\", \"argument\"]";
+                command.first().is_none_or(String::is_empty).then(|| problem.to_owned())
+            })
+            .shown_if(|command| !command.is_empty())
+            .example("[\"/usr/local/bin/page-somebody\"]");
+        /// Where the program runs.
+        directory: Option<PathBuf> = directory("\"/var/lib/page\"");
+        /// Gets the alert as JSON, by POST.
+        ///
+        /// Or a URL gets it by POST, signed after Standard Webhooks.
+        url: Option<EndpointUrl> = url(|url| text_value(url.redacted()))
+            .secrecy(Secrecy::Password)
+            .example("\"https://ops.example/redrive\"");
+        /// Signs it after Standard Webhooks; a list of secrets while they are being changed.
+        secrets as "secret": Option<Vec<SigningSecret>> = signing_secrets()
+            .optional()
+            .bare()
+            .example("{ env = \"ALERT_SECRET\" }");
+        /// URL of an incoming webhook of Slack.
+        ///
+        /// Or a chat, by its incoming webhook, whose URL is a secret.
+        slack: Option<EndpointUrl> = url(|_| text_value(HIDDEN))
+            .example("{ env = \"SLACK_WEBHOOK\" }");
+        /// URL of a workflow of Microsoft Teams.
+        teams: Option<EndpointUrl> = url(|_| text_value(HIDDEN)).bare().example("{ env = \"TEAMS_WEBHOOK\" }");
+        /// URL of a webhook of Discord.
+        discord: Option<EndpointUrl> = url(|_| text_value(HIDDEN)).bare().example("{ env = \"DISCORD_WEBHOOK\" }");
+        /// What it reports; without it everything. The end is reported with the beginning.
+        ///
+        /// What to report; without it everything. The end is reported with the beginning.
+        on: Vec<TurnKind> = on();
+        /// Seconds between two messages, and for how long an end has to last before it is reported.
+        every as "every_s": Duration = seconds(1.0..=DAY_S).or(EVERY);
+    }
+}
+
 /// Each name once.
-pub(super) fn alerts(root: Section<'_>) -> Result<Vec<AlertConfig>, Problem> {
+pub(super) fn alerts(root: Section<'_>, page: &mut Page) -> Result<Vec<AlertConfig>, Problem> {
     let mut names = HashSet::new();
     let mut alerts = Vec::new();
-    for section in root.sections("alert", ALERT_KEYS)? {
-        let alert = alert(section)?;
-        if !names.insert(alert.name.clone()) {
+    for section in root.sections::<AlertKeys>("alert")? {
+        let way = one_way(section)?;
+        let mut keys = AlertKeys::read(section)?;
+        let way = keys.way(way);
+        if !names.insert(keys.name.clone()) {
             return Err(section.problem("name", "is that of another [[alert]]; give each its own"));
         }
         if alerts.len() >= ALERTS_MAX {
@@ -99,25 +147,19 @@ pub(super) fn alerts(root: Section<'_>) -> Result<Vec<AlertConfig>, Problem> {
                 format!("is one too many: at most {ALERTS_MAX} alerts are possible"),
             ));
         }
-        alerts.push(alert);
+        page.table("[[alert]]", &keys);
+        alerts.push(AlertConfig {
+            name: keys.name,
+            way,
+            on: keys.on,
+            every: keys.every,
+        });
     }
     Ok(alerts)
 }
 
-fn alert(section: Section<'_>) -> Result<AlertConfig, Problem> {
-    let name = section.required_text("name", "\"ops\"")?;
-    if name.len() > 64 || name.chars().any(char::is_control) {
-        return Err(section.problem("name", "must be at most 64 bytes without control characters"));
-    }
-    Ok(AlertConfig {
-        name: name.to_owned(),
-        way: way(section)?,
-        on: on(section)?,
-        every: section.seconds("every_s", 1.0..=DAY_S, EVERY)?,
-    })
-}
-
-fn way(section: Section<'_>) -> Result<AlertWayConfig, Problem> {
+/// The key of the way that is chosen.
+fn one_way(section: Section<'_>) -> Result<&'static str, Problem> {
     let given: Vec<&'static str> = WAYS.iter().copied().filter(|key| section.get(key).is_some()).collect();
     let [way] = given.as_slice() else {
         let problem = match given.last() {
@@ -131,63 +173,57 @@ fn way(section: Section<'_>) -> Result<AlertWayConfig, Problem> {
             return Err(section.problem(key, format!("goes with {of}; leave it out")));
         }
     }
-    Ok(match *way {
-        "command" => AlertWayConfig::Command {
-            command: command(section)?,
-            directory: super::events::directory(section)?,
-        },
-        "url" => AlertWayConfig::Url {
-            url: url(section, "url")?,
-            secrets: secrets(section)?,
-        },
-        chat => AlertWayConfig::Chat {
-            chat,
-            url: url(section, chat)?,
-        },
-    })
+    Ok(way)
 }
 
-fn command(section: Section<'_>) -> Result<Vec<String>, Problem> {
-    let command: Vec<String> = section
-        .texts("command")?
-        .into_iter()
-        .map(|(_, part)| part.to_owned())
-        .collect();
-    if command.first().is_none_or(String::is_empty) {
-        return Err(section.problem("command", "is empty; write it as [\"program\", \"argument\"]"));
+impl AlertKeys {
+    fn way(&mut self, way: &'static str) -> AlertWayConfig {
+        if let Some(url) = &self.url {
+            return AlertWayConfig::Url {
+                url: url.clone(),
+                secrets: self.secrets.get_or_insert_default().clone(),
+            };
+        }
+        let chats = [&self.slack, &self.teams, &self.discord];
+        match chats.into_iter().flatten().next() {
+            Some(url) => AlertWayConfig::Chat {
+                chat: way,
+                url: url.clone(),
+            },
+            None => AlertWayConfig::Command {
+                command: self.command.clone(),
+                directory: self.directory.clone(),
+            },
+        }
     }
-    Ok(command)
 }
 
 /// It may stand elsewhere, as any secret: whoever knows the URL of a chat can write there.
-fn url(section: Section<'_>, key: &str) -> Result<EndpointUrl, Problem> {
-    let Some(secret) = section.secret(key)? else {
-        return Err(section.problem(key, "is missing; write it as \"https://example.com/alerts\""));
-    };
-    EndpointUrl::parse(secret.expose()).map_err(|error| {
-        let message = error.to_string();
-        secret.problem(message.strip_prefix("url ").unwrap_or(&message))
-    })
+fn url(shown: impl Fn(&EndpointUrl) -> Value + 'static) -> Kind<Option<EndpointUrl>> {
+    let read = |secret: Secret, _: &Place| endpoint_url(secret.expose()).map_err(|problem| secret.problem(problem));
+    secret().and_then(read, move |url| Some(shown(url))).optional()
 }
 
 /// Ends are told with what they end.
-fn on(section: Section<'_>) -> Result<Vec<TurnKind>, Problem> {
+fn on() -> Kind<Vec<TurnKind>> {
     let possible = || TurnKind::ALL.into_iter().filter(|kind| kind.course() != Course::Ends);
-    let chosen = section.texts("on")?;
-    if section.get("on").is_none() {
-        return Ok(possible().collect());
-    }
-    let kind = |(node, text): (&Node, &str)| {
+    let known: Vec<&'static str> = possible().map(TurnKind::as_str).collect();
+    let kinds = known.clone();
+    let kind = move |text: &str| {
         possible().find(|kind| kind.as_str() == text).ok_or_else(|| {
-            let known: Vec<&str> = possible().map(TurnKind::as_str).collect();
             let meant = nearest(text, known.iter().copied());
             let meant = meant.map_or_else(String::new, |meant| format!(" (did you mean {meant:?}?)"));
-            node.problem(format!("is {text:?}{meant}, and must be one of {}", known.join(", ")))
+            format!("is {text:?}{meant}, and must be one of {}", known.join(", "))
         })
     };
-    let on = chosen.into_iter().map(kind).collect::<Result<Vec<_>, _>>()?;
-    if on.is_empty() {
-        return Err(section.problem("on", "is empty; leave it out to be told of everything"));
-    }
-    Ok(on)
+    words(kinds, kind, |kind: &TurnKind| kind.as_str())
+        .unless(|on| {
+            let problem = "is empty; leave it out to be told of everything";
+            on.is_empty().then(|| problem.to_owned())
+        })
+        .or_with(move |_| Ok(possible().collect()))
+        .example(
+            "[\"endpoint_parked\", \"endpoint_disabled\", \"queue_quarantined\", \"dead_letters\", \"broker_alarm\", \
+             \"messages_lost\"]",
+        )
 }

@@ -2,262 +2,289 @@
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use ipnet::IpNet;
 use secrecy::SecretString;
 
 use crate::domain::scope::{Prefix, Quota, Scope, Scopes};
+use crate::domain::value::Value;
 
-use super::delivery::networks;
 use super::error::Problem;
-use super::secret::Secret;
+use super::keys::{Keys as _, Secrecy, keys};
+use super::kind::{
+    Kind, address, flag, integer, networks, parsed, path, pem_file, table, table_value, text_value, texts, typed, words,
+};
+use super::print::Page;
+use super::secret::{HIDDEN, Secret};
 use super::section::Section;
-use super::tree::{Node, Written};
-
-pub(super) const API_KEYS: &[&str] = &[
-    "listen",
-    "unix",
-    "tls",
-    "tokens",
-    "hosts",
-    "connections_per_address",
-    "trusted_proxies",
-    "probe",
-    "probe_metrics",
-];
-pub(super) const TOKEN_KEYS: &[&str] = &[
-    "value",
-    "env",
-    "file",
-    "name",
-    "scopes",
-    "prefix",
-    "publishes_per_second",
-    "queues",
-    "bytes_waiting",
-];
-pub(super) const TLS_KEYS: &[&str] = &["certificate", "key"];
+use super::tree::Node;
 
 /// What cannot be guessed in a lifetime at a few guesses a second.
 const TOKEN_LENGTH_MIN: usize = 24;
 /// Below the user's data directory: the token that is made where none is configured.
 const MADE_TOKEN: &str = "redrive/api-token";
 
-/// `[api]`.
-#[derive(Clone, Debug)]
-pub struct ApiConfig {
-    /// Where it listens.
-    pub listen: SocketAddr,
-    /// A socket for this user alone.
-    pub unix: Option<PathBuf>,
-    /// With what it proves who it is, on `listen`.
-    pub tls: Option<ApiTls>,
-    /// Who may use it; nobody named, and whoever can read `made_token` may.
-    pub tokens: Vec<ApiToken>,
-    /// Where the token is that is made where none is configured; none without a directory of the user.
-    pub made_token: Option<PathBuf>,
-    /// Names in `Host` by which it is reached, beside addresses and `localhost`.
-    pub hosts: Vec<String>,
-    /// Connections at once from one address.
-    pub connections_per_address: usize,
-    /// Who may name the address that it asks for.
-    pub trusted_proxies: Vec<IpNet>,
-    /// Where only `/healthz` and `/readyz` are served.
-    pub probe: Option<SocketAddr>,
-    /// Whether `/metrics` is served there too.
-    pub probe_metrics: bool,
+/// A name of a token.
+const NAME: &str = "^[A-Za-z0-9._-]{1,64}$";
+
+keys! {
+    /// The HTTP API.
+    #[derive(Clone, Debug)]
+    pub struct ApiConfig {
+        /// Others than this machine are only served with tokens.
+        ///
+        /// Other machines are only served with tokens.
+        listen: SocketAddr = address()
+            .or(SocketAddr::from(([127, 0, 0, 1], 8470)));
+        /// A socket for this user alone, beside `listen`.
+        ///
+        /// A socket for this user alone, beside `listen`; anyone who can open it may do everything.
+        unix: Option<PathBuf> = path()
+            .with("minLength", Value::Integer(1))
+            .optional()
+            .example("\"/run/redrive/api.sock\"");
+        /// HTTPS on `listen`; files that change are read again.
+        tls: Option<ApiTls> = table::<ApiTls>()
+            .optional()
+            .example("{ certificate = \"/etc/redrive/api.pem\", key = \"/etc/redrive/api.key\" }");
+        /// Who may use it; without any, one is made at the first start.
+        ///
+        /// Without any, one is made at the first start; `redrive token` prints it. At least 24 characters each.
+        /// A token alone may do everything; as a table it has scopes: read, publish, operate, admin.
+        /// { value = …, scopes = ["publish"], prefix = "https://example.com/hooks" }; instead of value also env or file.
+        /// A prefix is the URL below which, or the beginning of the executions for which, the token may publish.
+        /// It also has quotas: publishes_per_second, queues (at once), bytes_waiting (of bodies); past one the answer is 429.
+        /// Each daemon counts for itself: with three of them, three times as much is taken. A token whose queues or bytes are
+        /// bounded pushes no events. A name = "billing" is what the audit calls it; else that is its place in the list.
+        tokens: Vec<ApiToken> = tokens();
+        /// Names by which it is reached, beside addresses and localhost.
+        ///
+        /// Host names of the API, beside addresses and localhost.
+        hosts: Vec<String> = texts()
+            .and_then(
+                |hosts, _| Ok(hosts.iter().map(|host| host.to_ascii_lowercase()).collect()),
+                |hosts: &Vec<_>| Some(Value::List(hosts.iter().map(text_value).collect())),
+            )
+            .example("[]");
+        /// Connections at once from one address.
+        connections_per_address: usize = integer(1..=100_000).or(256);
+        /// Networks of proxies: they name who asks, and have no bound of their own.
+        ///
+        /// Networks of proxies: they name the client (X-Forwarded-For), and have no bound of their own.
+        trusted_proxies: Vec<IpNet> = networks()
+            .example("[]");
+        /// Where /healthz and /readyz are served to everybody, and nothing else.
+        ///
+        /// Where only /healthz and /readyz are served, without a token; with probe_metrics also /metrics.
+        probe: Option<SocketAddr> = address()
+            .optional()
+            .example("\"0.0.0.0:8471\"");
+        /// Whether /metrics is served there too.
+        probe_metrics: bool = flag(false).bare();
+    }
+    beside {
+        /// Where the token is that is made where none is configured; none without a directory of the user.
+        made_token: Option<PathBuf> = made_token;
+    }
 }
 
-/// The files of a certificate.
-#[derive(Clone, Debug)]
-pub struct ApiTls {
-    /// PEM, with those between it and a known authority.
-    pub certificate: PathBuf,
-    /// PEM.
-    pub key: PathBuf,
+keys! {
+    /// The files of a certificate.
+    #[derive(Clone, Debug)]
+    pub struct ApiTls {
+        /// Path of a PEM file, with the certificates between it and a known authority.
+        certificate: PathBuf = pem_file();
+        /// Path of a PEM file.
+        key: PathBuf = pem_file();
+    }
 }
 
-/// One bearer token.
-#[derive(Clone, Debug)]
-pub struct ApiToken {
-    /// Who has it, for the audit; else its place in the list.
-    pub name: Option<String>,
-    /// The token.
-    pub value: SecretString,
-    /// What it may do.
-    pub scopes: Scopes,
-    /// Where it may publish to, if not everywhere.
-    pub prefix: Option<Prefix>,
+keys! {
+    /// One bearer token, with what it may do.
+    #[derive(Clone, Debug)]
+    pub struct ApiToken {
+        /// The token, of at least 24 characters.
+        in_place as "value": () = elsewhere()
+            .with("minLength", Value::Integer(24))
+            .secrecy(Secrecy::Whole);
+        /// Name of an environment variable.
+        in_variable as "env": () = elsewhere();
+        /// Path of a file.
+        in_file as "file": () = elsewhere();
+        /// Who has it, as the audit says; without one, its place in the list.
+        name: Option<String> = parsed(name, String::clone).with("pattern", text_value(NAME)).optional();
+        /// What it may do.
+        scopes: Scopes = scopes();
+        /// With the scope publish alone: a URL, below which it may publish, or how the ids of the executions begin.
+        prefix: Option<Prefix> = parsed(Prefix::parse, |prefix| prefix.as_str().to_owned())
+            .with("minLength", Value::Integer(1))
+            .optional();
+        /// Notifications and events that it may publish in a second.
+        publishes_per_second: Option<u32> = integer(1..=1_000_000).optional();
+        /// Delivery queues that may be there at once where it may publish to.
+        queues: Option<u32> = integer(1..=10_000_000).optional();
+        /// Bytes of bodies that may wait there.
+        bytes_waiting: Option<u64> = integer(1..=1_u64 << 50).optional();
+    }
+    beside {
+        /// The token.
+        value: SecretString = written_in;
+    }
+}
+
+impl ApiToken {
+    /// A secret alone may do everything.
+    const fn of_all(value: SecretString, scopes: Scopes) -> Self {
+        Self {
+            in_place: (),
+            in_variable: (),
+            in_file: (),
+            name: None,
+            scopes,
+            prefix: None,
+            publishes_per_second: None,
+            queues: None,
+            bytes_waiting: None,
+            value,
+        }
+    }
+
     /// How much.
-    pub quota: Quota,
+    #[must_use]
+    pub const fn quota(&self) -> Quota {
+        Quota {
+            publishes_per_second: self.publishes_per_second,
+            queues: self.queues,
+            bytes_waiting: self.bytes_waiting,
+        }
+    }
+
+    /// With a secret, wherever it is kept.
+    fn show(&self) -> Value {
+        let mut shown = self.shown();
+        shown.push(("value", text_value(HIDDEN)));
+        shown.sort_by_key(|(key, _)| match *key {
+            "value" => 0,
+            "scopes" => 1,
+            _ => 2,
+        });
+        table_value(shown)
+    }
 }
 
-pub(super) fn api(section: Section<'_>, data_home: Option<&Path>) -> Result<ApiConfig, Problem> {
-    let listen = address(section, "listen")?.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 8470)));
-    let tokens = section
-        .items("tokens", "a list")?
-        .iter()
-        .map(|node| token(section, node))
-        .collect::<Result<Vec<_>, _>>()?;
-    check_names(section, &tokens)?;
-    if tokens.is_empty() && !listen.ip().is_loopback() {
+pub(super) fn api(root: Section<'_>, page: &mut Page) -> Result<ApiConfig, Problem> {
+    let section = root.section::<ApiConfig>("api")?;
+    let api = ApiConfig::read(section)?;
+    let mut names = HashSet::new();
+    let mut given = api.tokens.iter().filter_map(|token| token.name.as_ref());
+    if let Some(again) = given.find(|name| !names.insert(*name)) {
+        return Err(section.problem("tokens", format!("has two of the name {again:?}")));
+    }
+    let listen = api.listen;
+    if api.tokens.is_empty() && !listen.ip().is_loopback() {
         let problem = format!("is {listen}, which others reach; set api.tokens, or listen on 127.0.0.1");
         return Err(section.problem("listen", problem));
     }
-    let hosts = section
-        .texts("hosts")?
-        .into_iter()
-        .map(|(_, host)| host.to_ascii_lowercase())
-        .collect();
-    Ok(ApiConfig {
-        listen,
-        unix: section.path("unix")?,
-        tls: tls(section)?,
-        tokens,
-        made_token: data_home.map(|home| home.join(MADE_TOKEN)),
-        hosts,
-        connections_per_address: section.integer("connections_per_address", 1..=100_000, 256)?,
-        trusted_proxies: networks(section, "trusted_proxies")?,
-        probe: address(section, "probe")?,
-        probe_metrics: section.flag("probe_metrics", false)?,
-    })
+    page.table("[api]", &api);
+    Ok(api)
 }
 
-fn address(section: Section<'_>, key: &str) -> Result<Option<SocketAddr>, Problem> {
-    let read = |text: &str| {
-        text.parse().map_err(|_| {
-            let problem =
-                format!("is {text:?}, and must be an address and a port such as 127.0.0.1:8470 or [::1]:8470");
-            section.problem(key, problem)
-        })
-    };
-    section.text(key)?.map(read).transpose()
+#[expect(clippy::unnecessary_wraps, reason = "as each field that is no key")]
+fn made_token(section: Section<'_>) -> Result<Option<PathBuf>, Problem> {
+    let home = section.environment().data_home.as_ref();
+    Ok(home.map(|home| home.join(MADE_TOKEN)))
 }
 
-fn tls(section: Section<'_>) -> Result<Option<ApiTls>, Problem> {
-    if section.get("tls").is_none() {
-        return Ok(None);
-    }
-    let table = section.section("tls", TLS_KEYS)?;
-    let file = |key| {
-        table
-            .path(key)?
-            .ok_or_else(|| table.problem(key, "is missing; give the path of a PEM file"))
-    };
-    Ok(Some(ApiTls {
-        certificate: file("certificate")?,
-        key: file("key")?,
-    }))
+/// Secrets, and tables that say what theirs may do.
+fn tokens() -> Kind<Vec<ApiToken>> {
+    let one_of = [
+        table_value(super::kind::secret().facts.schema),
+        table_value(table::<ApiToken>().facts.schema),
+    ];
+    let schema = vec![("anyOf", Value::List(one_of.into()))];
+    let one = Kind::new(schema, token, |token: &ApiToken| Some(token.show())).inner(ApiToken::rows);
+    super::kind::list(one, "a list")
+        .secrecy(Secrecy::Whole)
+        .variable("REDRIVE_API_TOKEN")
+        .example("[]")
 }
 
-/// A secret alone may do everything; a table says what its secret may do.
 fn token(section: Section<'_>, node: &Node) -> Result<ApiToken, Problem> {
-    let is_table = TOKEN_KEYS
+    let is_table = ApiToken::KEYS
         .iter()
         .any(|key| !matches!(*key, "env" | "file") && node.get(key).is_some());
     if !is_table {
-        return Ok(ApiToken {
-            name: None,
-            value: checked(section.secret_of(node)?)?,
-            scopes: Scopes::new(vec![Scope::Admin]),
-            prefix: None,
-            quota: Quota::default(),
-        });
+        let value = checked(section.secret_of(node)?)?;
+        return Ok(ApiToken::of_all(value, Scopes::new(vec![Scope::Admin])));
     }
-    let table = Section::new(Some(node), "", TOKEN_KEYS, section.environment())?;
-    let scopes = scopes(table)?;
-    let prefix = match table.text("prefix")? {
-        None => None,
-        Some(text) => Some(Prefix::parse(text).map_err(|why| table.problem("prefix", why))?),
-    };
-    if prefix.is_some() && scopes.given() != [Scope::Publish] {
+    let table = section.inside::<ApiToken>(node)?;
+    let token = ApiToken::read(table)?;
+    if token.prefix.is_some() && token.scopes.given() != [Scope::Publish] {
         return Err(table.problem(
             "prefix",
             "bounds what is published, so that the token has the scope \"publish\" alone; give others a token of their own",
         ));
     }
-    Ok(ApiToken {
-        name: name(table)?,
-        value: checked(written_in(table, node)?)?,
-        quota: quota(table, &scopes)?,
-        scopes,
-        prefix,
-    })
+    let quotas = ["publishes_per_second", "queues", "bytes_waiting"];
+    match quotas.into_iter().find(|key| table.get(key).is_some()) {
+        Some(key) if !token.scopes.allow(Scope::Publish) => Err(table.problem(
+            key,
+            "bounds what is published, and the token lacks the scope \"publish\"",
+        )),
+        Some(_) | None => Ok(token),
+    }
 }
 
 /// What the audit names a token: nothing that could be taken for another one.
-fn name(table: Section<'_>) -> Result<Option<String>, Problem> {
-    let Some(name) = table.text("name")? else {
-        return Ok(None);
-    };
+fn name(name: &str) -> Result<String, String> {
     let possible = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     if name.is_empty() || name.len() > 64 || !name.bytes().all(possible) {
-        return Err(table.problem("name", "must be 1 to 64 letters, digits, dots, underscores and hyphens"));
+        return Err("must be 1 to 64 letters, digits, dots, underscores and hyphens".to_owned());
     }
     if matches!(name, "own" | "unix") || name.starts_with("token-") {
-        let problem = format!("is {name:?}, which stands for those that have no name; give it another one");
-        return Err(table.problem("name", problem));
+        return Err(format!(
+            "is {name:?}, which stands for those that have no name; give it another one"
+        ));
     }
-    Ok(Some(name.to_owned()))
+    Ok(name.to_owned())
 }
 
-fn check_names(section: Section<'_>, tokens: &[ApiToken]) -> Result<(), Problem> {
-    let mut names = HashSet::new();
-    let again = tokens
-        .iter()
-        .filter_map(|token| token.name.as_ref())
-        .find(|name| !names.insert(*name));
-    match again {
-        Some(name) => Err(section.problem("tokens", format!("has two of the name {name:?}"))),
-        None => Ok(()),
-    }
-}
-
-fn quota(table: Section<'_>, scopes: &Scopes) -> Result<Quota, Problem> {
-    for key in ["publishes_per_second", "queues", "bytes_waiting"] {
-        if table.get(key).is_some() && !scopes.allow(Scope::Publish) {
-            return Err(table.problem(
-                key,
-                "bounds what is published, and the token lacks the scope \"publish\"",
-            ));
-        }
-    }
-    Ok(Quota {
-        publishes_per_second: table.integer_or_none("publishes_per_second", 1..=1_000_000)?,
-        queues: table.integer_or_none("queues", 1..=10_000_000)?,
-        bytes_waiting: table.integer_or_none("bytes_waiting", 1..=1_u64 << 50)?,
-    })
+/// A place of the token, which [`written_in`] reads.
+fn elsewhere() -> Kind<()> {
+    Kind::new(typed("string"), |_, _| Ok(()), |()| None).or_with(|_| Ok(()))
 }
 
 /// The one of `value`, `env` and `file` that is given.
-fn written_in(table: Section<'_>, node: &Node) -> Result<Secret, Problem> {
-    let given: Vec<&(String, Node)> = node
-        .entries()
-        .iter()
-        .filter(|(key, _)| matches!(key.as_str(), "value" | "env" | "file"))
-        .collect();
+fn written_in(table: Section<'_>) -> Result<SecretString, Problem> {
+    let is_place = |entry: &&(String, Node)| matches!(entry.0.as_str(), "value" | "env" | "file");
+    let given: Vec<&(String, Node)> = table.entries().iter().filter(is_place).collect();
     match given.as_slice() {
-        [(key, value)] if key == "value" => table.secret_of(value),
-        [place] => table.secret_of(&Node {
-            path: node.path.clone(),
-            line: node.line,
-            written: Written::Table(vec![(*place).clone()]),
-        }),
+        [(key, value)] if key == "value" => checked(table.secret_of(value)?),
+        [place] => checked(table.secret_in(place)?),
         _ => Err(table.problem("value", "is missing; give one of value, env and file")),
     }
 }
 
-fn scopes(table: Section<'_>) -> Result<Scopes, Problem> {
-    let known = Scope::ALL.map(Scope::as_str).join(", ");
-    let written = table.texts("scopes")?;
-    if written.is_empty() {
-        return Err(table.problem("scopes", format!("is missing; give a list of {known}")));
-    }
-    let scope = |(node, name): (&Node, &str)| {
-        Scope::parse(name).ok_or_else(|| node.problem(format!("is {name:?}, and must be one of {known}")))
-    };
-    Ok(Scopes::new(written.into_iter().map(scope).collect::<Result<_, _>>()?))
+fn scopes() -> Kind<Scopes> {
+    let names = || Scope::ALL.map(Scope::as_str);
+    let known = names().join(", ");
+    let missing = format!("is missing; give a list of {known}");
+    let scope = move |name: &str| Scope::parse(name).ok_or_else(|| format!("is {name:?}, and must be one of {known}"));
+    let list = words(names().into(), scope, |scope: &Scope| scope.as_str()).with("minItems", Value::Integer(1));
+    let mut scopes = list.and_then(
+        move |scopes, place| {
+            let given = Some(scopes).filter(|scopes| !scopes.is_empty());
+            given.map(Scopes::new).ok_or_else(|| place.problem(missing.clone()))
+        },
+        |scopes| {
+            Some(Value::List(
+                scopes.given().iter().map(|scope| text_value(scope.as_str())).collect(),
+            ))
+        },
+    );
+    scopes.facts.is_required = true;
+    scopes
 }
 
 fn checked(secret: Secret) -> Result<SecretString, Problem> {
@@ -271,13 +298,4 @@ fn checked(secret: Secret) -> Result<SecretString, Problem> {
         )));
     }
     Ok(secret.text)
-}
-
-/// What `REDRIVE_API_TOKEN` stands for.
-pub(super) fn tokens_from_variable(variable: &str, token: &str) -> Written {
-    Written::List(vec![Node {
-        path: variable.to_owned(),
-        line: None,
-        written: Written::Text(token.to_owned()),
-    }])
 }

@@ -1,41 +1,26 @@
 //! How notifications are delivered, and what is added for single endpoints: `[delivery]`, `[[endpoint]]`.
 
 use std::collections::HashSet;
-use std::net::IpAddr;
 use std::time::Duration;
 
-use ipnet::IpNet;
 use secrecy::SecretString;
 
 use crate::domain::egress::AllowedNetwork;
 use crate::domain::naming::QueueType;
-use crate::domain::notification::{header_problem, is_reserved};
-use crate::domain::policy::{PolicyOwner, RetryPolicy};
+use crate::domain::policy::{BackoffFunction, OnExhausted, OnRefused, PolicyOwner, RetryPolicy};
 use crate::domain::signature::SigningSecret;
 use crate::domain::url::EndpointUrl;
 
 use super::error::Problem;
+use super::keys::{Facts, Keys as _, Row, keys};
+use super::kind::{
+    Kind, Schema, endpoint_url, headers, integer, list, number_value, one_of, parsed, required_text, seconds,
+    signing_secrets, table_schema, text_value, typed,
+};
 use super::memory;
+use super::print::Page;
 use super::section::Section;
-use super::tree::{Node, Written};
-
-pub(super) const DELIVERY_KEYS: &[&str] = &[
-    "workers",
-    "slow_requests",
-    "prefetch",
-    "memory_mib",
-    "timeout_s",
-    "linger_s",
-    "in_flight_per_endpoint",
-    "idle_queue_ttl_s",
-    "allow_networks",
-    "response_snippet_bytes",
-    "retry_after_cap_s",
-    "retry_policy",
-    "take_over_s",
-    "drain_s",
-];
-pub(super) const ENDPOINT_KEYS: &[&str] = &["url", "secret", "headers", "max_receives_per_second"];
+use super::tree::Node;
 
 /// A daemon is taken for dead after this long at the least, in deadlines of a request.
 const TAKE_OVER_TIMEOUTS: u32 = 4;
@@ -44,129 +29,140 @@ const DAY_S: f64 = 86_400.0;
 const MEMORY_MIB_MIN: usize = 32;
 const MEMORY_MIB_MAX: usize = 1024 * 1024;
 
-/// `[delivery]`.
-#[derive(Clone, Debug)]
-pub struct DeliveryConfig {
-    /// Queues worked on at once whose attempts can still proceed.
-    pub workers: usize,
-    /// Requests at once that have waited for an answer for long.
-    pub slow_requests: usize,
-    /// Messages in hand per queue.
-    pub prefetch: u16,
-    /// Messages and bodies in memory at one time, in MiB.
-    pub memory_mib: usize,
-    /// The deadline of a request.
-    pub timeout: Duration,
-    /// How long a worker waits on an empty queue.
-    pub linger: Duration,
-    /// Requests to one URL at once.
-    pub in_flight_per_endpoint: usize,
-    /// An empty queue without an end mark is deleted after this idle time.
-    pub idle_queue_ttl: Duration,
-    /// Networks that are delivered to although they are not public.
-    pub allow_networks: Vec<AllowedNetwork>,
-    /// Bytes kept of an answer's body.
-    pub response_snippet_bytes: usize,
-    /// The most that a `Retry-After` counts for, in seconds.
-    pub retry_after_cap_s: u64,
-    /// Applies where no other policy does.
-    pub retry_policy: RetryPolicy,
-    /// Silence of a daemon that counts as death.
-    pub take_over: Duration,
-    /// How long a stop waits for what is in flight.
-    pub drain: Duration,
+keys! {
+    /// How notifications are delivered.
+    #[derive(Clone, Debug)]
+    pub struct DeliveryConfig {
+        /// Queues worked on at once whose attempts can still proceed.
+        ///
+        /// Queues that are delivered at once.
+        workers: usize = integer(1..=10_000).or(512);
+        /// Requests at once that wait long for an answer (two seconds, or half a second where the URL has not answered this
+        /// process), before URLs that gave no answer last time wait; as many as workers by default.
+        ///
+        /// Concurrent requests that have waited for an answer for more than two seconds (half a second where the URL has not answered
+        /// this process yet): they do not count as workers. At this number (or at 256 KiB of bodies for each) URLs that gave no
+        /// answer last time wait; those begun before that turn out slow may become four times as many. As many as workers by
+        /// default.
+        slow_requests: usize = integer(1..=10_000)
+            .or(512)
+            .or_with(|section| Self::workers().read(section, "workers"));
+        /// Unacknowledged messages per queue; 1 with quorum queues.
+        ///
+        /// Unacknowledged messages per queue: more is faster, and that many may be repeated after a crash.
+        /// Quorum queues need 1.
+        prefetch: u16 = integer(1..=1000).or(1);
+        /// Messages and request bodies in memory at one time, in MiB; a quarter of what the process may use by default.
+        ///
+        /// Messages and request bodies that are in memory at one time, in MiB, 32 at least: what does not fit waits in its queue,
+        /// and small messages continue. By default a quarter of what the process may use (its control group's limit, or what the
+        /// machine has).
+        memory_mib: usize = integer(MEMORY_MIB_MIN..=MEMORY_MIB_MAX)
+            .or_with(|_| Ok(memory::share_mib(MEMORY_MIB_MIN, MEMORY_MIB_MAX)))
+            .example("256");
+        /// Deadline of a request.
+        ///
+        /// Deadline of a request, from connecting to the end of the answer.
+        timeout as "timeout_s": Duration = seconds(0.05..=600.0)
+            .or(Duration::from_secs(15));
+        /// How long a worker waits on an empty queue.
+        linger as "linger_s": Duration = seconds(0.0..=3600.0).or(Duration::from_secs(5));
+        /// Requests to one URL at once.
+        in_flight_per_endpoint: usize = integer(1..=10_000).or(16);
+        /// An empty queue that nobody ended is deleted after this time.
+        idle_queue_ttl as "idle_queue_ttl_s": Duration = seconds(1.0..=365.0 * DAY_S).or(Duration::from_hours(168));
+        /// Networks that are delivered to although they are not public.
+        ///
+        /// Networks to deliver to although they are not public, for example ["10.0.0.0/8"].
+        allow_networks: Vec<AllowedNetwork> = list(parsed(allowed_network, AllowedNetwork::to_string), "a list of strings")
+            .example("[]");
+        /// Bytes kept of an answer's body.
+        response_snippet_bytes: usize = integer(0..=65_536).or(2048);
+        /// The most that a Retry-After counts for.
+        ///
+        /// The longest Retry-After that is respected.
+        retry_after_cap_s: u64 = integer(0..=2_592_000).or(3600);
+        /// Applies where neither the message nor the URL has a policy.
+        ///
+        /// Applies where neither the message nor the URL has a policy. Without it the built-in one applies, which
+        /// retries for 25 hours (`redrive policy show --default`). A key that this table leaves out has the value
+        /// shown here. `redrive policy preview` shows the schedule of a policy.
+        retry_policy: RetryPolicy = retry_policy();
+        /// Silence of a daemon that counts as death; at least four times timeout_s.
+        take_over as "take_over_s": Duration = seconds(1.0..=DAY_S)
+            .or(TAKE_OVER_DEFAULT)
+            .or_with(|section| Ok(TAKE_OVER_DEFAULT.max(timeout_of(section)? * TAKE_OVER_TIMEOUTS)));
+        /// How long a stop waits for requests in flight; by default timeout_s and 5.
+        ///
+        /// How long a stop waits for requests in flight.
+        drain as "drain_s": Duration = seconds(0.0..=3600.0)
+            .or_with(|section| Ok(timeout_of(section)? + Duration::from_secs(5)))
+            .example("20");
+    }
 }
 
-/// `[[endpoint]]`: what is added for one URL.
-#[derive(Clone, Debug)]
-pub struct EndpointConfig {
-    /// Which URL.
-    pub url: EndpointUrl,
-    /// Every one signs.
-    pub secrets: Vec<SigningSecret>,
-    /// Headers of each request.
-    pub headers: Vec<(String, SecretString)>,
-    /// Requests a second at the most.
-    pub max_receives_per_second: Option<u32>,
+keys! {
+    /// What is added for one URL.
+    #[derive(Clone, Debug)]
+    pub struct EndpointConfig {
+        /// Of notifications that are published directly.
+        url: EndpointUrl = required_text("\"https://example.com/hook\"")
+            .and_then(
+                |text, place| endpoint_url(&text).map_err(|problem| place.problem(problem)),
+                |url| Some(text_value(url.redacted())),
+            )
+            .bare()
+            .example("\"https://example.com/hook\"");
+        /// Signs after Standard Webhooks; a list while secrets are being changed.
+        ///
+        /// Signs after Standard Webhooks; a list of secrets while they are being rotated.
+        secrets as "secret": Vec<SigningSecret> = signing_secrets()
+            .or_with(|_| Ok(Vec::new()))
+            .example("{ env = \"EXAMPLE_SECRET\" }");
+        /// Sent with each request.
+        headers: Vec<(String, SecretString)> = headers()
+            .bare()
+            .example("{ Authorization = { file = \"/etc/redrive/example_token\" } }");
+        /// A throttle.
+        max_receives_per_second: Option<u32> = integer(1..=1_000_000).optional().bare().example("10");
+    }
 }
 
-pub(super) fn delivery(section: Section<'_>, queue_type: QueueType) -> Result<DeliveryConfig, Problem> {
-    let timeout = section.seconds("timeout_s", 0.05..=600.0, Duration::from_secs(15))?;
-    let workers = section.integer("workers", 1..=10_000, 512)?;
-    Ok(DeliveryConfig {
-        workers,
-        slow_requests: section.integer("slow_requests", 1..=10_000, workers)?,
-        prefetch: prefetch(section, queue_type)?,
-        memory_mib: section.integer(
-            "memory_mib",
-            MEMORY_MIB_MIN..=MEMORY_MIB_MAX,
-            memory::share_mib(MEMORY_MIB_MIN, MEMORY_MIB_MAX),
-        )?,
-        timeout,
-        linger: section.seconds("linger_s", 0.0..=3600.0, Duration::from_secs(5))?,
-        in_flight_per_endpoint: section.integer("in_flight_per_endpoint", 1..=10_000, 16)?,
-        idle_queue_ttl: section.seconds("idle_queue_ttl_s", 1.0..=365.0 * DAY_S, Duration::from_hours(168))?,
-        allow_networks: allowed(section)?,
-        response_snippet_bytes: section.integer("response_snippet_bytes", 0..=65_536, 2048)?,
-        retry_after_cap_s: section.integer("retry_after_cap_s", 0..=2_592_000, 3600)?,
-        retry_policy: retry_policy(section)?,
-        take_over: take_over(section, timeout)?,
-        drain: section.seconds("drain_s", 0.0..=3600.0, timeout + Duration::from_secs(5))?,
-    })
+fn timeout_of(section: Section<'_>) -> Result<Duration, Problem> {
+    DeliveryConfig::timeout().read(section, "timeout_s")
 }
 
-/// A returned message keeps its place in a quorum queue only when it was the only one in hand.
-fn prefetch(section: Section<'_>, queue_type: QueueType) -> Result<u16, Problem> {
-    let prefetch = section.integer("prefetch", 1..=1000, 1)?;
-    if prefetch > 1 && queue_type == QueueType::Quorum {
+pub(super) fn delivery(root: Section<'_>, queue_type: QueueType, page: &mut Page) -> Result<DeliveryConfig, Problem> {
+    let section = root.section::<DeliveryConfig>("delivery")?;
+    let delivery = DeliveryConfig::read(section)?;
+    // A returned message keeps its place in a quorum queue only when it was the only one in hand.
+    if delivery.prefetch > 1 && queue_type == QueueType::Quorum {
+        let prefetch = delivery.prefetch;
         let problem = format!("is {prefetch}, and must be 1 with broker.queue_type = \"quorum\", or order is lost");
         return Err(section.problem("prefetch", problem));
     }
-    Ok(prefetch)
-}
-
-fn take_over(section: Section<'_>, timeout: Duration) -> Result<Duration, Problem> {
-    let least = timeout * TAKE_OVER_TIMEOUTS;
-    let take_over = section.seconds("take_over_s", 1.0..=DAY_S, TAKE_OVER_DEFAULT.max(least))?;
-    if take_over < least {
+    let least = delivery.timeout * TAKE_OVER_TIMEOUTS;
+    if delivery.take_over < least {
         let problem = format!(
             "is {} seconds, and must be at least {TAKE_OVER_TIMEOUTS} times delivery.timeout_s, which is {} seconds",
-            take_over.as_secs_f64(),
+            delivery.take_over.as_secs_f64(),
             least.as_secs_f64()
         );
         return Err(section.problem("take_over_s", problem));
     }
-    Ok(take_over)
+    page.table("[delivery]", &delivery);
+    Ok(delivery)
 }
 
-/// A list of networks; an address alone is one, too.
-fn allowed(section: Section<'_>) -> Result<Vec<AllowedNetwork>, Problem> {
-    let network = |(node, text): (&Node, &str)| {
-        text.parse()
-            .map_err(|problem| node.problem(format!("is {text:?}, and {problem}")))
-    };
-    section.texts("allow_networks")?.into_iter().map(network).collect()
+/// A network; an address alone is one, too.
+fn allowed_network(text: &str) -> Result<AllowedNetwork, String> {
+    text.parse::<AllowedNetwork>()
+        .map_err(|problem| format!("is {text:?}, and {problem}"))
 }
 
-pub(super) fn networks(section: Section<'_>, key: &str) -> Result<Vec<IpNet>, Problem> {
-    let network = |(node, text): (&Node, &str)| {
-        text.parse::<IpNet>()
-            .or_else(|_| text.parse::<IpAddr>().map(IpNet::from))
-            .map(|network| network.trunc())
-            .map_err(|_| {
-                node.problem(format!(
-                    "is {text:?}, and must be a network such as 10.0.0.0/8 or fd00::/8"
-                ))
-            })
-    };
-    section.texts(key)?.into_iter().map(network).collect()
-}
-
-fn retry_policy(section: Section<'_>) -> Result<RetryPolicy, Problem> {
-    let Some(node) = section.get("retry_policy") else {
-        return Ok(RetryPolicy::built_in());
-    };
-    match RetryPolicy::from_value(&node.to_value(), PolicyOwner::Default) {
+/// Its rules are those of every policy, which `domain` reads.
+fn retry_policy() -> Kind<RetryPolicy> {
+    let written = |_: Section<'_>, node: &Node| match RetryPolicy::from_value(&node.to_value(), PolicyOwner::Default) {
         Ok(policy) => Ok(policy.unwrap_or_else(RetryPolicy::built_in)),
         Err(error) => {
             let field = error.field.as_deref().unwrap_or_default();
@@ -174,83 +170,99 @@ fn retry_policy(section: Section<'_>) -> Result<RetryPolicy, Problem> {
             let message = error.message.strip_prefix(field).unwrap_or(&error.message).trim_start();
             Err(at.problem(message))
         }
-    }
+    };
+    let shown = |policy: &RetryPolicy| Some(policy.to_value(PolicyOwner::Default));
+    Kind::new(table_schema(&policy_rows()), written, shown)
+        .or_with(|_| Ok(RetryPolicy::built_in()))
+        .inner(policy_rows)
+        .part()
 }
 
-pub(super) fn endpoints(root: Section<'_>) -> Result<Vec<EndpointConfig>, Problem> {
+/// A key of a policy, for documents: name, description, schema and example; the domain reads it.
+type PolicyKey = (&'static str, &'static str, fn() -> Schema, &'static str);
+
+const POLICY: [PolicyKey; 11] = [
+    ("retries_with_no_delay", "Tries that follow at once.", count, "3"),
+    ("minimum_delay_retries", "Tries after the minimum delay.", count, "3"),
+    ("minimum_delay", "Seconds.", delay, "5"),
+    ("maximum_delay", "Seconds.", delay, "30"),
+    ("maximum_delay_retries", "Tries after the maximum delay.", count, "3"),
+    (
+        "retry_backoff_function",
+        "How the delay grows between the two.\n\nlinear, arithmetic, geometric or exponential.",
+        || one_of(BackoffFunction::ALL.map(BackoffFunction::as_str)),
+        "\"linear\"",
+    ),
+    (
+        "backoff_retries",
+        "Tries while it grows; by default it follows from the two delays.\n\n\
+         Length of the backoff; by default it follows from the two delays.",
+        count,
+        "5",
+    ),
+    (
+        "jitter",
+        "A share of each delay that is added at random.\n\n\
+         A share of each delay, 0 to 1, that is added at random.",
+        || [delay(), vec![("maximum", number_value(1.0))]].concat(),
+        "0.0",
+    ),
+    (
+        "on_exhausted",
+        "Wait for a person, or continue with the next message.\n\n\
+         \"park\" waits for a person, \"dead_letter\" continues with the next message.",
+        || one_of(OnExhausted::ALL.map(OnExhausted::as_str)),
+        "\"park\"",
+    ),
+    (
+        "on_refused",
+        "What a refusal means.\n\n\
+         What a refusal (most of 3xx and 4xx) means: \"dead_letter\", \"accept\" or \"retry\".",
+        || one_of(OnRefused::ALL.map(OnRefused::as_str)),
+        "\"dead_letter\"",
+    ),
+    (
+        "ignore_subscription_override",
+        "Policies of subscriptions do not count.",
+        || typed("boolean"),
+        "false",
+    ),
+];
+
+fn count() -> Schema {
+    [typed("integer"), vec![("minimum", number_value(0.0))]].concat()
+}
+
+fn delay() -> Schema {
+    [typed("number"), vec![("minimum", number_value(0.0))]].concat()
+}
+
+fn policy_rows() -> Vec<Row> {
+    let row = |(key, comment, schema, example): PolicyKey| {
+        let facts = Facts {
+            schema: schema(),
+            example: Some(example),
+            is_bare: !comment.contains("\n\n"),
+            ..Facts::default()
+        };
+        Row::of(key, comment, facts)
+    };
+    POLICY.into_iter().map(row).collect()
+}
+
+pub(super) fn endpoints(root: Section<'_>, page: &mut Page) -> Result<Vec<EndpointConfig>, Problem> {
     let mut seen = HashSet::new();
     let mut endpoints = Vec::new();
-    for section in root.sections("endpoint", ENDPOINT_KEYS)? {
-        let endpoint = endpoint(section)?;
+    for section in root.sections::<EndpointConfig>("endpoint")? {
+        let endpoint = EndpointConfig::read(section)?;
         if !seen.insert(endpoint.url.clone()) {
             return Err(section.problem(
                 "url",
                 "is configured twice; put everything for a URL into one [[endpoint]]",
             ));
         }
+        page.table("[[endpoint]]", &endpoint);
         endpoints.push(endpoint);
     }
     Ok(endpoints)
-}
-
-fn endpoint(section: Section<'_>) -> Result<EndpointConfig, Problem> {
-    let written = section.required_text("url", "\"https://example.com/hook\"")?;
-    let url = EndpointUrl::parse(written).map_err(|error| {
-        let message = error.to_string();
-        section.problem("url", message.strip_prefix("url ").unwrap_or(&message))
-    })?;
-    let rate = section
-        .get("max_receives_per_second")
-        .map(|_| section.integer("max_receives_per_second", 1..=1_000_000, 1));
-    Ok(EndpointConfig {
-        url,
-        secrets: secrets(section)?,
-        headers: headers(section)?,
-        max_receives_per_second: rate.transpose()?,
-    })
-}
-
-/// One secret, or a list of them while they are being changed.
-pub(super) fn secrets(section: Section<'_>) -> Result<Vec<SigningSecret>, Problem> {
-    let nodes = match section.get("secret") {
-        None => return Ok(Vec::new()),
-        Some(node) => match &node.written {
-            Written::List(items) => items.as_slice(),
-            Written::Text(_)
-            | Written::Integer(_)
-            | Written::Number(_)
-            | Written::Bool(_)
-            | Written::Date(_)
-            | Written::Table(_) => std::slice::from_ref(node),
-        },
-    };
-    let secret = |node| {
-        let secret = section.secret_of(node)?;
-        SigningSecret::parse(secret.expose()).map_err(|error| secret.problem(error.to_string()))
-    };
-    nodes.iter().map(secret).collect()
-}
-
-/// Headers that are sent with each request.
-pub(super) fn headers(section: Section<'_>) -> Result<Vec<(String, SecretString)>, Problem> {
-    let Some(node) = section.get("headers") else {
-        return Ok(Vec::new());
-    };
-    if !matches!(node.written, Written::Table(_)) {
-        return Err(node.problem(format!(
-            "is {}, and must be a table of names and values",
-            node.written.kind()
-        )));
-    }
-    let header = |(name, node): &(String, Node)| {
-        if is_reserved(name) {
-            return Err(node.problem("belongs to the connection or to the sender; leave it out"));
-        }
-        let secret = section.secret_of(node)?;
-        match header_problem(name, secret.expose()) {
-            Some(problem) => Err(node.problem(problem)),
-            None => Ok((name.clone(), secret.text)),
-        }
-    };
-    node.entries().iter().map(header).collect()
 }

@@ -7,64 +7,103 @@ use std::time::Duration;
 use crate::domain::event::EventType;
 
 use super::error::Problem;
+use super::keys::{Keys as _, keys};
+use super::kind::{
+    Kind, directory, flag, integer, list, parsed, required_text, seconds, table, text, text_value, texts,
+};
+use super::print::Page;
 use super::section::Section;
-
-pub(super) const EVENTS_KEYS: &[&str] = &["cutoff", "backoff_base_s", "backoff_cap_s", "lease_s", "workers"];
-pub(super) const CONSUMER_KEYS: &[&str] = &[
-    "name",
-    "vhost",
-    "queue",
-    "exchange",
-    "bindings",
-    "type",
-    "types",
-    "reference",
-    "nbf",
-    "payload",
-];
-pub(super) const TYPES_KEYS: &[&str] = &["key", "type"];
-pub(super) const HANDLER_KEYS: &[&str] = &["type", "command", "directory", "webhook"];
 
 const MONTH_S: f64 = 2_592_000.0;
 
-/// `[events]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EventsConfig {
-    /// Attempts after which an event is a dead letter.
-    pub cutoff: u32,
-    /// The first delay of the backoff.
-    pub backoff_base: Duration,
-    /// The longest delay of the backoff.
-    pub backoff_cap: Duration,
-    /// How long a handler may take.
-    pub lease: Duration,
-    /// Events handled at once.
-    pub workers: usize,
+keys! {
+    /// The event table.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct EventsConfig {
+        /// Attempts after which an event is a dead letter.
+        cutoff: u32 = integer(1..=1000).or(20);
+        /// The first delay.
+        backoff_base as "backoff_base_s": Duration = seconds(0.001..=MONTH_S).or(Duration::from_secs(225)).bare();
+        /// The longest delay.
+        backoff_cap as "backoff_cap_s": Duration = seconds(0.001..=MONTH_S).or(Duration::from_hours(12)).bare();
+        /// How long a handler may take.
+        lease as "lease_s": Duration = seconds(1.0..=86_400.0).or(Duration::from_mins(5));
+        /// Events handled at once.
+        workers: usize = integer(1..=1000).or(8).bare();
+    }
 }
 
-/// `[[consumer]]`: one intake queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConsumerConfig {
-    /// Its name, for the operator.
-    pub name: String,
-    /// The vhost of the queue; the broker's unless it is said.
-    pub vhost: String,
-    /// The queue.
-    pub queue: String,
-    /// The exchange that it is bound to.
-    pub exchange: Option<String>,
-    /// The routing keys that it is bound with.
-    pub bindings: Vec<String>,
-    /// The type of its events.
-    pub event_type: EventType,
-    /// Routing keys, or patterns of them, whose messages have another type; the first that matches counts.
-    pub types: Vec<(String, EventType)>,
-    /// JSON pointer to the reference.
-    pub reference: String,
-    /// JSON pointer to the time before which the event is not due.
-    pub nbf: Option<String>,
-    /// JSON pointer to the payload; the whole message without.
-    pub payload: Option<String>,
+keys! {
+    /// One queue whose messages become events.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct ConsumerConfig {
+        /// Names it in logs and metrics.
+        name: String = required_text("\"hr\"").bare().example("\"hr\"");
+        /// Where the queue is; the broker's vhost without.
+        ///
+        /// Without it, the vhost of [broker].
+        vhost: String = text()
+            .or_with(|_| Ok(String::new()))
+            .example("\"/\"");
+        /// The queue.
+        queue: String = required_text("\"q_hr\"").bare().example("\"q_hr\"");
+        /// The exchange that it is bound to.
+        exchange: Option<String> = text().optional().bare().example("\"people\"");
+        /// Routing keys with which it is bound.
+        bindings: Vec<String> = texts().bare().example("[\"person.#\"]");
+        /// Type of the events.
+        event_type as "type": EventType = event_type();
+        /// Messages with another type, by routing key; the first that matches counts.
+        ///
+        /// Messages with another type, by routing key (* is one word, # any number of them); the first that matches counts.
+        types: Vec<RoutedType> = list(table::<RoutedType>(), "a list of tables")
+            .example("[{ key = \"person.left.#\", type = \"hr-leaver\" }]");
+        /// JSON pointer to what the event is about.
+        ///
+        /// JSON pointers into the message: what the event is about, and when it is due.
+        reference: String = pointer()
+            .example("\"/employee_number\"");
+        /// JSON pointer to when it is due.
+        nbf: Option<String> = pointer().optional().bare().example("\"/nbf\"");
+        /// JSON pointer to what becomes the payload; the whole message without.
+        ///
+        /// The part of the message that becomes the payload; without it the whole message.
+        payload: Option<String> = pointer()
+            .optional()
+            .example("\"/data\"");
+    }
+}
+
+keys! {
+    /// The type of the messages with a routing key.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct RoutedType {
+        /// * is one word, # any number of them.
+        key: String = required_text("\"person.#\"");
+        /// Type of the events.
+        event_type as "type": EventType = event_type();
+    }
+}
+
+keys! {
+    /// What is done with the events of a type.
+    pub(super) struct HandlerKeys {
+        /// Type of the events.
+        event_type as "type": EventType = event_type();
+        /// Program and arguments.
+        command: Vec<String> = texts()
+            .shown_if(|command| !command.is_empty())
+            .bare()
+            .example("[\"/usr/local/bin/hr-import\", \"--one\"]");
+        /// Where the program runs.
+        directory: Option<PathBuf> = directory("\"/var/lib/hr-import\"");
+        /// The subscribers of the type get it, instead of a command.
+        ///
+        /// Instead of a command: the subscribers of the type get it.
+        webhook: bool = flag(false)
+            .shown_if(|webhook| *webhook)
+            .example("true");
+    }
 }
 
 /// `[[handler]]`: what is done with the events of a type.
@@ -90,29 +129,31 @@ pub enum HandlerAction {
     Webhook,
 }
 
-pub(super) fn events(section: Section<'_>) -> Result<EventsConfig, Problem> {
-    let events = EventsConfig {
-        cutoff: section.integer("cutoff", 1..=1000, 20)?,
-        backoff_base: section.seconds("backoff_base_s", 0.001..=MONTH_S, Duration::from_secs(225))?,
-        backoff_cap: section.seconds("backoff_cap_s", 0.001..=MONTH_S, Duration::from_hours(12))?,
-        lease: section.seconds("lease_s", 1.0..=86_400.0, Duration::from_mins(5))?,
-        workers: section.integer("workers", 1..=1000, 8)?,
-    };
+pub(super) fn events(root: Section<'_>, page: &mut Page) -> Result<EventsConfig, Problem> {
+    let section = root.section::<EventsConfig>("events")?;
+    let events = EventsConfig::read(section)?;
     if events.backoff_cap < events.backoff_base {
         let base = events.backoff_base.as_secs_f64();
         let problem = format!("must not be less than events.backoff_base_s, which is {base} seconds");
         return Err(section.problem("backoff_cap_s", problem));
     }
+    page.table("[events]", &events);
     Ok(events)
 }
 
 /// `vhost` is the broker's: where a queue is unless it says otherwise.
-pub(super) fn consumers(root: Section<'_>, vhost: &str) -> Result<Vec<ConsumerConfig>, Problem> {
+pub(super) fn consumers(root: Section<'_>, vhost: &str, page: &mut Page) -> Result<Vec<ConsumerConfig>, Problem> {
     let mut names = HashSet::new();
     let mut queues = HashSet::new();
     let mut consumers = Vec::new();
-    for section in root.sections("consumer", CONSUMER_KEYS)? {
-        let consumer = consumer(section, vhost)?;
+    for section in root.sections::<ConsumerConfig>("consumer")? {
+        let mut consumer = ConsumerConfig::read(section)?;
+        if section.get("vhost").is_none() {
+            vhost.clone_into(&mut consumer.vhost);
+        }
+        if consumer.exchange.is_none() && !consumer.bindings.is_empty() {
+            return Err(section.problem("exchange", "is missing; the bindings need one"));
+        }
         if !names.insert(consumer.name.clone()) {
             return Err(section.problem("name", "is that of another [[consumer]]; give each its own"));
         }
@@ -122,85 +163,53 @@ pub(super) fn consumers(root: Section<'_>, vhost: &str) -> Result<Vec<ConsumerCo
                 "is read by another [[consumer]]; one per queue keeps its order",
             ));
         }
+        page.table("[[consumer]]", &consumer);
         consumers.push(consumer);
     }
     Ok(consumers)
 }
 
-fn consumer(section: Section<'_>, vhost: &str) -> Result<ConsumerConfig, Problem> {
-    let pointer = |key: &str| match section.text(key)? {
-        Some(text) if !is_pointer(text) => {
-            let problem = format!("is {text:?}, and must be a JSON pointer such as \"/employee_number\"");
-            Err(section.problem(key, problem))
+fn event_type() -> Kind<EventType> {
+    let parse = |text: String| EventType::parse(&text).map_err(|error| format!("names no type: {error}"));
+    required_text("\"hr-import\"")
+        .and_then(
+            move |text, place| parse(text).map_err(|problem| place.problem(problem)),
+            |event_type| Some(text_value(event_type.as_str())),
+        )
+        .bare()
+        .example("\"hr-import\"")
+}
+
+/// A JSON pointer: empty for the whole document; `~` only as `~0` and `~1`.
+fn pointer() -> Kind<String> {
+    let parse = |text: &str| {
+        let escaped = text.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
+        if (text.is_empty() || text.starts_with('/')) && escaped {
+            return Ok(text.to_owned());
         }
-        found => Ok(found.map(str::to_owned)),
+        Err(format!(
+            "is {text:?}, and must be a JSON pointer such as \"/employee_number\""
+        ))
     };
-    let exchange = section.text("exchange")?.map(str::to_owned);
-    let bindings: Vec<String> = section
-        .texts("bindings")?
-        .into_iter()
-        .map(|(_, key)| key.to_owned())
-        .collect();
-    if exchange.is_none() && !bindings.is_empty() {
-        return Err(section.problem("exchange", "is missing; the bindings need one"));
-    }
-    Ok(ConsumerConfig {
-        name: section.required_text("name", "\"hr\"")?.to_owned(),
-        vhost: section.text("vhost")?.unwrap_or(vhost).to_owned(),
-        queue: section.required_text("queue", "\"q_hr\"")?.to_owned(),
-        exchange,
-        bindings,
-        event_type: event_type(section)?,
-        types: types(section)?,
-        reference: pointer("reference")?
-            .ok_or_else(|| section.problem("reference", "is missing; write it as \"/employee_number\""))?,
-        nbf: pointer("nbf")?,
-        payload: pointer("payload")?,
-    })
+    parsed(parse, String::clone).required("write it as \"/employee_number\"")
 }
 
-fn event_type(section: Section<'_>) -> Result<EventType, Problem> {
-    let text = section.required_text("type", "\"hr-import\"")?;
-    EventType::parse(text).map_err(|error| section.problem("type", format!("names no type: {error}")))
-}
-
-fn types(section: Section<'_>) -> Result<Vec<(String, EventType)>, Problem> {
-    let sections = section.sections("types", TYPES_KEYS)?;
-    let routed = |section: Section<'_>| {
-        let key = section.required_text("key", "\"person.#\"")?;
-        Ok((key.to_owned(), event_type(section)?))
-    };
-    sections.into_iter().map(routed).collect()
-}
-
-/// Empty for the whole document; `~` only as `~0` and `~1`.
-fn is_pointer(text: &str) -> bool {
-    let escaped = text.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
-    (text.is_empty() || text.starts_with('/')) && escaped
-}
-
-pub(super) fn handlers(root: Section<'_>) -> Result<Vec<HandlerConfig>, Problem> {
+pub(super) fn handlers(root: Section<'_>, page: &mut Page) -> Result<Vec<HandlerConfig>, Problem> {
     let mut types = HashSet::new();
     let mut handlers = Vec::new();
-    for section in root.sections("handler", HANDLER_KEYS)? {
-        let event_type = event_type(section)?;
-        if !types.insert(event_type.clone()) {
+    for section in root.sections::<HandlerKeys>("handler")? {
+        let handler = HandlerKeys::read(section)?;
+        if !types.insert(handler.event_type.clone()) {
             return Err(section.problem("type", "has another [[handler]]; one per type is possible"));
         }
-        let command: Vec<String> = section
-            .texts("command")?
-            .into_iter()
-            .map(|(_, part)| part.to_owned())
-            .collect();
-        let action = match (
-            command.first().is_some_and(|program| !program.is_empty()),
-            section.flag("webhook", false)?,
-        ) {
+        page.table("[[handler]]", &handler);
+        let has_program = handler.command.first().is_some_and(|program| !program.is_empty());
+        let action = match (has_program, handler.webhook) {
             (true, false) => HandlerAction::Command {
-                command,
-                directory: directory(section)?,
+                command: handler.command,
+                directory: handler.directory,
             },
-            (false, true) if section.get("directory").is_some() => {
+            (false, true) if handler.directory.is_some() => {
                 return Err(section.problem("directory", "goes with a command; leave it out"));
             }
             (false, true) => HandlerAction::Webhook,
@@ -212,17 +221,10 @@ pub(super) fn handlers(root: Section<'_>) -> Result<Vec<HandlerConfig>, Problem>
                 ));
             }
         };
-        handlers.push(HandlerConfig { event_type, action });
+        handlers.push(HandlerConfig {
+            event_type: handler.event_type,
+            action,
+        });
     }
     Ok(handlers)
-}
-
-/// Absolute: what a relative one means would follow from where the daemon was started.
-pub(super) fn directory(section: Section<'_>) -> Result<Option<PathBuf>, Problem> {
-    match section.text("directory")?.map(PathBuf::from) {
-        Some(path) if !path.is_absolute() => {
-            Err(section.problem("directory", "must be an absolute path such as \"/var/lib/hr\""))
-        }
-        found => Ok(found),
-    }
 }

@@ -3,12 +3,15 @@
 //!
 //! Files that are read are looked at as they are open: what their names lead to may change.
 
+use std::collections::HashMap;
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use super::error::Problem;
+use super::keys::{Row, Secrecy};
+use super::template::SECTIONS;
 use super::tree::{Node, Written};
 
 /// The superuser, whose files are everybody's configuration.
@@ -143,21 +146,35 @@ fn children(node: &Node) -> Vec<&Node> {
 
 /// Whether a secret is written in place: a token, a key, a header, a URL with a password.
 fn has_secret(document: &Node) -> bool {
-    const KEYS: &[&str] = &["tokens", "value", "secret", "url_hash_key", "slack", "teams", "discord"];
-    let text = |node: &Node| {
-        let Written::Text(text) = &node.written else {
-            return None;
-        };
-        Some(text.clone())
-    };
-    let has_password = |url: String| url::Url::parse(&url).is_ok_and(|url| url.password().is_some());
-    let any_text = |node: &Node| text(node).is_some() || children(node).into_iter().any(|item| text(item).is_some());
-    document.entries().iter().any(|(key, value)| match key.as_str() {
-        "url" | "management_url" => text(value).is_some_and(has_password),
-        "headers" => children(value).into_iter().any(|header| text(header).is_some()),
-        key if KEYS.contains(&key) && !matches!(value.written, Written::Table(_)) => any_text(value),
-        _ => false,
-    }) || children(document).into_iter().any(has_secret)
+    let mut secrecies = HashMap::new();
+    for section in &SECTIONS {
+        collect((section.rows)(), &mut secrecies);
+    }
+    is_open(document, &secrecies)
+}
+
+/// How much of the values of keys of each name is a secret, wherever they stand.
+fn collect(rows: Vec<Row>, secrecies: &mut HashMap<&'static str, Secrecy>) {
+    for row in rows {
+        let known = secrecies.entry(row.key).or_default();
+        *known = row.facts.secrecy.max(*known);
+        if let Some(inner) = row.facts.inner {
+            collect(inner(), secrecies);
+        }
+    }
+}
+
+fn is_open(node: &Node, secrecies: &HashMap<&'static str, Secrecy>) -> bool {
+    let is_text = |node: &Node| matches!(node.written, Written::Text(_));
+    let has_password = |url: &str| url::Url::parse(url).is_ok_and(|url| url.password().is_some());
+    let any_text = |node: &Node| is_text(node) || children(node).into_iter().any(is_text);
+    let secrecy = |key: &String| secrecies.get(key.as_str()).copied().unwrap_or_default();
+    node.entries().iter().any(|(key, value)| match secrecy(key) {
+        Secrecy::Open => false,
+        Secrecy::Password => value.text().is_ok_and(has_password),
+        Secrecy::Values => children(value).into_iter().any(is_text),
+        Secrecy::Whole => !matches!(value.written, Written::Table(_)) && any_text(value),
+    }) || children(node).into_iter().any(|inside| is_open(inside, secrecies))
 }
 
 #[cfg(test)]
@@ -197,6 +214,8 @@ mod tests {
             "[[endpoint]]\nurl = \"http://a\"\nsecret = \"whsec_a\"",
             "[[endpoint]]\nheaders = { Authorization = \"a\" }",
             "[profile.p]\nbroker = { url_hash_key = \"a\" }",
+            "[profile.p]\ndaemon = \"https://a\"\ntoken = \"a\"",
+            "[[alert]]\nslack = \"https://a\"",
         ] {
             assert!(has(secret), "{secret}");
         }

@@ -13,6 +13,8 @@ mod environment;
 mod error;
 mod events;
 mod exposed;
+mod keys;
+mod kind;
 mod memory;
 mod operation;
 mod print;
@@ -33,7 +35,7 @@ pub use api::{ApiConfig, ApiTls, ApiToken};
 pub use delivery::{DeliveryConfig, EndpointConfig};
 pub use environment::Environment;
 pub use error::{ConfigError, Problem};
-pub use events::{ConsumerConfig, EventsConfig, HandlerAction, HandlerConfig};
+pub use events::{ConsumerConfig, EventsConfig, HandlerAction, HandlerConfig, RoutedType};
 pub use operation::{
     ConsoleConfig, DaemonConfig, DeadConfig, JanitorConfig, MetricsConfig, OtherProfile, ProfileConfig,
 };
@@ -41,28 +43,16 @@ pub use print::quoted;
 pub use secret::SecretUrl;
 pub use storage::{BrokerConfig, BrokerKind, StoreConfig};
 pub use telemetry::TelemetryConfig;
-pub use template::{SCHEMA, TEMPLATE};
+pub use template::{schema, template, variables};
 
 use crate::domain::retention::Retention;
+use keys::Keys;
+use operation::ProfileKeys;
+use print::Page;
 use section::Section;
+use template::SECTIONS;
 use tree::{Node, Written};
 
-const SECTIONS: &[&str] = &[
-    "store",
-    "broker",
-    "delivery",
-    "endpoint",
-    "api",
-    "events",
-    "consumer",
-    "handler",
-    "dead",
-    "janitor",
-    "metrics",
-    "telemetry",
-    "console",
-    "alert",
-];
 const PROFILE: &str = "profile";
 /// A configuration has at most this many bytes.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -127,6 +117,7 @@ pub struct Config {
     pub profile: ProfileConfig,
     /// What others can read of it.
     exposed: Vec<String>,
+    printed: String,
 }
 
 impl Config {
@@ -185,7 +176,7 @@ impl Config {
     /// The configuration as TOML, with everything that was left out and without secrets.
     #[must_use]
     pub fn print(&self) -> String {
-        print::print(self)
+        self.printed.clone()
     }
 
     /// Which vhost is used, where nobody named one: whoever expects another finds an empty broker.
@@ -348,14 +339,15 @@ fn resolve_with(
     broker: Option<&BrokerUrl>,
     environment: &Environment,
 ) -> Result<Config, Problem> {
-    let known: Vec<&str> = SECTIONS.iter().copied().chain([PROFILE]).collect();
+    let known: Vec<&str> = SECTIONS.iter().map(|section| section.name).collect();
     Section::new(Some(document), "", &known, environment)?;
     let names: Vec<&str> = profiles(document).iter().map(|(name, _)| name.as_str()).collect();
     Section::new(document.get(PROFILE), PROFILE, &names, environment)?;
     let mut merged = document.clone();
     let chosen = profile.map(|name| choose(document, name)).transpose()?;
     if let Some(profile) = chosen {
-        let keys: Vec<&str> = SECTIONS.iter().chain(operation::PROFILE_KEYS).copied().collect();
+        let sections = known.iter().filter(|name| **name != PROFILE);
+        let keys: Vec<&str> = sections.chain(ProfileKeys::KEYS).copied().collect();
         Section::new(Some(profile), "", &keys, environment)?;
         merged.overlay(profile);
     }
@@ -369,38 +361,47 @@ fn resolve_with(
         merged.set_from_variable("broker", "url", "--broker", Written::Text(url.clone()));
     }
     // The profile's own keys are at the root now, beside the sections.
-    let keys: Vec<&str> = known.iter().chain(operation::PROFILE_KEYS).copied().collect();
+    let keys: Vec<&str> = known.iter().chain(ProfileKeys::KEYS).copied().collect();
     let root = Section::new(Some(&merged), "", &keys, environment)?;
-    let config = sections(root, profile, environment.data_home.as_deref())?;
+    let config = sections(root, profile)?;
     Ok(Config { exposed, ..config })
 }
 
-fn sections(root: Section<'_>, profile: Option<&str>, data_home: Option<&Path>) -> Result<Config, Problem> {
-    let section = root.section("store", storage::STORE_KEYS)?;
-    let (store, retention) = (storage::store(section, data_home)?, storage::retention(section)?);
-    let broker = storage::broker(root.section("broker", storage::BROKER_KEYS)?, &store)?;
-    let store = storage::store_of(store, &broker);
-    let delivery = root.section("delivery", delivery::DELIVERY_KEYS)?;
-    Ok(Config {
+/// In the order in which they are printed.
+fn sections(root: Section<'_>, profile: Option<&str>) -> Result<Config, Problem> {
+    let page = &mut Page::default();
+    let profile = operation::profile(profile, root, page)?;
+    let (store, broker) = storage::store_and_broker(root, page)?;
+    let mut config = Config {
         file: None,
-        delivery: delivery::delivery(delivery, broker.naming.queue_type)?,
-        endpoints: delivery::endpoints(root)?,
-        api: api::api(root.section("api", api::API_KEYS)?, data_home)?,
-        events: events::events(root.section("events", events::EVENTS_KEYS)?)?,
-        consumers: events::consumers(root, &broker.naming.vhost)?,
-        handlers: events::handlers(root)?,
-        alerts: alerts::alerts(root)?,
-        dead: operation::dead(root.section("dead", operation::DEAD_KEYS)?)?,
-        janitor: operation::janitor(root.section("janitor", operation::JANITOR_KEYS)?)?,
-        metrics: operation::metrics(root.section("metrics", operation::METRICS_KEYS)?)?,
-        telemetry: telemetry::telemetry(root.section("telemetry", telemetry::TELEMETRY_KEYS)?)?,
-        console: operation::console(root.section("console", operation::CONSOLE_KEYS)?)?,
-        profile: operation::profile(profile, root)?,
+        store: store.url,
+        retention: store.retention,
+        delivery: delivery::delivery(root, broker.naming.queue_type, page)?,
+        endpoints: delivery::endpoints(root, page)?,
+        api: api::api(root, page)?,
+        events: events::events(root, page)?,
+        consumers: events::consumers(root, &broker.naming.vhost, page)?,
+        handlers: events::handlers(root, page)?,
+        alerts: alerts::alerts(root, page)?,
+        dead: plain(root, "dead", page)?,
+        janitor: plain(root, "janitor", page)?,
+        metrics: plain(root, "metrics", page)?,
+        telemetry: telemetry::telemetry(root, page)?,
+        console: operation::console(root, page)?,
+        profile,
         exposed: Vec::new(),
-        store,
-        retention,
+        printed: String::new(),
         broker,
-    })
+    };
+    config.printed = std::mem::take(&mut page.0);
+    Ok(config)
+}
+
+/// A section that is what its keys are.
+fn plain<K: Keys>(root: Section<'_>, name: &'static str, page: &mut Page) -> Result<K, Problem> {
+    let keys = K::read(root.section::<K>(name)?)?;
+    page.table(&format!("[{name}]"), &keys);
+    Ok(keys)
 }
 
 fn profiles(document: &Node) -> &[(String, Node)] {
@@ -432,17 +433,20 @@ fn choose<'a>(document: &'a Node, name: &str) -> Result<&'a Node, Problem> {
 }
 
 fn override_from_variables(document: &mut Node, environment: &Environment) {
-    for (section, key, variable) in [
-        ("store", "url", "REDRIVE_STORE_URL"),
-        ("broker", "url", "REDRIVE_BROKER_URL"),
-        ("broker", "management_url", "REDRIVE_MANAGEMENT_URL"),
-    ] {
-        if let Some(value) = environment.variable(variable) {
-            document.set_from_variable(section, key, variable, Written::Text(value.to_owned()));
-        }
-    }
-    let variable = "REDRIVE_API_TOKEN";
-    if let Some(token) = environment.variable(variable) {
-        document.set_from_variable("api", "tokens", variable, api::tokens_from_variable(variable, token));
+    for (name, section, key) in variables() {
+        let Some(value) = environment.variable(name) else {
+            continue;
+        };
+        let text = Written::Text(value.to_owned());
+        let written = match key {
+            // One of the list.
+            "tokens" => Written::List(vec![Node {
+                path: name.to_owned(),
+                line: None,
+                written: text,
+            }]),
+            _ => text,
+        };
+        document.set_from_variable(section, key, name, written);
     }
 }

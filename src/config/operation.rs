@@ -7,32 +7,16 @@ use regex::{Regex, RegexBuilder};
 use secrecy::SecretString;
 
 use super::error::Problem;
+use super::keys::{Keys as _, keys};
+use super::kind::{Kind, flag, list, map, parsed, seconds, secret, text, text_value, typed, word};
+use super::print::Page;
+use super::secret::Secret;
 use super::section::Section;
-use super::tree::{Node, Written};
+use super::tree::Node;
 use crate::domain::error_queue::{NAME_PATTERN_BYTES_MAX, PATTERNS_MAX};
 use crate::domain::job::{JOB_QUEUE_TTL, LEFTOVER_PATTERN, TTL_MAX};
 use crate::domain::mask::{MaskRule, MaskRules, RULES_MAX};
-
-pub(super) const DEAD_KEYS: &[&str] = &["queues"];
-pub(super) const JANITOR_KEYS: &[&str] = &[
-    "discard_keep_s",
-    "job_queue_ttl_s",
-    "leftover_pattern",
-    "save_before_expiry",
-];
-pub(super) const METRICS_KEYS: &[&str] = &["statsd", "statsd_dialect"];
-pub(super) const CONSOLE_KEYS: &[&str] = &[
-    "theme",
-    "keys",
-    "views",
-    "start",
-    "mouse",
-    "refresh_s",
-    "mask",
-    "unmask",
-];
-/// The keys of a profile that are not sections.
-pub(super) const PROFILE_KEYS: &[&str] = &["label", "colour", "protected", "read_only", "daemon", "token"];
+use crate::domain::value::Value;
 
 /// Colours of a profile, beside `#rrggbb`.
 const COLOURS: &[&str] = &["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
@@ -40,33 +24,129 @@ const COLOURS: &[&str] = &["black", "red", "green", "yellow", "blue", "magenta",
 const PATTERN_BYTES_MAX: usize = 1024;
 const PATTERN_COMPILED_BYTES_MAX: usize = 1024 * 1024;
 
-/// `[dead]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DeadConfig {
-    /// Patterns of names of queues with dead letters, beside those that arguments, policies and frameworks name.
-    pub queues: Vec<String>,
+keys! {
+    /// Where dead letters are.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct DeadConfig {
+        /// Names of queues with dead letters that no argument, policy or known framework names; * stands for any
+        /// characters.
+        ///
+        /// Queues with dead letters that no x-dead-letter argument, no policy and no known framework (MassTransit, NServiceBus,
+        /// EasyNetQ, Sneakers) names; * stands for any characters.
+        queues: Vec<String> = patterns()
+            .example("[\"parked.*\"]");
+    }
 }
 
-/// `[janitor]`.
-#[derive(Clone, Debug)]
-pub struct JanitorConfig {
-    /// How long a discarded dead letter can be restored.
-    pub discard_keep: Duration,
-    /// Lifetime of the queues of a job.
-    pub job_queue_ttl: Duration,
-    /// Which queues may be leftovers.
-    pub leftover_pattern: Regex,
-    /// Whether messages are saved before their queue expires.
-    pub save_before_expiry: bool,
+keys! {
+    /// Queues that go by themselves.
+    #[derive(Clone, Debug)]
+    pub struct JanitorConfig {
+        /// How long what was discarded or saved can be restored.
+        ///
+        /// How long a discarded dead letter, or a saved message, can be restored.
+        discard_keep as "discard_keep_s": Duration = seconds(60.0..=31_536_000.0)
+            .or(Duration::from_hours(7 * 24));
+        /// Lifetime of the queues of a job.
+        job_queue_ttl as "job_queue_ttl_s": Duration = seconds(0.001..=TTL_MAX.as_secs_f64()).or(JOB_QUEUE_TTL);
+        /// A regular expression: queues that should have gone.
+        leftover_pattern: Regex = text()
+            .or(LEFTOVER_PATTERN.to_owned())
+            .and_then(
+                |text, place| pattern(&text).map_err(|problem| place.problem(problem)),
+                |pattern| Some(text_value(pattern.as_str())),
+            )
+            .bare();
+        /// Whether the messages of a queue that is about to expire are moved into the store.
+        save_before_expiry: bool = flag(false);
+    }
 }
 
-/// `[metrics]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MetricsConfig {
-    /// Where statsd listens, as host and port.
-    pub statsd: Option<(String, u16)>,
-    /// Whether that understands labels (`statsd_dialect = "dogstatsd"`).
-    pub has_labels: bool,
+keys! {
+    /// Beside GET /metrics.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct MetricsConfig {
+        /// Host and port.
+        ///
+        /// Beside GET /metrics.
+        statsd: Option<(String, u16)> = parsed(host_and_port, shown_host_and_port)
+            .optional()
+            .example("\"127.0.0.1:8125\"");
+        /// The original, without labels; or Datadog's, with them.
+        ///
+        /// "statsd" is the original: labels become parts of the name, durations are timers; "dogstatsd" takes labels.
+        has_labels as "statsd_dialect": bool = word(&[("statsd", false), ("dogstatsd", true)]).or(false);
+    }
+}
+
+keys! {
+    /// The screen.
+    pub(super) struct ConsoleKeys {
+        /// A name of `redrive theme list`, or "auto".
+        ///
+        /// A name of `redrive theme list`; "auto", the default, follows the terminal: dark or light.
+        theme: Option<String> = text()
+            .or("auto".to_owned())
+            .optional();
+        /// Keys by action.
+        keys: Vec<(String, String)> = texts_by_name("a table of actions and keys").bare().example("{ }");
+        /// Views by name: view; sort COLUMN; columns NAME, NAME; filter EXPRESSION.
+        ///
+        /// Views with a name, as `:save NAME` in the console makes them: view; sort COLUMN; columns NAME, NAME; filter EXPRESSION.
+        views: Vec<(String, String)> = texts_by_name("a table of names and views")
+            .example("{ mornings = \"queues; sort -depth; filter state = parked and age > 2h\" }");
+        /// The view that the console begins with.
+        ///
+        /// The view that the console begins with: one of these, or overview, queues, endpoints, …
+        start: Option<String> = text().or("overview".to_owned()).optional();
+        /// The wheel moves, a click selects, two open.
+        ///
+        /// The wheel scrolls, a click selects, two clicks open; the mouse changes nothing. Shift selects text as usual.
+        mouse: bool = flag(false);
+        /// Between two looks.
+        refresh as "refresh_s": Duration = seconds(0.1..=3600.0).or(Duration::from_secs(2)).bare();
+        /// Names of keys and headers, or JSON pointers, whose values are not shown.
+        ///
+        /// Values that are not shown in payloads and headers, beside authorization, cookie, set-cookie,
+        /// *password*, *secret*, *token, *api-key and the like (`redrive config print` has all of them): names
+        /// of keys and headers, in which * stands for anything, or JSON pointers, in which it stands for any one
+        /// key. M in the console reveals the shown message, and the audit says who looked.
+        mask: Vec<MaskRule> = mask_rules(false)
+            .example("[\"tax-number\", \"/account/number\", \"/people/*/birthday\"]");
+        /// Names that are shown although a rule hides them.
+        unmask: Vec<MaskRule> = mask_rules(true).example("[\"next-page-token\"]");
+    }
+}
+
+keys! {
+    /// Laid over the sections by --profile NAME.
+    pub(super) struct ProfileKeys {
+        /// Shown on the screen.
+        label: Option<String> = text().optional().bare().example("\"PRODUCTION\"");
+        /// black, red, green, yellow, blue, magenta, cyan, white or #rrggbb.
+        colour: Option<String> = parsed(colour, String::clone).optional().bare().example("\"red\"");
+        /// Starts without the right to change anything.
+        ///
+        /// Starts read-only, until :write allows changes for a time.
+        protected: bool = flag(false)
+            .example("true");
+        /// Never gets it.
+        ///
+        /// Never allows changes.
+        read_only: bool = flag(false);
+        /// The address of a daemon's HTTP API: console and commands work on it instead of broker and store.
+        ///
+        /// Console and commands work on this daemon, by its HTTP API, and need neither broker nor store; its token is one of api.tokens
+        /// there. Without a token here REDRIVE_API_TOKEN is used, and on the daemon's own machine the token that it made.
+        daemon: Option<String> = parsed(daemon_url, String::clone)
+            .optional()
+            .example("\"https://redrive.example:8470\"");
+        /// One of the daemon's api.tokens.
+        token: Option<Secret> = secret()
+            .optional()
+            .bare()
+            .example("{ file = \"/etc/redrive/api-token\" }");
+    }
 }
 
 /// `[console]`.
@@ -137,159 +217,134 @@ impl OtherProfile {
     }
 }
 
-pub(super) fn dead(section: Section<'_>) -> Result<DeadConfig, Problem> {
-    let mut queues = Vec::new();
-    for (_, pattern) in section.texts("queues")? {
-        let all = pattern.chars().all(|c| c == '*');
-        if all || pattern.len() > NAME_PATTERN_BYTES_MAX || pattern.chars().any(char::is_control) {
-            return Err(section.problem(
-                "queues",
-                format!(
+/// Patterns of names of queues with dead letters, beside those that arguments, policies and frameworks name.
+fn patterns() -> Kind<Vec<String>> {
+    let item = text()
+        .with("minLength", Value::Integer(1))
+        .with("maxLength", text_length(NAME_PATTERN_BYTES_MAX));
+    list(item, "a list of strings")
+        .or(Vec::new())
+        .with("maxItems", text_length(PATTERNS_MAX))
+        .unless(|patterns| {
+            let is_wrong = |pattern: &&String| {
+                let all = pattern.chars().all(|c| c == '*');
+                all || pattern.len() > NAME_PATTERN_BYTES_MAX || pattern.chars().any(char::is_control)
+            };
+            if let Some(pattern) = patterns.iter().find(is_wrong) {
+                return Some(format!(
                     "has {pattern:?}, and must have names of queues of at most {NAME_PATTERN_BYTES_MAX} bytes, with * for \
                      any characters, such as \"*_error\""
-                ),
-            ));
-        }
-        queues.push(pattern.to_owned());
-    }
-    if queues.len() > PATTERNS_MAX {
-        return Err(section.problem("queues", format!("must have at most {PATTERNS_MAX} patterns")));
-    }
-    Ok(DeadConfig { queues })
+                ));
+            }
+            (patterns.len() > PATTERNS_MAX).then(|| format!("must have at most {PATTERNS_MAX} patterns"))
+        })
 }
 
-pub(super) fn janitor(section: Section<'_>) -> Result<JanitorConfig, Problem> {
-    let pattern = section.text("leftover_pattern")?.unwrap_or(LEFTOVER_PATTERN);
-    if pattern.len() > PATTERN_BYTES_MAX {
-        return Err(section.problem(
-            "leftover_pattern",
-            format!("must have at most {PATTERN_BYTES_MAX} bytes"),
-        ));
-    }
-    Ok(JanitorConfig {
-        discard_keep: section.seconds("discard_keep_s", 60.0..=31_536_000.0, Duration::from_hours(7 * 24))?,
-        job_queue_ttl: section.seconds("job_queue_ttl_s", 0.001..=TTL_MAX.as_secs_f64(), JOB_QUEUE_TTL)?,
-        leftover_pattern: RegexBuilder::new(pattern)
-            .size_limit(PATTERN_COMPILED_BYTES_MAX)
-            .build()
-            .map_err(|error| section.problem("leftover_pattern", format!("is no regular expression: {error}")))?,
-        save_before_expiry: section.flag("save_before_expiry", false)?,
-    })
+fn text_length(length: usize) -> Value {
+    Value::Integer(length.try_into().unwrap_or(i128::MAX))
 }
 
-pub(super) fn metrics(section: Section<'_>) -> Result<MetricsConfig, Problem> {
-    let has_labels = match section.text("statsd_dialect")? {
-        None | Some("statsd") => false,
-        Some("dogstatsd") => true,
-        Some(other) => {
-            let problem = format!("is {other:?}, and must be \"statsd\" or \"dogstatsd\"");
-            return Err(section.problem("statsd_dialect", problem));
-        }
-    };
-    let Some(text) = section.text("statsd")? else {
-        return Ok(MetricsConfig {
-            statsd: None,
-            has_labels,
-        });
-    };
+fn pattern(text: &str) -> Result<Regex, String> {
+    if text.len() > PATTERN_BYTES_MAX {
+        return Err(format!("must have at most {PATTERN_BYTES_MAX} bytes"));
+    }
+    let pattern = RegexBuilder::new(text).size_limit(PATTERN_COMPILED_BYTES_MAX).build();
+    pattern.map_err(|error| format!("is no regular expression: {error}"))
+}
+
+fn host_and_port(text: &str) -> Result<(String, u16), String> {
     let target = text.rsplit_once(':').and_then(|(host, port)| {
         let port = port.parse().ok().filter(|port| *port > 0)?;
         let host = host.trim_start_matches('[').trim_end_matches(']');
         (!host.is_empty()).then(|| (host.to_owned(), port))
     });
-    match target {
-        Some(target) => Ok(MetricsConfig {
-            statsd: Some(target),
-            has_labels,
-        }),
-        None => Err(section.problem(
-            "statsd",
-            format!("is {text:?}, and must be a host and a port such as 127.0.0.1:8125"),
-        )),
+    target.ok_or_else(|| format!("is {text:?}, and must be a host and a port such as 127.0.0.1:8125"))
+}
+
+fn shown_host_and_port((host, port): &(String, u16)) -> String {
+    if host.contains(':') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
     }
 }
 
-pub(super) fn console(section: Section<'_>) -> Result<ConsoleConfig, Problem> {
+pub(super) fn console(root: Section<'_>, page: &mut Page) -> Result<ConsoleConfig, Problem> {
+    let mut keys = ConsoleKeys::read(root.section::<ConsoleKeys>("console")?)?;
+    let mask = MaskRules::new(keys.mask, keys.unmask.clone());
+    keys.mask = mask.hidden().to_vec();
+    page.table("[console]", &keys);
     Ok(ConsoleConfig {
-        theme: section.text("theme")?.map(str::to_owned),
-        keys: texts_by_name(section, "keys", "a table of actions and keys")?,
-        views: texts_by_name(section, "views", "a table of names and views")?,
-        start: section.text("start")?.map(str::to_owned),
-        mouse: section.flag("mouse", false)?,
-        refresh: section.seconds("refresh_s", 0.1..=3600.0, Duration::from_secs(2))?,
-        mask: MaskRules::new(mask_rules(section, "mask")?, mask_rules(section, "unmask")?),
+        theme: keys.theme,
+        keys: keys.keys.into_iter().collect(),
+        views: keys.views.into_iter().collect(),
+        start: keys.start,
+        mouse: keys.mouse,
+        refresh: keys.refresh,
+        mask,
     })
 }
 
 /// A table whose values are texts.
-fn texts_by_name(section: Section<'_>, key: &str, expected: &str) -> Result<BTreeMap<String, String>, Problem> {
-    let Some(node) = section.get(key) else {
-        return Ok(BTreeMap::new());
-    };
-    if !matches!(node.written, Written::Table(_)) {
-        return Err(node.problem(format!("is {}, and must be {expected}", node.written.kind())));
-    }
-    let mut texts = BTreeMap::new();
-    for (name, node) in node.entries() {
-        let Written::Text(text) = &node.written else {
-            return Err(node.problem(format!("is {}, and must be a string", node.written.kind())));
-        };
-        texts.insert(name.clone(), text.clone());
-    }
-    Ok(texts)
+fn texts_by_name(expected: &'static str) -> Kind<Vec<(String, String)>> {
+    let value = |_: Section<'_>, _: &str, node: &Node| node.text().map(str::to_owned);
+    map(typed("string"), expected, value, |text: &String| text_value(text))
 }
 
-fn mask_rules(section: Section<'_>, key: &str) -> Result<Vec<MaskRule>, Problem> {
-    let written = section.texts(key)?;
-    if written.len() > RULES_MAX {
-        return Err(section.problem(key, format!("must have at most {RULES_MAX} rules")));
-    }
-    let rule = |(node, text): (&Node, &str)| {
-        let rule = MaskRule::parse(text).map_err(|error| node.problem(error.to_string()))?;
-        if key == "unmask" && rule.is_pointer() {
-            return Err(node.problem("is a JSON pointer; only names can be shown although a rule hides them"));
+/// Rules for what is hidden, or for what is shown although one hides it.
+fn mask_rules(is_shown: bool) -> Kind<Vec<MaskRule>> {
+    let parse = move |text: &str| {
+        let rule = MaskRule::parse(text).map_err(|error| error.to_string())?;
+        if is_shown && rule.is_pointer() {
+            return Err("is a JSON pointer; only names can be shown although a rule hides them".to_owned());
         }
         Ok(rule)
     };
-    written.into_iter().map(rule).collect()
+    let rules = list(
+        parsed(parse, |rule: &MaskRule| rule.as_str().to_owned()),
+        "a list of strings",
+    );
+    rules.unless(|rules| (rules.len() > RULES_MAX).then(|| format!("must have at most {RULES_MAX} rules")))
 }
 
-pub(super) fn profile(name: Option<&str>, section: Section<'_>) -> Result<ProfileConfig, Problem> {
-    let colour = section.text("colour")?;
-    if let Some(colour) = colour {
-        let hex = |text: &str| text.len() == 6 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if !COLOURS.contains(&colour) && !colour.strip_prefix('#').is_some_and(hex) {
-            let problem = format!("is {colour:?}, and must be #rrggbb or one of {}", COLOURS.join(", "));
-            return Err(section.problem("colour", problem));
-        }
+pub(super) fn profile(name: Option<&str>, root: Section<'_>, page: &mut Page) -> Result<ProfileConfig, Problem> {
+    let keys = ProfileKeys::read(root)?;
+    if let (None, Some(token)) = (&keys.daemon, &keys.token) {
+        let problem = "is for the daemon that daemon names: give daemon = \"https://HOST:8470\" too";
+        return Err(token.problem(problem));
+    }
+    if let Some(name) = name {
+        page.comments(name, &keys);
     }
     Ok(ProfileConfig {
         name: name.map(str::to_owned),
-        label: section.text("label")?.map(str::to_owned),
-        colour: colour.map(str::to_owned),
-        protected: section.flag("protected", false)?,
-        read_only: section.flag("read_only", false)?,
-        daemon: daemon(section)?,
+        label: keys.label,
+        colour: keys.colour,
+        protected: keys.protected,
+        read_only: keys.read_only,
+        daemon: keys.daemon.map(|url| DaemonConfig {
+            url,
+            token: keys.token.map(|token| token.text),
+        }),
         others: Vec::new(),
     })
 }
 
-fn daemon(section: Section<'_>) -> Result<Option<DaemonConfig>, Problem> {
-    let token = section.secret("token")?;
-    let Some(url) = section.text("daemon")? else {
-        return match token {
-            Some(token) => {
-                Err(token.problem("is for the daemon that daemon names: give daemon = \"https://HOST:8470\" too"))
-            }
-            None => Ok(None),
-        };
-    };
-    let parsed = url::Url::parse(url).ok();
-    if !parsed.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.host_str().is_some()) {
-        return Err(section.problem("daemon", "must be the address of a daemon, such as https://HOST:8470"));
+fn colour(text: &str) -> Result<String, String> {
+    let hex = |text: &str| text.len() == 6 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if !COLOURS.contains(&text) && !text.strip_prefix('#').is_some_and(hex) {
+        return Err(format!(
+            "is {text:?}, and must be #rrggbb or one of {}",
+            COLOURS.join(", ")
+        ));
     }
-    Ok(Some(DaemonConfig {
-        url: url.to_owned(),
-        token: token.map(|token| token.text),
-    }))
+    Ok(text.to_owned())
+}
+
+fn daemon_url(text: &str) -> Result<String, String> {
+    let parsed = url::Url::parse(text).ok();
+    if !parsed.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.host_str().is_some()) {
+        return Err("must be the address of a daemon, such as https://HOST:8470".to_owned());
+    }
+    Ok(text.to_owned())
 }

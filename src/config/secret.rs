@@ -7,7 +7,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::environment::Environment;
 use super::error::Problem;
 use super::exposed;
-use super::tree::{Node, Written};
+use super::tree::{Node, Place, Written};
 
 /// What stands for a secret where the configuration is shown.
 pub(super) const HIDDEN: &str = "***";
@@ -18,8 +18,7 @@ const FILE_BYTES_MAX: u64 = 64 * 1024;
 /// A secret that knows where it was written, for errors about it.
 pub(super) struct Secret {
     pub(super) text: SecretString,
-    field: String,
-    line: Option<usize>,
+    place: Place,
 }
 
 impl Secret {
@@ -30,11 +29,7 @@ impl Secret {
 
     /// Something is wrong with it; `problem` must not repeat it.
     pub(super) fn problem(&self, problem: impl Into<String>) -> Problem {
-        Problem::Value {
-            field: self.field.clone(),
-            line: self.line,
-            problem: problem.into(),
-        }
+        self.place.problem(problem)
     }
 }
 
@@ -88,8 +83,7 @@ impl std::fmt::Debug for SecretUrl {
 pub(super) fn read(node: &Node, environment: &Environment) -> Result<Secret, Problem> {
     let secret = |text: String| Secret {
         text: text.into(),
-        field: node.path.clone(),
-        line: node.line,
+        place: node.place(),
     };
     let missing = |problem: String| Problem::Secret {
         field: node.path.clone(),

@@ -1,6 +1,7 @@
 //! Where the record is kept and which broker holds the queues: `[store]` and `[broker]`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 use url::Url;
@@ -8,36 +9,137 @@ use url::Url;
 use crate::domain::database;
 use crate::domain::naming::{Naming, QueueType, hex};
 use crate::domain::retention::Retention;
+use crate::domain::value::Value;
 
 use super::error::Problem;
-use super::secret::SecretUrl;
+use super::keys::{Keys as _, Secrecy, keys};
+use super::kind::{Kind, flag, parsed, path, pem_file, seconds, secret, table, text_value, typed, word};
+use super::print::Page;
+use super::secret::{Secret, SecretUrl};
 use super::section::Section;
+use super::tree::Node;
 
 /// From a second to a hundred years.
 const RETENTION_S: std::ops::RangeInclusive<f64> = 1.0..=3_153_600_000.0;
 /// Hides URLs where nobody chose a key: equal everywhere, so it only keeps them out of plain sight.
 const URL_HASH_KEY_DEFAULT: &str = "redrive-default-url-hash-key";
+/// Where neither its own key nor the URL names one.
+const VHOST_DEFAULT: &str = "redrive";
 /// Prefix and vhost together leave room for the hashes in a queue's name.
 const PREFIX_AND_VHOST_BYTES_MAX: usize = 100;
 
 /// Letters of host and vhost in the name of the file that nobody named.
 const FILE_NAME_MAX: usize = 40;
 
-pub(super) const STORE_KEYS: &[&str] = &["url", "retention"];
-/// The keys of `store.retention`.
-pub(super) const RETENTION_KEYS: &[&str] = &["attempts_s", "audit_s", "runs_s", "endpoints_s", "rescued_s", "types_s"];
-pub(super) const BROKER_KEYS: &[&str] = &[
-    "url",
-    "management_url",
-    "vhost",
-    "queue_type",
-    "queue_prefix",
-    "url_hash_key",
-    "provision",
-    "tls",
-];
-/// The keys of `broker.tls`.
-pub(super) const BROKER_TLS_KEYS: &[&str] = &["certificate", "key", "authority"];
+keys! {
+    /// Where the record is kept.
+    pub(super) struct StoreKeys {
+        /// "postgres://user:password@host/database" or "sqlite:PATH".
+        url: StoreConfig = secret()
+            .and_then(|secret, _| written_store(&secret), |store| Some(store.shown()))
+            .or_with(default_store)
+            .secrecy(Secrecy::Password)
+            .variable("REDRIVE_STORE_URL")
+            .example("\"sqlite:/var/lib/redrive/redrive.db\"");
+        /// How many seconds what grows is kept.
+        ///
+        /// For how many seconds redrive keeps what grows, here a fortnight, a year, 30 days, 90 days, a year and 90 days: the attempt
+        /// log (and at most 200000 rows of it); the audit, with older versions of policies (the end of what is
+        /// removed is kept, and `redrive audit verify` begins there); runs that are over (and at most 1000);
+        /// endpoints that are available, without a queue, without a policy and unused; messages that no client
+        /// could decode; event types without a document, an event, a subscription, history and a policy, unused (at
+        /// least two hours).
+        retention: Retention = table::<Retention>()
+            .or_with(|store| Retention::read(store.section::<Retention>("retention")?))
+            .example(
+                "{ attempts_s = 1209600, audit_s = 31536000, runs_s = 2592000, endpoints_s = 7776000, \
+                 rescued_s = 31536000, types_s = 7776000 }",
+            );
+    }
+}
+
+keys! {
+    /// How long what grows in the store is kept.
+    for Retention {
+        /// Of rows of the attempt log.
+        attempts as "attempts_s": Duration = seconds(RETENTION_S).or(Self::default().attempts);
+        /// Of lines of the audit, and of older versions of policies.
+        audit as "audit_s": Duration = seconds(RETENTION_S).or(Self::default().audit);
+        /// Of runs, from their end.
+        runs as "runs_s": Duration = seconds(RETENTION_S).or(Self::default().runs);
+        /// Of endpoints that are available, without a queue and without a policy, from when they were used last.
+        endpoints as "endpoints_s": Duration = seconds(RETENTION_S).or(Self::default().endpoints);
+        /// Of messages that no client could decode.
+        rescued as "rescued_s": Duration = seconds(RETENTION_S).or(Self::default().rescued);
+        /// Of event types without a document, an event, a subscription, history and a policy, from when they were used
+        /// last; at least two hours.
+        types as "types_s": Duration = seconds(RETENTION_S).or(Self::default().types);
+    }
+}
+
+keys! {
+    /// Where messages wait.
+    pub(super) struct BrokerKeys {
+        /// "amqp://user:password@host", "amqps://…", or "embedded:".
+        ///
+        /// "amqp://user:password@host", "amqps://…", or "embedded:", which goes with an SQLite store only.
+        url: Server = secret()
+            .and_then(|secret, _| server(&secret), |server| Some(text_value(server.shown())))
+            .or_with(|_| Ok(Server::Embedded))
+            .secrecy(Secrecy::Password)
+            .variable("REDRIVE_BROKER_URL")
+            .example("\"embedded:\"");
+        /// The management API; by default port 15672 of the broker's host.
+        ///
+        /// The management API; by default port 15672 of the broker's host, with the same user.
+        management_url: Option<SecretUrl> = management_url();
+        /// The virtual host.
+        vhost: String = vhost();
+        /// Quorum for clusters that replicate their queues.
+        ///
+        /// "classic", or "quorum" for clusters that replicate their queues.
+        queue_type: QueueType = word(&[("classic", QueueType::Classic), ("quorum", QueueType::Quorum)])
+            .or(QueueType::Classic);
+        /// What every queue of ours begins with.
+        queue_prefix: String = parsed(prefix, String::clone).or("redrive.".to_owned());
+        /// Hides URLs in the names of queues; the same for publishers and daemons.
+        ///
+        /// Hides URLs in the names of queues. Publishers and daemons need the same one, and it cannot be
+        /// changed while queues exist.
+        url_hash_key: Option<Secret> = secret()
+            .unless(|key| {
+                let problem = "is empty; leave it out or give a long random text";
+                key.expose().is_empty().then(|| problem.to_owned())
+            })
+            .optional()
+            .example("{ file = \"/etc/redrive/url_hash_key\" }");
+        /// Make the vhost and the user's rights at start.
+        provision: bool = flag(true);
+        /// Proven to a broker with TLS, beside the login; files are read again at each connection.
+        ///
+        /// For a broker with TLS that demands a certificate of its clients, beside the login: PEM files, read again at each
+        /// connection. `authority` is trusted beside those of the system.
+        tls: Option<BrokerTls> = table::<BrokerTls>()
+            .optional()
+            .example(
+                "{ certificate = \"/etc/redrive/broker.pem\", key = \"/etc/redrive/broker.key\", \
+                 authority = \"/etc/redrive/ca.pem\" }",
+            );
+    }
+}
+
+keys! {
+    /// The files of a client's certificate.
+    #[derive(Clone, Debug)]
+    pub struct BrokerTls {
+        /// Path of a PEM file, with the certificates between it and an authority that the broker knows.
+        certificate: PathBuf = pem_file();
+        /// Path of a PEM file.
+        key: PathBuf = pem_file();
+        /// Path of a PEM file: trusted beside the authorities of the system.
+        authority: Option<PathBuf> = path().optional();
+    }
+}
 
 /// `[store]`: where the record is kept.
 #[derive(Clone, Debug)]
@@ -73,17 +175,6 @@ pub struct BrokerConfig {
     pub tls: Option<BrokerTls>,
 }
 
-/// The files of a client's certificate.
-#[derive(Clone, Debug)]
-pub struct BrokerTls {
-    /// PEM, with those between it and an authority that the broker knows.
-    pub certificate: PathBuf,
-    /// PEM.
-    pub key: PathBuf,
-    /// PEM: an authority that is trusted beside those of the system.
-    pub authority: Option<PathBuf>,
-}
-
 /// Which broker.
 #[derive(Clone, Debug)]
 pub enum BrokerKind {
@@ -104,16 +195,24 @@ impl StoreConfig {
     pub const fn is_default(&self) -> bool {
         matches!(self, Self::Sqlite { is_default: true, .. })
     }
+
+    fn shown(&self) -> Value {
+        match self {
+            Self::Sqlite { path, .. } => text_value(format!("sqlite:{}", path.display())),
+            Self::Postgres { url } => text_value(url.shown()),
+        }
+    }
 }
 
-pub(super) fn store(section: Section<'_>, data_home: Option<&Path>) -> Result<StoreConfig, Problem> {
-    let Some(secret) = section.secret("url")? else {
-        let directory = data_home.ok_or(Problem::Home)?;
-        return Ok(StoreConfig::Sqlite {
-            path: directory.join("redrive").join("redrive.db"),
-            is_default: true,
-        });
-    };
+fn default_store(section: Section<'_>) -> Result<StoreConfig, Problem> {
+    let directory = section.environment().data_home.as_ref().ok_or(Problem::Home)?;
+    Ok(StoreConfig::Sqlite {
+        path: directory.join("redrive").join("redrive.db"),
+        is_default: true,
+    })
+}
+
+fn written_store(secret: &Secret) -> Result<StoreConfig, Problem> {
     let written = secret.expose();
     match written.split_once(':') {
         Some(("sqlite", rest)) => {
@@ -138,14 +237,12 @@ pub(super) fn store(section: Section<'_>, data_home: Option<&Path>) -> Result<St
 }
 
 /// The file that nobody named is one for each broker and vhost; the embedded broker is in it.
-pub(super) fn store_of(store: StoreConfig, broker: &BrokerConfig) -> StoreConfig {
-    match (store, &broker.kind) {
-        (StoreConfig::Sqlite { path, is_default: true }, BrokerKind::RabbitMq { amqp_url, .. }) => {
-            StoreConfig::Sqlite {
-                path: path.with_file_name(file_of(amqp_url, &broker.naming.vhost)),
-                is_default: true,
-            }
-        }
+fn store_of(store: StoreConfig, broker: &BrokerKeys) -> StoreConfig {
+    match (store, &broker.url) {
+        (StoreConfig::Sqlite { path, is_default: true }, Server::RabbitMq { amqp_url, .. }) => StoreConfig::Sqlite {
+            path: path.with_file_name(file_of(amqp_url, &broker.vhost)),
+            is_default: true,
+        },
         (store, _) => store,
     }
 }
@@ -171,84 +268,93 @@ fn file_of(amqp_url: &SecretUrl, vhost: &str) -> String {
     format!("redrive-{}-{}.db", readable.trim_end_matches('-'), hex(&all[..4]))
 }
 
-/// How long what grows in the store is kept; what is left out is kept for its default.
-pub(super) fn retention(store: Section<'_>) -> Result<Retention, Problem> {
-    let section = store.section("retention", RETENTION_KEYS)?;
-    let default = Retention::default();
-    let seconds = |key, default| section.seconds(key, RETENTION_S, default);
-    Ok(Retention {
-        attempts: seconds("attempts_s", default.attempts)?,
-        audit: seconds("audit_s", default.audit)?,
-        runs: seconds("runs_s", default.runs)?,
-        endpoints: seconds("endpoints_s", default.endpoints)?,
-        rescued: seconds("rescued_s", default.rescued)?,
-        types: seconds("types_s", default.types)?,
-    })
+/// The broker as its URL names it.
+#[derive(Clone)]
+pub(super) enum Server {
+    Embedded,
+    RabbitMq {
+        /// Without a vhost.
+        amqp_url: SecretUrl,
+        vhost: Option<String>,
+    },
 }
 
-pub(super) fn broker(section: Section<'_>, store: &StoreConfig) -> Result<BrokerConfig, Problem> {
-    let key = section.secret("url_hash_key")?;
-    if key.as_ref().is_some_and(|key| key.expose().is_empty()) {
-        return Err(section.problem("url_hash_key", "is empty; leave it out or give a long random text"));
+impl Server {
+    fn shown(&self) -> &str {
+        match self {
+            Self::Embedded => "embedded:",
+            Self::RabbitMq { amqp_url, .. } => amqp_url.shown(),
+        }
     }
-    let (kind, vhost_of_url) = kind(section)?;
-    if matches!((&kind, store), (BrokerKind::Embedded, StoreConfig::Postgres { .. })) {
-        let problem = "is the embedded broker, which lives in the file of an SQLite store; \
-             give an amqp:// URL, or a sqlite: store.url";
-        return Err(section.problem("url", problem));
-    }
-    let vhost_is_default = section.text("vhost")?.is_none() && vhost_of_url.is_none();
-    let naming = Naming {
-        prefix: prefix(section)?,
-        vhost: vhost(section, vhost_of_url)?,
-        url_hash_key: key.as_ref().map_or(URL_HASH_KEY_DEFAULT, |key| key.expose()).to_owned(),
-        queue_type: queue_type(section)?,
-    };
-    if naming.prefix.len() + naming.vhost.len() > PREFIX_AND_VHOST_BYTES_MAX {
-        let problem = format!("and broker.vhost together must have at most {PREFIX_AND_VHOST_BYTES_MAX} bytes");
-        return Err(section.problem("queue_prefix", problem));
-    }
-    Ok(BrokerConfig {
-        tls: tls(section, &kind)?,
-        kind,
-        naming,
-        vhost_is_default,
-        provision: section.flag("provision", true)?,
-        url_hash_key_is_default: key.is_none(),
-    })
-}
 
-fn tls(section: Section<'_>, kind: &BrokerKind) -> Result<Option<BrokerTls>, Problem> {
-    if section.get("tls").is_none() {
-        return Ok(None);
-    }
-    let table = section.section("tls", BROKER_TLS_KEYS)?;
-    let file = |key| {
-        table
-            .path(key)?
-            .ok_or_else(|| table.problem(key, "is missing; give the path of a PEM file"))
-    };
-    let tls = BrokerTls {
-        certificate: file("certificate")?,
-        key: file("key")?,
-        authority: table.path("authority")?,
-    };
-    match kind {
-        BrokerKind::RabbitMq { amqp_url, .. } if !amqp_url.shown().starts_with("amqps:") => Err(section.problem(
-            "tls",
-            "is what is shown to a broker with TLS; write broker.url as amqps://…",
-        )),
-        BrokerKind::RabbitMq { .. } | BrokerKind::Embedded => Ok(Some(tls)),
+    fn vhost(&self) -> Option<&String> {
+        match self {
+            Self::Embedded => None,
+            Self::RabbitMq { vhost, .. } => vhost.as_ref(),
+        }
     }
 }
 
-/// The broker, and the vhost in its URL, if there is one.
-fn kind(section: Section<'_>) -> Result<(BrokerKind, Option<String>), Problem> {
-    let Some(secret) = section.secret("url")? else {
-        return Ok((BrokerKind::Embedded, None));
-    };
+/// Both are resolved together: the store that nobody named is one for each broker, and the embedded broker is in the store.
+pub(super) fn store_and_broker(root: Section<'_>, page: &mut Page) -> Result<(StoreKeys, BrokerConfig), Problem> {
+    let mut store = StoreKeys::read(root.section::<StoreKeys>("store")?)?;
+    let section = root.section::<BrokerKeys>("broker")?;
+    let broker = BrokerKeys::read(section)?;
+    broker.check(section, &store.url)?;
+    store.url = store_of(store.url, &broker);
+    page.table("[store]", &store);
+    page.table("[broker]", &broker);
+    let vhost_is_default = section.get("vhost").is_none() && broker.url.vhost().is_none();
+    Ok((store, broker.resolved(vhost_is_default)))
+}
+
+impl BrokerKeys {
+    fn check(&self, section: Section<'_>, store: &StoreConfig) -> Result<(), Problem> {
+        if matches!((&self.url, store), (Server::Embedded, StoreConfig::Postgres { .. })) {
+            let problem = "is the embedded broker, which lives in the file of an SQLite store; \
+                 give an amqp:// URL, or a sqlite: store.url";
+            return Err(section.problem("url", problem));
+        }
+        if self.queue_prefix.len() + self.vhost.len() > PREFIX_AND_VHOST_BYTES_MAX {
+            let problem = format!("and broker.vhost together must have at most {PREFIX_AND_VHOST_BYTES_MAX} bytes");
+            return Err(section.problem("queue_prefix", problem));
+        }
+        match &self.url {
+            Server::RabbitMq { amqp_url, .. } if self.tls.is_some() && !amqp_url.shown().starts_with("amqps:") => {
+                let problem = "is what is shown to a broker with TLS; write broker.url as amqps://…";
+                Err(section.problem("tls", problem))
+            }
+            Server::RabbitMq { .. } | Server::Embedded => Ok(()),
+        }
+    }
+
+    fn resolved(self, vhost_is_default: bool) -> BrokerConfig {
+        let key = self.url_hash_key.as_ref();
+        BrokerConfig {
+            url_hash_key_is_default: key.is_none(),
+            naming: Naming {
+                prefix: self.queue_prefix,
+                vhost: self.vhost,
+                url_hash_key: key.map_or(URL_HASH_KEY_DEFAULT, Secret::expose).to_owned(),
+                queue_type: self.queue_type,
+            },
+            vhost_is_default,
+            provision: self.provision,
+            tls: self.tls,
+            kind: match (self.url, self.management_url) {
+                (Server::RabbitMq { amqp_url, .. }, Some(management_url)) => BrokerKind::RabbitMq {
+                    amqp_url,
+                    management_url,
+                },
+                (Server::RabbitMq { .. } | Server::Embedded, _) => BrokerKind::Embedded,
+            },
+        }
+    }
+}
+
+fn server(secret: &Secret) -> Result<Server, Problem> {
     if secret.expose() == "embedded:" {
-        return Ok((BrokerKind::Embedded, None));
+        return Ok(Server::Embedded);
     }
     let mut amqp = Url::parse(secret.expose()).map_err(|error| {
         secret.problem(format!(
@@ -271,32 +377,51 @@ fn kind(section: Section<'_>) -> Result<(BrokerKind, Option<String>), Problem> {
         ),
     };
     amqp.set_path("");
-    let kind = BrokerKind::RabbitMq {
-        management_url: management(section, &amqp)?,
+    Ok(Server::RabbitMq {
         amqp_url: SecretUrl::new(&amqp),
-    };
-    Ok((kind, vhost))
+        vhost,
+    })
 }
 
 /// Without a URL of its own the management API is expected on the AMQP host, at its usual port; without
-/// a login of its own it gets that of AMQP.
-fn management(section: Section<'_>, amqp: &Url) -> Result<SecretUrl, Problem> {
-    let written = section.secret("management_url")?;
-    let problem = |text: String| match &written {
-        Some(secret) => secret.problem(text),
-        None => section.problem("url", text),
+/// a login of its own it gets that of AMQP. The embedded broker has none.
+fn management_url() -> Kind<Option<SecretUrl>> {
+    let written = |section: Section<'_>, node: &Node| match BrokerKeys::url().read(section, "url")? {
+        Server::Embedded => Ok(None),
+        Server::RabbitMq { amqp_url, .. } => {
+            let secret = section.secret_of(node)?;
+            let management = management(secret.expose(), &amqp_url);
+            management.map(Some).map_err(|problem| secret.problem(problem))
+        }
     };
-    let text = match &written {
-        Some(secret) => secret.expose().to_owned(),
-        None if amqp.scheme() == "amqps" => format!("https://{}:15671", amqp.host_str().unwrap_or_default()),
-        None => format!("http://{}:15672", amqp.host_str().unwrap_or_default()),
+    let absent = |section: Section<'_>| match BrokerKeys::url().read(section, "url")? {
+        Server::Embedded => Ok(None),
+        Server::RabbitMq { amqp_url, .. } => {
+            let url = Url::parse(amqp_url.expose()).ok();
+            let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
+            let usual = match url.as_ref().map(Url::scheme) {
+                Some("amqps") => format!("https://{host}:15671"),
+                _ => format!("http://{host}:15672"),
+            };
+            let management = management(&usual, &amqp_url);
+            management.map(Some).map_err(|problem| section.problem("url", problem))
+        }
     };
-    let mut url = Url::parse(&text)
-        .map_err(|error| problem(format!("cannot be read: {error}; write it as http://host:15672")))?;
+    let shown = |url: &Option<SecretUrl>| url.as_ref().map(|url| text_value(url.shown()));
+    Kind::new(secret().facts.schema, written, shown)
+        .or_with(absent)
+        .secrecy(Secrecy::Password)
+        .variable("REDRIVE_MANAGEMENT_URL")
+        .example("\"http://user:password@host:15672\"")
+}
+
+fn management(text: &str, amqp_url: &SecretUrl) -> Result<SecretUrl, String> {
+    let mut url =
+        Url::parse(text).map_err(|error| format!("cannot be read: {error}; write it as http://host:15672"))?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(problem("must begin with http:// or https://".to_owned()));
+        return Err("must begin with http:// or https://".to_owned());
     }
-    if url.username().is_empty() {
+    if let Some(amqp) = Url::parse(amqp_url.expose()).ok().filter(|_| url.username().is_empty()) {
         // Both fail only for URLs that cannot have a login, and this one can.
         let _ = url.set_username(amqp.username());
         let _ = url.set_password(amqp.password());
@@ -304,36 +429,33 @@ fn management(section: Section<'_>, amqp: &Url) -> Result<SecretUrl, Problem> {
     Ok(SecretUrl::new(&url))
 }
 
-fn vhost(section: Section<'_>, in_url: Option<String>) -> Result<String, Problem> {
-    match (section.text("vhost")?, in_url) {
-        (Some(""), _) => Err(section.problem("vhost", "is empty; write it as \"redrive\"")),
-        (Some(written), Some(in_url)) if written != in_url => Err(section.problem(
-            "vhost",
-            format!("is {written:?}, and broker.url names vhost {in_url:?}; give it in one place"),
-        )),
-        (Some(written), _) => Ok(written.to_owned()),
-        (None, Some(in_url)) => Ok(in_url),
-        (None, None) => Ok("redrive".to_owned()),
-    }
+/// In its own key or in the URL.
+fn vhost() -> Kind<String> {
+    let written = |section: Section<'_>, node: &Node| {
+        let written = node.text()?;
+        match BrokerKeys::url().read(section, "url")?.vhost() {
+            _ if written.is_empty() => Err(node.problem("is empty; write it as \"redrive\"")),
+            Some(in_url) if written != in_url => Err(node.problem(format!(
+                "is {written:?}, and broker.url names vhost {in_url:?}; give it in one place"
+            ))),
+            Some(_) | None => Ok(written.to_owned()),
+        }
+    };
+    let in_url = |section: Section<'_>| {
+        let server = BrokerKeys::url().read(section, "url")?;
+        Ok(server.vhost().map_or_else(|| VHOST_DEFAULT.to_owned(), String::clone))
+    };
+    Kind::new(typed("string"), written, |vhost| Some(text_value(vhost)))
+        .or(VHOST_DEFAULT.to_owned())
+        .or_with(in_url)
+        .bare()
 }
 
-fn prefix(section: Section<'_>) -> Result<String, Problem> {
-    let prefix = section.text("queue_prefix")?.unwrap_or("redrive.");
+fn prefix(prefix: &str) -> Result<String, String> {
     let possible = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     if prefix.is_empty() || prefix.starts_with("amq.") || !prefix.bytes().all(possible) {
         let problem = "must be letters, digits, dots, underscores and hyphens, and must not begin with amq.";
-        return Err(section.problem("queue_prefix", problem));
+        return Err(problem.to_owned());
     }
     Ok(prefix.to_owned())
-}
-
-fn queue_type(section: Section<'_>) -> Result<QueueType, Problem> {
-    match section.text("queue_type")? {
-        None | Some("classic") => Ok(QueueType::Classic),
-        Some("quorum") => Ok(QueueType::Quorum),
-        Some(other) => Err(section.problem(
-            "queue_type",
-            format!("is {other:?}, and must be \"classic\" or \"quorum\""),
-        )),
-    }
 }

@@ -7,71 +7,98 @@ use percent_encoding::percent_decode_str;
 use secrecy::SecretString;
 use url::Url;
 
-use super::delivery;
 use super::error::Problem;
+use super::keys::{Keys as _, keys};
+use super::kind::{headers, parsed, text_value};
+use super::print::Page;
 use super::section::Section;
 use crate::domain::notification::{header_problem, is_reserved};
 
-pub(super) const TELEMETRY_KEYS: &[&str] = &["otlp", "headers"];
 /// The collector of every program on the machine, as OpenTelemetry names it.
 pub(super) const ENDPOINT_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 /// What that collector wants beside, `name=value,name=value` with values as in a URL.
 pub(super) const HEADERS_VARIABLE: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 const IS_BUILT_IN: bool = cfg!(feature = "otlp");
 
-/// `[telemetry]`.
-#[derive(Clone, Debug, Default)]
-pub struct TelemetryConfig {
-    /// The collector's URL, to which `/v1/traces` and `/v1/metrics` are added.
-    pub otlp: Option<String>,
-    /// Sent to it with each request.
-    pub headers: Vec<(String, SecretString)>,
-    /// What is not followed.
-    pub(super) warnings: Vec<String>,
+keys! {
+    /// Spans and numbers for OpenTelemetry.
+    #[derive(Clone, Debug, Default)]
+    pub struct TelemetryConfig {
+        /// URL of a collector (OTLP over HTTP); needs a build with the cargo feature otlp.
+        ///
+        /// An OpenTelemetry collector (OTLP over HTTP) that gets the daemon's spans and metrics; else the one that the variable
+        /// OTEL_EXPORTER_OTLP_ENDPOINT names. Needs a redrive built with the cargo feature "otlp".
+        otlp: Option<String> = parsed(endpoint, String::clone)
+            .with("format", text_value("uri"))
+            .optional()
+            .example("\"http://127.0.0.1:4318\"");
+        /// Sent to the collector with each request.
+        ///
+        /// Sent to it with each request; else those of OTEL_EXPORTER_OTLP_HEADERS (name=value,name=value).
+        headers: Vec<(String, SecretString)> = headers()
+            .shown_if(|headers| !headers.is_empty())
+            .example("{ Authorization = { file = \"/etc/redrive/collector_token\" } }");
+    }
+    beside {
+        /// What is not followed.
+        warnings: Vec<String> = |_: Section<'_>| Ok(Vec::new());
+    }
 }
 
-pub(super) fn telemetry(section: Section<'_>) -> Result<TelemetryConfig, Problem> {
-    let written = delivery::headers(section)?;
-    let variable = section.environment().variable(ENDPOINT_VARIABLE);
-    if !IS_BUILT_IN {
-        return match ["otlp", "headers"].into_iter().find(|key| section.get(key).is_some()) {
-            Some(key) => Err(section.problem(
-                key,
-                "needs a redrive that was built with the cargo feature \"otlp\": build it with `cargo build --release \
-                 --features otlp`, or leave the key out",
-            )),
-            None if variable.is_some() => Ok(warned(format!(
-                "{ENDPOINT_VARIABLE} is set, and this redrive sends no spans: build it with the cargo feature \"otlp\", or \
-                 unset the variable"
-            ))),
-            None => Ok(TelemetryConfig::default()),
-        };
+pub(super) fn telemetry(root: Section<'_>, page: &mut Page) -> Result<TelemetryConfig, Problem> {
+    let section = root.section::<TelemetryConfig>("telemetry")?;
+    let telemetry = if IS_BUILT_IN {
+        followed(section)
+    } else {
+        refused(section)
+    }?;
+    page.table("[telemetry]", &telemetry);
+    Ok(telemetry)
+}
+
+fn refused(section: Section<'_>) -> Result<TelemetryConfig, Problem> {
+    if let Some(key) = TelemetryConfig::KEYS.iter().find(|key| section.get(key).is_some()) {
+        return Err(section.problem(
+            key,
+            "needs a redrive that was built with the cargo feature \"otlp\": build it with `cargo build --release \
+             --features otlp`, or leave the key out",
+        ));
     }
-    let mut warnings = Vec::new();
-    let otlp = match (section.text("otlp")?, variable) {
-        (Some(url), _) => Some(endpoint(url).map_err(|why| section.problem("otlp", why))?),
-        (None, Some(url)) => endpoint(url)
+    let warning = section.environment().variable(ENDPOINT_VARIABLE).map(|_| {
+        format!(
+            "{ENDPOINT_VARIABLE} is set, and this redrive sends no spans: build it with the cargo feature \"otlp\", or \
+             unset the variable"
+        )
+    });
+    Ok(TelemetryConfig {
+        warnings: warning.into_iter().collect(),
+        ..TelemetryConfig::default()
+    })
+}
+
+fn followed(section: Section<'_>) -> Result<TelemetryConfig, Problem> {
+    let mut telemetry = TelemetryConfig::read(section)?;
+    let warnings = &mut telemetry.warnings;
+    if let (None, Some(url)) = (&telemetry.otlp, section.environment().variable(ENDPOINT_VARIABLE)) {
+        telemetry.otlp = endpoint(url)
             .map_err(|why| warnings.push(format!("{ENDPOINT_VARIABLE} {why}: no spans are sent")))
-            .ok(),
-        (None, None) => None,
-    };
-    let headers = match section.environment().variable(HEADERS_VARIABLE) {
-        Some(list) if written.is_empty() && otlp.is_some() => listed(list).unwrap_or_else(|why| {
+            .ok();
+    }
+    if let Some(list) = section.environment().variable(HEADERS_VARIABLE)
+        && telemetry.headers.is_empty()
+        && telemetry.otlp.is_some()
+    {
+        telemetry.headers = listed(list).unwrap_or_else(|why| {
             warnings.push(format!(
                 "{HEADERS_VARIABLE} {why}: the collector is told without these headers"
             ));
             Vec::new()
-        }),
-        Some(_) | None => written,
-    };
-    if otlp.is_none() && !headers.is_empty() {
+        });
+    }
+    if telemetry.otlp.is_none() && !telemetry.headers.is_empty() {
         warnings.push("telemetry.headers is set, and no collector is named: set telemetry.otlp".to_owned());
     }
-    Ok(TelemetryConfig {
-        otlp,
-        headers,
-        warnings,
-    })
+    Ok(telemetry)
 }
 
 /// The headers of the variable. What is wrong is named by its place: a value may be a secret.
@@ -94,13 +121,6 @@ fn listed(list: &str) -> Result<Vec<(String, SecretString)>, String> {
         }
     };
     list.split(',').enumerate().map(header).collect()
-}
-
-fn warned(warning: String) -> TelemetryConfig {
-    TelemetryConfig {
-        warnings: vec![warning],
-        ..TelemetryConfig::default()
-    }
 }
 
 /// As it is used. What stands in it is shown in logs: it has no credentials.

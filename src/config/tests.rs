@@ -619,56 +619,42 @@ fn what_is_printed_is_the_same_configuration() {
     }
 }
 
-/// Every section, as the template begins it, with its keys.
-const KEYS: [(&str, &[&str]); 15] = [
-    ("store", storage::STORE_KEYS),
-    ("broker", storage::BROKER_KEYS),
-    ("delivery", delivery::DELIVERY_KEYS),
-    ("[endpoint]", delivery::ENDPOINT_KEYS),
-    ("api", api::API_KEYS),
-    ("events", events::EVENTS_KEYS),
-    ("[consumer]", events::CONSUMER_KEYS),
-    ("[handler]", events::HANDLER_KEYS),
-    ("[alert]", alerts::ALERT_KEYS),
-    ("dead", operation::DEAD_KEYS),
-    ("janitor", operation::JANITOR_KEYS),
-    ("metrics", operation::METRICS_KEYS),
-    ("telemetry", telemetry::TELEMETRY_KEYS),
-    ("console", operation::CONSOLE_KEYS),
-    ("profile.production", operation::PROFILE_KEYS),
-];
-
-fn schema() -> serde_json::Value {
-    serde_json::from_str(SCHEMA).unwrap()
+fn parsed_schema() -> serde_json::Value {
+    serde_json::from_str(&schema()).unwrap()
 }
 
-fn names(table: &serde_json::Value) -> BTreeSet<&str> {
-    table.as_object().unwrap().keys().map(String::as_str).collect()
+/// The keys of a table of the schema, with what it says of each.
+fn properties(table: &serde_json::Value) -> impl Iterator<Item = (&String, &serde_json::Value)> {
+    table["properties"].as_object().into_iter().flatten()
+}
+
+/// What the packages ship is what the program says.
+#[test]
+fn the_files_for_people_and_for_editors_are_made_from_the_keys() {
+    for (name, made) in [("redrive.toml", template()), ("redrive.schema.json", schema())] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets").join(name);
+        if std::env::var("REDRIVE_ASSETS").as_deref() == Ok("write") {
+            std::fs::write(&path, &made).unwrap();
+        }
+        assert!(
+            std::fs::read_to_string(&path).unwrap() == made,
+            "assets/{name} is not what the keys say; run REDRIVE_ASSETS=write cargo test --lib config::"
+        );
+    }
 }
 
 #[test]
-fn the_schema_has_the_keys_of_every_section_and_no_others() {
-    let schema = schema();
-    let sections: BTreeSet<&str> = SECTIONS.iter().copied().collect();
-    let mut root = names(&schema["properties"]);
-    assert!(root.remove("profile"));
-    assert_eq!(root, sections);
-    for (section, keys) in KEYS {
-        let name = section.trim_matches(['[', ']']).split('.').next().unwrap();
-        let definition = &schema["definitions"][name];
-        assert_eq!(definition["additionalProperties"], false, "{name}");
-        let mut known: BTreeSet<&str> = keys.iter().copied().collect();
-        if name == "profile" {
-            known.extend(&sections);
-        }
-        assert_eq!(names(&definition["properties"]), known, "{name}");
-    }
-    let policy = &schema["definitions"]["retry_policy"]["properties"];
-    assert_eq!(names(policy).len(), 11);
-    for key in names(policy) {
-        let value = match policy[key]["enum"][0].as_str() {
+fn the_schema_has_every_key_of_a_policy_that_the_domain_reads() {
+    let schema = parsed_schema();
+    let policy = &schema["definitions"]["retry_policy"];
+    let printed: toml::Table = config("").print().parse().unwrap();
+    let read: BTreeSet<&String> = printed["delivery"]["retry_policy"].as_table().unwrap().keys().collect();
+    let told: BTreeSet<&String> = properties(policy).map(|(key, _)| key).collect();
+    assert!(told.is_superset(&read), "{read:?}");
+    for (key, property) in properties(policy) {
+        let value = match property["enum"][0].as_str() {
             Some(first) => format!("{first:?}"),
-            None if policy[key]["type"] == "boolean" => "true".to_owned(),
+            None if property["type"] == "boolean" => "true".to_owned(),
             None => "1".to_owned(),
         };
         let text = format!("[delivery]\nretry_policy = {{ {key} = {value} }}\n");
@@ -682,14 +668,60 @@ fn the_schema_has_the_keys_of_every_section_and_no_others() {
     }
 }
 
+/// Keys that lack a description, or a bound where they are numbers, below a table of the schema.
+fn incomplete(path: &str, value: &serde_json::Value, found: &mut Vec<String>) {
+    for (key, property) in properties(value) {
+        let path = format!("{path}.{key}");
+        let described = property["description"].as_str().is_some_and(|text| !text.is_empty());
+        if !described && property["$ref"].is_null() && !property["items"]["$ref"].is_string() {
+            found.push(format!("{path} has no description"));
+        }
+        // How often and how long a policy retries is bounded by the domain, each bound by the others.
+        let bounds: &[&str] = if path.starts_with("retry_policy.") {
+            &["minimum"]
+        } else {
+            &["minimum", "maximum"]
+        };
+        if matches!(property["type"].as_str(), Some("integer" | "number")) {
+            let missing = bounds.iter().filter(|bound| !property[**bound].is_number());
+            found.extend(missing.map(|bound| format!("{path} has no {bound}")));
+        }
+        for inside in [property, &property["items"]] {
+            incomplete(&path, inside, found);
+            let ways = inside["anyOf"].as_array().into_iter().flatten();
+            ways.for_each(|way| incomplete(&path, way, found));
+        }
+    }
+}
+
+#[test]
+fn every_key_has_a_description_and_every_number_its_bounds() {
+    let schema = parsed_schema();
+    let mut found = Vec::new();
+    for (name, definition) in schema["definitions"].as_object().unwrap() {
+        assert!(
+            definition["description"].as_str().is_some_and(|text| !text.is_empty()),
+            "{name}"
+        );
+        incomplete(name, definition, &mut found);
+    }
+    assert!(found.is_empty(), "{found:?}");
+    let bad =
+        r#"{"properties": {"a": {"type": "integer", "description": "A.", "minimum": 1}, "b": {"type": "string"}}}"#;
+    incomplete("bad", &serde_json::from_str(bad).unwrap(), &mut found);
+    assert_eq!(found, ["bad.a has no maximum", "bad.b has no description"]);
+}
+
 #[test]
 fn the_schema_has_the_bounds_and_the_defaults_of_every_number() {
-    let schema = schema();
+    let schema = parsed_schema();
     let printed: toml::Table = config("").print().parse().unwrap();
     let mut checked = 0;
-    for (section, keys) in KEYS.iter().filter(|(name, _)| !name.contains(['[', '.'])) {
-        for key in *keys {
-            let property = &schema["definitions"][section]["properties"][key];
+    for (section, value) in schema["properties"].as_object().unwrap() {
+        if value["$ref"].is_null() {
+            continue;
+        }
+        for (key, property) in properties(&schema["definitions"][section]) {
             let (Some(least), Some(most)) = (property["minimum"].as_f64(), property["maximum"].as_f64()) else {
                 continue;
             };
@@ -702,7 +734,7 @@ fn the_schema_has_the_bounds_and_the_defaults_of_every_number() {
             assert!(!told(least) && !told(most), "{section}.{key}");
             assert!(told(least - 1.0) && told(most + 1.0), "{section}.{key}");
             if let Some(default) = property["default"].as_f64() {
-                let printed = &printed[*section][*key];
+                let printed = &printed[section][key];
                 let printed = printed
                     .as_float()
                     .or(printed.as_integer().and_then(|number| number.to_string().parse().ok()));
@@ -747,18 +779,8 @@ fn an_alert_has_one_way_and_kinds_that_exist() {
 }
 
 #[test]
-fn the_template_is_the_default_and_misses_no_key() {
-    assert_eq!(config(TEMPLATE).print(), config("").print());
-    for (section, keys) in KEYS {
-        let (_, part) = TEMPLATE.split_once(&format!("[{section}]\n")).unwrap();
-        for key in keys {
-            let there = part.contains(&format!("\n# {key} =")) || part.starts_with(&format!("# {key} ="));
-            assert!(
-                there || part.contains(&format!("# [{section}.{key}]")),
-                "{section}.{key}"
-            );
-        }
-    }
+fn the_template_is_the_default() {
+    assert_eq!(config(&template()).print(), config("").print());
 }
 
 #[test]
@@ -767,7 +789,8 @@ fn every_example_of_the_template_is_possible() {
         line.split_once(" = ")
             .is_some_and(|(key, _)| key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'))
     };
-    let examples: Vec<&str> = TEMPLATE
+    let template = template();
+    let examples: Vec<&str> = template
         .lines()
         .map(|line| match line.strip_prefix("# ") {
             Some(example) if assignment(example) || example.starts_with('[') => example,

@@ -17,6 +17,23 @@ pub(super) struct Node {
     pub(super) written: Written,
 }
 
+/// Where a value stands, or would: its full path, or the variable that set it, and its line.
+pub(super) struct Place {
+    pub(super) field: String,
+    pub(super) line: Option<usize>,
+}
+
+impl Place {
+    /// Something is wrong with what stands there, or with its absence.
+    pub(super) fn problem(&self, problem: impl Into<String>) -> Problem {
+        Problem::Value {
+            field: self.field.clone(),
+            line: self.line,
+            problem: problem.into(),
+        }
+    }
+}
+
 /// What was written.
 #[derive(Clone, Debug)]
 pub(super) enum Written {
@@ -61,11 +78,31 @@ impl Node {
 
     /// Something is wrong with this value.
     pub(super) fn problem(&self, problem: impl Into<String>) -> Problem {
-        Problem::Value {
+        self.place().problem(problem)
+    }
+
+    /// Where it stands.
+    pub(super) fn place(&self) -> Place {
+        Place {
             field: self.path.clone(),
             line: self.line,
-            problem: problem.into(),
         }
+    }
+
+    /// The string that it is.
+    pub(super) fn text(&self) -> Result<&str, Problem> {
+        let Written::Text(text) = &self.written else {
+            return Err(self.problem(format!("is {}, and must be a string", self.written.kind())));
+        };
+        Ok(text)
+    }
+
+    /// The items of the list that it is; `expected` says what is one.
+    pub(super) fn items(&self, expected: &str) -> Result<&[Self], Problem> {
+        let Written::List(items) = &self.written else {
+            return Err(self.problem(format!("is {}, and must be {expected}", self.written.kind())));
+        };
+        Ok(items)
     }
 
     /// The value of a key, where this is a table that has it.

@@ -7,6 +7,7 @@ use std::io::{self, ErrorKind};
 
 use hyper_util::client::legacy;
 
+use crate::domain::connection;
 use crate::domain::outcome::FailureKind;
 
 use super::resolver::ResolveError;
@@ -29,13 +30,16 @@ impl Failed {
         }
     }
 
-    pub(super) fn from_client(error: &legacy::Error) -> Self {
-        let otherwise = if error.is_connect() {
-            FailureKind::ConnectRefused
-        } else {
-            FailureKind::Other
-        };
-        Self::from_error(error, otherwise)
+    /// An error before an answer from `at`, a host and a port.
+    pub(super) fn from_client(error: &legacy::Error, at: &str) -> Self {
+        if !error.is_connect() {
+            return Self::from_error(error, FailureKind::Other);
+        }
+        let mut failed = Self::from_error(error, FailureKind::ConnectRefused);
+        if let Some(words) = connection::told(error, at) {
+            failed.text = bounded(&words);
+        }
+        failed
     }
 
     /// An error while the answer's body came.

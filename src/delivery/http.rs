@@ -172,8 +172,9 @@ impl HttpSender {
             }
             ended => ended,
         };
-        self.read(response.map_err(|error| Failed::from_client(&error))?, answer)
-            .await
+        let target = &prepared.target;
+        let failed = |error| Failed::from_client(&error, &format!("{}:{}", target.host(), target.port));
+        self.read(response.map_err(failed)?, answer).await
     }
 
     async fn read(&self, mut response: hyper::Response<Incoming>, answer: &mut Answer) -> Result<Outcome, Failed> {

@@ -25,6 +25,12 @@ pub(super) struct Target {
     pub(super) own: Arc<Own>,
 }
 
+impl Target {
+    pub(super) fn host(&self) -> &str {
+        self.uri.host().unwrap_or_default()
+    }
+}
+
 /// What the configuration adds to requests to one URL.
 #[derive(Debug, Default)]
 pub(super) struct Own {

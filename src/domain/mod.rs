@@ -3,6 +3,7 @@
 pub mod as_text;
 pub mod attempt;
 pub mod broker_rules;
+pub mod connection;
 pub mod database;
 pub mod dead_letter;
 pub mod death;

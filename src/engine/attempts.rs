@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 
 use super::EngineError;
+use super::paging::LIMIT_MAX;
+use super::view::{AttemptView, Page};
 use crate::domain::attempt::Attempt;
 use crate::domain::filter::{Field, FieldKind, FieldValue, Fields, Filter};
 use crate::domain::outcome::OutcomeClass;
@@ -54,6 +56,19 @@ impl AttemptFilter {
     pub fn fits(&self, attempt: &Attempt, now: Timestamp) -> bool {
         self.0.matches(&AtMoment { attempt, now })
     }
+}
+
+/// How many of the newest attempts are read where `limit` are wanted: a filter looks at as many as a page may have.
+#[must_use]
+pub fn read_for(filter: Option<&AttemptFilter>, limit: u32) -> u32 {
+    if filter.is_some() { LIMIT_MAX } else { limit }
+}
+
+/// The newest `limit` attempts of a page that fit.
+#[must_use]
+pub fn fitting<'a>(filter: Option<&AttemptFilter>, page: &'a Page<AttemptView>, limit: u32) -> Vec<&'a AttemptView> {
+    let fits = |attempt: &&AttemptView| filter.is_none_or(|filter| filter.fits(attempt, page.taken_at));
+    page.items.iter().filter(fits).take(limit as usize).collect()
 }
 
 struct AtMoment<'a> {

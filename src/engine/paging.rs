@@ -3,7 +3,7 @@
 use super::error::EngineError;
 
 /// Items of one answer, at most.
-const LIMIT_MAX: u32 = 1_000;
+pub(in crate::engine) const LIMIT_MAX: u32 = 1_000;
 /// Broker pages read for one list, at most.
 pub(super) const PAGES_MAX: u32 = 400;
 

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::ambient::{self, Clock};
+use crate::domain::connection;
 use crate::domain::naming::Naming;
 use crate::domain::text::show;
 use crate::engine::observe::{Feed, Observer};
@@ -293,6 +294,10 @@ impl Http {
 
 /// An error of the client, without the URL, which is said anyway.
 fn told(error: &reqwest::Error) -> String {
+    let at = error.url().map(connection::at).unwrap_or_default();
+    if let Some(words) = connection::told(error, &at) {
+        return show(&words, SHOWN_MAX);
+    }
     let mut text = String::new();
     let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
     while let Some(inner) = cause {

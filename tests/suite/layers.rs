@@ -268,7 +268,8 @@ const ENGINE: &[&[&str]] = &[
         "view",
     ],
     &["error", "failing", "fields", "health/found", "tell", "why", "worst"],
-    &["attempts", "command", "core", "paging", "usage"],
+    &["paging"],
+    &["attempts", "command", "core", "usage"],
     &[
         "audit",
         "death",

@@ -387,10 +387,13 @@ async fn a_request_without_an_answer_in_time_is_not_sent_again() {
 #[tokio::test]
 async fn nobody_listening_is_a_refused_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/?token=hunter2", listener.local_addr().unwrap());
+    let at = listener.local_addr().unwrap();
+    let url = format!("http://{at}/?token=hunter2");
     drop(listener);
     let sent = sender(settings()).send(request(&url)).await;
     check_failure(&sent, FailureKind::ConnectRefused);
+    let words = format!("connection refused: nothing listens at {at}");
+    assert_eq!(sent.error.as_deref(), Some(words.as_str()));
     assert!(!format!("{sent:?}").contains("hunter2"), "{sent:?}");
 }
 

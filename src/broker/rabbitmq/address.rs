@@ -65,6 +65,15 @@ impl Address {
         })
     }
 
+    /// Host and port, for people.
+    pub(super) fn at(&self) -> String {
+        let host = crate::domain::text::show(&self.host, SHOWN_MAX);
+        if host.contains(':') {
+            return format!("[{host}]:{}", self.port);
+        }
+        format!("{host}:{}", self.port)
+    }
+
     /// The client's form of it, for a vhost.
     pub(super) fn uri(&self, vhost: &str) -> AMQPUri {
         AMQPUri {

@@ -11,6 +11,7 @@ use lapin::protocol::{AMQPError, AMQPErrorKind, AMQPHardError};
 use super::address::Address;
 use super::wire::{Fault, STEP};
 use crate::broker::{BrokerError, CONNECT};
+use crate::domain::connection;
 
 /// How a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +83,15 @@ impl CallError {
             Self::Amqp(error) => reply(error).map_or_else(|| error.to_string(), |(_, text)| text),
             Self::Ended(ended) => ended.text().to_owned(),
             Self::Silent(bound) => format!("no answer within {} s", bound.as_secs_f32()),
+        }
+    }
+
+    /// Why there is no connection to `at`, in words.
+    fn told(&self, at: &str) -> Option<String> {
+        match self {
+            Self::Amqp(error) => connection::told(error, at),
+            Self::Silent(bound) => Some(format!("no answer from {at} within {} s", bound.as_secs_f32())),
+            Self::Ended(_) => None,
         }
     }
 
@@ -183,7 +193,11 @@ pub(super) fn connect_error(address: &Address, vhost: &str, error: &CallError) -
             vhost,
             &address.user,
         ),
-        _ => unreachable(with_mend(format!("{address:?}: {}", plain(&text)))),
+        _ => unreachable(
+            error
+                .told(&address.at())
+                .unwrap_or_else(|| with_mend(format!("{address:?}: {}", plain(&text)))),
+        ),
     }
 }
 

@@ -18,6 +18,7 @@ use super::wire::{
 };
 use crate::ambient;
 use crate::broker::{BrokerError, Rescued};
+use crate::domain::connection;
 
 const RESCUE: &str = "rescue";
 /// How long a queue that has a message may take to deliver it.
@@ -57,7 +58,7 @@ fn worded(dialer: &Dialer, connecting: bool, fault: Fault) -> BrokerError {
         },
         Fault::Transport(error) => BrokerError::Unreachable {
             operation: RESCUE,
-            detail: with_mend(error.to_string()),
+            detail: connection::told(&error, &dialer.address.at()).unwrap_or_else(|| with_mend(error.to_string())),
         },
         Fault::Silent => BrokerError::Unreachable {
             operation: RESCUE,

@@ -643,10 +643,7 @@ fn filter(selection: &DeadSelection) -> Result<Option<Filter>, EngineError> {
 
 /// An expression over dead letters.
 pub(in crate::engine) fn dead_filter(text: &str) -> Result<Filter, EngineError> {
-    Filter::parse(text, DEAD_FIELDS).map_err(|error| EngineError::Invalid {
-        field: "filter".to_owned(),
-        message: error.to_string(),
-    })
+    Filter::parse(text, DEAD_FIELDS).map_err(|error| EngineError::of_filter(&error))
 }
 
 fn sort(column: Option<&str>) -> Result<DeadSort, EngineError> {

@@ -109,10 +109,7 @@ impl DeadLetters {
             .filter
             .as_deref()
             .map(|text| Filter::parse(text, DEAD_QUEUE_FIELDS));
-        let filter = filter.transpose().map_err(|error| EngineError::Invalid {
-            field: "filter".to_owned(),
-            message: error.to_string(),
-        })?;
+        let filter = filter.transpose().map_err(|error| EngineError::of_filter(&error))?;
         let mut sieve = self.sieve(filter);
         let order = order(query.sort.as_deref())?;
         let (offset, limit) = (offset_of(query.cursor.as_deref())?, bounded(query.limit) as usize);

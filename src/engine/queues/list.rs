@@ -26,10 +26,7 @@ impl Queues {
             .as_deref()
             .map(|text| Filter::parse(text, QUEUE_FIELDS))
             .transpose()
-            .map_err(|error| EngineError::Invalid {
-                field: "filter".to_owned(),
-                message: error.to_string(),
-            })?;
+            .map_err(|error| EngineError::of_filter(&error))?;
         let mut sieve = self.sieve(filter);
         let order = order(query.sort.as_deref(), Sight::present())?;
         let (offset, limit) = (offset_of(query.cursor.as_deref())?, bounded(query.limit) as usize);

@@ -12,7 +12,7 @@ use std::time::Duration;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgSslMode};
 use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, Row};
 
-use super::error::refused_address;
+use super::error::{Whereabouts, refused_address};
 use super::{CONNECTIONS_MAX, error};
 use crate::ambient::{self, Clock};
 use crate::domain::database;
@@ -45,6 +45,7 @@ pub(super) struct Server {
     /// When a session was refused because it would take no writes: all that a caller of the pool sees is that there is
     /// none.
     pub(super) refused: Arc<Refused>,
+    pub(super) whereabouts: Whereabouts,
 }
 
 /// When (uptime) the last one was.
@@ -81,10 +82,16 @@ impl Server {
             .map(|(name, value)| format!("set_config('{name}', '{value}', false)"));
         let settings = format!("SELECT {}", assignments.collect::<Vec<_>>().join(", "));
         Ok(Self {
+            whereabouts: Whereabouts::of(&options, patience),
             options,
             settings,
             refused: Arc::default(),
         })
+    }
+
+    /// An error of the first connection.
+    pub(super) fn connecting(&self, error: sqlx::Error) -> StoreError {
+        error::connecting(&self.whereabouts, error)
     }
 
     /// A session outside of the pool.
@@ -125,7 +132,7 @@ impl Server {
 
     /// Refuses what stands between us and the server when a session does not stay ours.
     pub(super) async fn refuse_shared_sessions(&self, pool: &PgPool) -> Result<(), StoreError> {
-        if stays_ours(pool).await.map_err(error::connecting)? {
+        if stays_ours(pool).await.map_err(|error| self.connecting(error))? {
             return Ok(());
         }
         Err(refused_address(

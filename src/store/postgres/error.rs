@@ -1,9 +1,13 @@
 //! Which errors of PostgreSQL mean *away* (trying again may help), and which mean *wrong*.
 
 use std::fmt;
+use std::time::Duration;
 
 use sqlx::error::DatabaseError;
+use sqlx::postgres::PgConnectOptions;
+use tokio::time::error::Elapsed;
 
+use crate::domain::connection;
 use crate::store::StoreError;
 
 /// Classes and codes of SQLSTATE that pass by themselves: connection exceptions, no resources, shutdown and
@@ -29,7 +33,7 @@ pub(super) fn failed(operation: &'static str) -> impl FnOnce(sqlx::Error) -> Sto
 }
 
 /// An error of the first connection: what the server refuses is the address' fault.
-pub(super) fn connecting(error: sqlx::Error) -> StoreError {
+pub(super) fn connecting(at: &Whereabouts, error: sqlx::Error) -> StoreError {
     let refused = error
         .as_database_error()
         .and_then(DatabaseError::code)
@@ -37,8 +41,52 @@ pub(super) fn connecting(error: sqlx::Error) -> StoreError {
     if refused || matches!(error, sqlx::Error::Configuration(_) | sqlx::Error::InvalidArgument(_)) {
         refused_address(error)
     } else {
-        failed("connecting")(error)
+        at.told(failed("connecting")(error))
     }
+}
+
+/// Where the server is, and how long it is waited for: what an error says of a connection that there is not.
+#[derive(Clone)]
+pub(super) struct Whereabouts {
+    at: String,
+    patience: Duration,
+}
+
+impl Whereabouts {
+    pub(super) fn of(options: &PgConnectOptions, patience: Duration) -> Self {
+        Self {
+            at: match options.get_socket() {
+                Some(socket) => socket.display().to_string(),
+                None => format!("{}:{}", options.get_host(), options.get_port()),
+            },
+            patience,
+        }
+    }
+
+    /// In words, why there is no connection.
+    pub(super) fn told(&self, error: StoreError) -> StoreError {
+        let StoreError::Unreachable { operation, source } = &error else {
+            return error;
+        };
+        let words = connection::told(source.as_ref(), &self.at);
+        let silent = || took_too_long(source.as_ref()).then(|| self.silence());
+        match words.or_else(silent) {
+            Some(words) => StoreError::Unreachable {
+                operation,
+                source: words.into(),
+            },
+            None => error,
+        }
+    }
+
+    fn silence(&self) -> String {
+        format!("no answer from {} within {} s", self.at, self.patience.as_secs_f64())
+    }
+}
+
+/// Whether nothing but time was lacking.
+pub(super) fn took_too_long(error: &(dyn std::error::Error + 'static)) -> bool {
+    error.is::<Elapsed>() || matches!(error.downcast_ref::<sqlx::Error>(), Some(sqlx::Error::PoolTimedOut))
 }
 
 /// The address cannot be used as it is. The text of the error names user and database, never the password.

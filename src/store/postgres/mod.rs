@@ -101,7 +101,7 @@ impl PostgresStore {
     pub async fn connect_to(url: &str, patience: Duration, mode: SchemaMode) -> Result<Self, StoreError> {
         let (server, pool) = Self::reach(url, patience).await?;
         migrate::run(&pool, mode).await?;
-        let sessions = Arc::new(Sessions::of(pool, patience, Arc::clone(&server.refused)));
+        let sessions = Arc::new(Sessions::of(pool, patience, &server));
         Ok(Self {
             pushes: GatheredPushes::begin(&sessions),
             notifier: Notifier::begin(&sessions),
@@ -133,8 +133,8 @@ impl PostgresStore {
         let first = timeout(patience, server.connect()).await;
         let first = first
             .unwrap_or(Err(sqlx::Error::PoolTimedOut))
-            .map_err(error::connecting)?;
-        let pool = server.pool(patience).await.map_err(error::connecting)?;
+            .map_err(|error| server.connecting(error))?;
+        let pool = server.pool(patience).await.map_err(|error| server.connecting(error))?;
         drop(ambient::spawn("first session", first.close()));
         server.refuse_shared_sessions(&pool).await?;
         Ok((server, pool))

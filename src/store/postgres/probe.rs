@@ -7,7 +7,7 @@ use crate::ambient::timeout;
 use sqlx::{ConnectOptions as _, Connection as _, Row};
 
 use super::connect::options;
-use super::error::{connecting, failed};
+use super::error::{Whereabouts, connecting, failed};
 use crate::domain::id::StoreId;
 use crate::store::StoreError;
 
@@ -27,10 +27,12 @@ pub struct Probe {
 /// Connects, looks, and leaves.
 pub async fn probe(url: &str, patience: Duration) -> Result<Probe, StoreError> {
     let options = options(url)?;
+    let at = Whereabouts::of(&options, patience);
+    let failed_to_connect = |error| connecting(&at, error);
     let Ok(connected) = timeout(patience, options.connect()).await else {
-        return Err(connecting(sqlx::Error::PoolTimedOut));
+        return Err(failed_to_connect(sqlx::Error::PoolTimedOut));
     };
-    let mut connection = connected.map_err(connecting)?;
+    let mut connection = connected.map_err(failed_to_connect)?;
     let looking = sqlx::query(
         "SELECT current_setting('server_version') AS version,
                 to_regclass('redrive.settings') IS NOT NULL AS prepared,
@@ -38,7 +40,7 @@ pub async fn probe(url: &str, patience: Duration) -> Result<Probe, StoreError> {
     )
     .fetch_one(&mut connection);
     let Ok(looked) = timeout(patience, looking).await else {
-        return Err(connecting(sqlx::Error::PoolTimedOut));
+        return Err(failed_to_connect(sqlx::Error::PoolTimedOut));
     };
     let row = looked.map_err(failed("looking"))?;
     let get = |error| failed("looking")(error);
@@ -58,4 +60,22 @@ pub async fn probe(url: &str, patience: Duration) -> Result<Probe, StoreError> {
     };
     let _ = timeout(patience, connection.close()).await;
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_database_at_a_closed_port_is_told_in_words() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        drop(listener);
+        let url = format!("postgres://u:s3cret@{at}/d?sslmode=disable");
+        let error = probe(&url, Duration::from_secs(5)).await.unwrap_err();
+        let words = format!("connection refused: nothing listens at {at}");
+        assert_eq!(error.source().unwrap().to_string(), words);
+    }
 }

@@ -20,10 +20,9 @@ use sqlx::error::DatabaseError;
 use sqlx::pool::PoolConnection;
 use sqlx::{Connection, PgConnection, PgPool, Postgres};
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::error::Elapsed;
 
-use super::connect::{Refused, takes_writes};
-use super::error::{TAKES_NO_WRITES, failed};
+use super::connect::{Refused, Server, takes_writes};
+use super::error::{TAKES_NO_WRITES, Whereabouts, failed, took_too_long};
 use super::{CONNECTIONS_MAX, PostgresStore, now};
 use crate::ambient::{self, Clock};
 use crate::domain::time::Timestamp;
@@ -42,6 +41,7 @@ pub(super) struct Sessions {
     at_hand: Mutex<Vec<AtHand>>,
     clock: Clock,
     refused: Arc<Refused>,
+    server: Whereabouts,
 }
 
 /// A session that waits for the next call.
@@ -52,14 +52,15 @@ struct AtHand {
 }
 
 impl Sessions {
-    pub(super) fn of(pool: PgPool, patience: Duration, refused: Arc<Refused>) -> Self {
+    pub(super) fn of(pool: PgPool, patience: Duration, server: &Server) -> Self {
         Self {
+            refused: Arc::clone(&server.refused),
+            server: server.whereabouts.clone(),
             pool,
             patience,
             places: Semaphore::new(CONNECTIONS_MAX as usize),
             at_hand: Mutex::default(),
             clock: Clock::system(),
-            refused,
         }
     }
 
@@ -98,12 +99,10 @@ impl Sessions {
         let StoreError::Unreachable { operation, source } = &error else {
             return error;
         };
-        let took_too_long =
-            source.is::<Elapsed>() || matches!(source.downcast_ref::<sqlx::Error>(), Some(sqlx::Error::PoolTimedOut));
-        if took_too_long && self.refused.is_within(self.patience) {
+        if took_too_long(source.as_ref()) && self.refused.is_within(self.patience) {
             return failed(operation)(sqlx::Error::Protocol(TAKES_NO_WRITES.to_owned()));
         }
-        error
+        self.server.told(error)
     }
 
     /// A session: one that was used a moment ago as it is, any other one when its server takes writes.

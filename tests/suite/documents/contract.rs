@@ -60,6 +60,23 @@ fn the_manual_says_of_variables_what_the_contract_says() {
 }
 
 #[test]
+fn the_contract_and_the_manual_name_the_key_that_a_variable_overrides() {
+    let files = repository_files();
+    let contract = &page(&files, PAGE).text;
+    for (name, section, key) in redrive::internals::config::variables() {
+        let says = format!("instead of `{section}.{key}`");
+        assert!(contract.contains(&format!("| `{name}` | {says}")), "{name}");
+        let manual = redrive::internals::cli::VARIABLES;
+        assert!(
+            manual
+                .iter()
+                .any(|(known, told)| *known == name && told.starts_with(&says)),
+            "{name}"
+        );
+    }
+}
+
+#[test]
 fn the_contract_has_every_variable_that_the_program_reads_and_no_other() {
     let files = repository_files();
     let names = Regex::new(r#""(REDRIVE_[A-Z_]+|OTEL_[A-Z_]+|NO_COLOR|VISUAL|EDITOR)[="]"#).unwrap();

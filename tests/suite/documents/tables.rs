@@ -260,7 +260,7 @@ fn words() -> String {
 }
 
 fn keys() -> String {
-    let schema: Value = serde_json::from_str(redrive::internals::config::SCHEMA).unwrap();
+    let schema: Value = serde_json::from_str(&redrive::internals::config::schema()).unwrap();
     let mut rows = Vec::new();
     for (section, property) in schema["properties"].as_object().unwrap() {
         let (name, property) = match property["type"].as_str() {

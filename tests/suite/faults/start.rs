@@ -32,6 +32,39 @@ async fn check_command(installation: &Installation, code: i32, words: &[&str]) {
     }
 }
 
+/// Broker, its management API, database and daemon, each at a port that nothing listens on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_is_refused_is_told_in_words_wherever_it_leads() {
+    let at = format!("127.0.0.1:{}", free_port());
+    let mut broker = Installation::embedded();
+    broker.set("broker", "url", format!("amqp://u:s3cret@{at}"));
+    broker.set("broker", "management_url", format!("http://u:s3cret@{at}"));
+    let mut store = Installation::embedded();
+    store.set("store", "url", format!("postgres://u:s3cret@{at}/d"));
+    store.set("broker", "url", format!("amqp://u:s3cret@{at}"));
+    store.leave_the_store_as_it_is();
+    let mut daemon = Installation::embedded();
+    daemon.leave_the_store_as_it_is();
+    daemon.append(&format!("\n[profile.far]\ndaemon = \"http://{at}\"\n"));
+    for (installation, arguments) in [
+        (
+            &broker,
+            ["publish", "--execution", "e", "--url", "http://127.0.0.1:9/"].as_slice(),
+        ),
+        (&broker, &["vhost", "make"]),
+        (&store, &["store", "migrate"]),
+        (&daemon, &["queues", "--profile", "far"]),
+    ] {
+        let outcome = installation.run(arguments).await.expect_code(69);
+        let words = format!("connection refused: nothing listens at {at}");
+        assert!(outcome.stderr.contains(&words), "{arguments:?}: {outcome:?}");
+        assert!(
+            !outcome.stderr.contains("os error") && !outcome.stderr.contains("s3cret"),
+            "{arguments:?}: {outcome:?}"
+        );
+    }
+}
+
 /// `url` with another login.
 fn as_user(url: &str, user: &str) -> String {
     let mut url = url::Url::parse(url).unwrap();

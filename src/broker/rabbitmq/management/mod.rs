@@ -24,6 +24,7 @@ use super::failure::{rights, with_mend};
 use crate::ambient::Clock;
 use crate::broker::BrokerError;
 use crate::domain::broker_rules::Version;
+use crate::domain::connection;
 
 /// How long an answer may take: a page of 500 queues was measured below 2 s, and at 15 s on a busy broker.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -303,15 +304,19 @@ async fn bounded(mut answer: reqwest::Response) -> Result<Vec<u8>, BrokerError> 
 
 fn unreachable(error: reqwest::Error) -> BrokerError {
     use std::error::Error as _;
+    let at = error.url().map(connection::at).unwrap_or_default();
     let error = error.without_url();
-    let mut detail = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        detail = format!("{detail}: {cause}");
-        source = cause.source();
-    }
+    let detail = connection::told(&error, &at).unwrap_or_else(|| {
+        let mut detail = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            detail = format!("{detail}: {cause}");
+            source = cause.source();
+        }
+        with_mend(detail)
+    });
     BrokerError::Management {
-        detail: with_mend(detail),
+        detail,
         mend: "check broker.management_url, and `rabbitmq-plugins enable rabbitmq_management`".to_owned(),
     }
 }
