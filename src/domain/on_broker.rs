@@ -293,7 +293,7 @@ mod tests {
         };
         assert_eq!(
             said(&queue, 412, 0),
-            "nobody consumes it for 2h: 412 messages wait, and 2.0 come a second; start its consumer, or move them with \
+            "nobody consumes it for 2 h: 412 messages wait, and 2.0 come a second; start its consumer, or move them with \
              `redrive queue move`"
         );
     }

@@ -579,15 +579,16 @@ impl World {
             ambient::sleep(Duration::from_millis(250)).await;
         }
         let naming = &self.settings.naming;
-        // What comes behind an end mark is a rerun, whatever it is, and a store that failed over may have forgotten the
-        // end: such a queue goes when it was idle for long.
+        // What comes behind an end mark is a rerun, whatever it is; a store that failed over may have forgotten the end; a
+        // delivery limit may take the mark itself. Such a queue goes when it was idle for long.
         let goes_on = |at: usize| {
             let mut faults = self.plan.faults.iter();
-            faults.any(|planned| match planned.fault {
-                Fault::Foreign { queue } => queue == at,
-                Fault::FailsOver { .. } => true,
-                _ => false,
-            })
+            self.plan.delivery_limit.is_some()
+                || faults.any(|planned| match planned.fault {
+                    Fault::Foreign { queue } => queue == at,
+                    Fault::FailsOver { .. } => true,
+                    _ => false,
+                })
         };
         let ended = self
             .plan
