@@ -177,10 +177,7 @@ pub fn judge(
     }
     let mut wrong = ledger.wrong.clone();
     // A request that a killed daemon left behind may still end, after the broker gave up its message.
-    let is_of_the_limit = |found: &Violation| match found {
-        Violation::OutOfOrder { unsettled, .. } => faults.limited && ledger.dead.contains(unsettled),
-        _ => false,
-    };
+    let is_of_the_limit = |found: &Violation| matches!(found, Violation::OutOfOrder { unsettled, .. } if faults.limited && ledger.dead.contains(unsettled));
     let found = checker::violations(&history).into_iter();
     wrong.extend(found.filter(|found| !is_of_the_limit(found)).map(Wrong::Broken));
     wrong.extend(too_many_attempts(&ledger, &history, faults));

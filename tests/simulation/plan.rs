@@ -288,18 +288,7 @@ fn fault(dice: &mut Dice, daemons: usize, streams: usize) -> Fault {
         11 => Fault::Alarm {
             span_ms: 500 + dice.below(5_000),
         },
-        12 | 13 => Fault::StoreAway {
-            daemon,
-            span_ms: [1_000, 4_000, 8_000][dice.index(3)],
-        },
-        14 => Fault::StoreSilent {
-            daemon,
-            span_ms: 500 + dice.below(3_000),
-        },
-        15 => Fault::StoreSlow {
-            span_ms: 500 + dice.below(5_000),
-        },
-        16 => Fault::FilesGone,
+        kind @ (12..=16 | 25 | 26) => fault_of_the_store(dice, kind, daemon),
         17 => Fault::ReceiverDown {
             manner: Manner::ALL[dice.index(Manner::ALL.len())],
             span_ms: 300 + dice.below(8_000),
@@ -324,12 +313,29 @@ fn fault(dice: &mut Dice, daemons: usize, streams: usize) -> Fault {
             queue: dice.index(streams.max(1)),
             span_ms: 4_000,
         },
-        25 | 26 => Fault::FailsOver {
-            lost_ms: 100 + dice.below(4_000),
-        },
         27 | 28 => Fault::Foreign {
             queue: dice.index(streams.max(1)),
         },
         _ => Fault::Redeliver,
+    }
+}
+
+fn fault_of_the_store(dice: &mut Dice, kind: u64, daemon: usize) -> Fault {
+    match kind {
+        12 | 13 => Fault::StoreAway {
+            daemon,
+            span_ms: [1_000, 4_000, 8_000][dice.index(3)],
+        },
+        14 => Fault::StoreSilent {
+            daemon,
+            span_ms: 500 + dice.below(3_000),
+        },
+        15 => Fault::StoreSlow {
+            span_ms: 500 + dice.below(5_000),
+        },
+        16 => Fault::FilesGone,
+        _ => Fault::FailsOver {
+            lost_ms: 100 + dice.below(4_000),
+        },
     }
 }

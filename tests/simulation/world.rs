@@ -516,9 +516,11 @@ impl World {
 
     /// A store that failed over may have forgotten that a queue was resumed: a person sees that it is paused.
     async fn resume_forgotten(&self) {
-        let paused = self.plan.faults.iter().filter_map(|planned| match planned.fault {
-            Fault::Pause { queue, .. } => self.plan.streams.get(queue),
-            _ => None,
+        let paused = self.plan.faults.iter().filter_map(|planned| {
+            let Fault::Pause { queue, .. } = planned.fault else {
+                return None;
+            };
+            self.plan.streams.get(queue)
         });
         for stream in paused {
             let resume = Command::ResumeQueue(stream.queue(&self.settings.naming));
@@ -584,10 +586,9 @@ impl World {
         let goes_on = |at: usize| {
             let mut faults = self.plan.faults.iter();
             self.plan.delivery_limit.is_some()
-                || faults.any(|planned| match planned.fault {
-                    Fault::Foreign { queue } => queue == at,
-                    Fault::FailsOver { .. } => true,
-                    _ => false,
+                || faults.any(|planned| {
+                    matches!(planned.fault, Fault::FailsOver { .. })
+                        || matches!(planned.fault, Fault::Foreign { queue } if queue == at)
                 })
         };
         let ended = self
