@@ -247,11 +247,11 @@ fn settings(config: &Config, memory: Budget) -> EngineSettings {
         rates: rates.collect(),
         events: events(config),
         masks: Arc::new(config.console.mask.clone()),
-        alerts: config.alerts.iter().filter_map(alert).collect(),
+        alerts: config.alerts.iter().filter_map(|one| alert(one, config)).collect(),
     }
 }
 
-fn alert(alert: &AlertConfig) -> Option<AlertSettings> {
+fn alert(alert: &AlertConfig, config: &Config) -> Option<AlertSettings> {
     let way = match &alert.way {
         AlertWayConfig::Command { command, directory } => AlertWay::Command {
             command: command.clone(),
@@ -273,6 +273,7 @@ fn alert(alert: &AlertConfig) -> Option<AlertSettings> {
         way,
         on: alert.on.clone(),
         every: alert.every,
+        profile: config.profile.name.clone(),
     })
 }
 

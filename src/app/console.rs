@@ -17,6 +17,8 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::{self, Cli, Exit, Failure, ThemeFound, ThemesAsked};
 use crate::config::{self, BrokerKind, Config, Environment, SecretUrl, StoreConfig};
 use crate::console::state::Place;
+use crate::console::state::at::At;
+use crate::console::state::call::Notify;
 use crate::console::state::saved::{NAMES_MAX, NamedViews};
 use crate::console::state::settings::{OtherProfile, Profiles};
 use crate::console::theme::Sources;
@@ -167,15 +169,40 @@ pub(super) fn settings(cli: &Cli, config: &Config) -> Result<ConsoleSettings, Fa
         profiles: profiles(cli, config),
         mouse: config.console.mouse,
         views: named_views(config),
+        preview: config.console.preview,
+        notify: notify(config.console.notify),
+        titles: config.console.title,
+        at: opens_at(cli)?,
         reload: None,
         survey: None,
     })
 }
 
+/// Where it opens, as typed.
+fn opens_at(cli: &Cli) -> Result<Option<At>, Failure> {
+    let at = cli.opens_at().map(At::parse).transpose();
+    at.map_err(|why| Failure::new(Exit::Usage, format!("--at: {why}")))
+}
+
+/// How the terminal of this process is told to call.
+pub(super) fn notify(choice: config::NotifyChoice) -> Notify {
+    let environment = Environment::of_process();
+    match choice {
+        config::NotifyChoice::Auto => Notify::of_terminal(
+            environment.variable("TERM").unwrap_or_default(),
+            environment.variable("VTE_VERSION").is_some(),
+        ),
+        config::NotifyChoice::Off => Notify::Off,
+        config::NotifyChoice::Bell => Notify::Bell,
+        config::NotifyChoice::Osc9 => Notify::Osc9,
+        config::NotifyChoice::Osc777 => Notify::Osc777,
+    }
+}
+
 /// The same for the demo, which asks no configuration.
-pub(super) fn settings_of_demo(cli: &Cli) -> ConsoleSettings {
+pub(super) fn settings_of_demo(cli: &Cli) -> Result<ConsoleSettings, Failure> {
     let read_only = (cli.access(Access::Operator) == Access::ReadOnly).then(|| "--read-only".to_owned());
-    ConsoleSettings {
+    Ok(ConsoleSettings {
         theme: None,
         keys: std::collections::BTreeMap::new(),
         mask: Arc::new(crate::domain::mask::MaskRules::usual()),
@@ -193,10 +220,15 @@ pub(super) fn settings_of_demo(cli: &Cli) -> ConsoleSettings {
         },
         profiles: Profiles::default(),
         mouse: false,
+        preview: true,
+        // What the demo breaks, it breaks on purpose.
+        notify: Notify::Off,
+        titles: true,
+        at: opens_at(cli)?,
         views: NamedViews::default(),
         reload: None,
         survey: None,
-    }
+    })
 }
 
 /// The views of the configuration, and those that this user kept beside the usual one. A file that cannot be read is as

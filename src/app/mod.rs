@@ -78,7 +78,7 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
         Mode::Offline => offline(cli, &environment),
         Mode::Demo { daemon: false } if cli::on_terminal() => {
             check_terminal()?;
-            let settings = console::settings_of_demo(cli);
+            let settings = console::settings_of_demo(cli)?;
             console::log(&environment)?;
             block_on(|| demo::show(settings))
         }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use toml::Value;
 
-use super::console::{label, other_profile};
+use super::console::{label, notify, other_profile};
 use crate::config::{BrokerKind, Config, ConfigChoice, Environment, StoreConfig};
 use crate::console::state::keymap::Keymap;
 use crate::console::state::settings::{Reload, Reloaded};
@@ -48,6 +48,9 @@ fn compare(opened: &Config, shown: &Config, read: &Config) -> Result<Reloaded, S
         keys: Arc::new(keymap),
         refresh: read.console.refresh,
         mouse: read.console.mouse,
+        notify: notify(read.console.notify),
+        titles: read.console.title,
+        preview: (read.console.preview != shown.console.preview).then_some(read.console.preview),
         mask: Arc::new(read.console.mask.clone()),
         label: label(read),
         colour: read.profile.colour.clone(),

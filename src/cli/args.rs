@@ -43,6 +43,11 @@ pub struct Cli {
     #[arg(long, conflicts_with = "daemon")]
     pub(super) work: bool,
 
+    /// Open the console there: queue/NAME, endpoint/URL, run/ID, letter/ID, event/ID, or a view such as dead_letters. Alerts
+    /// end with it.
+    #[arg(long, value_name = "PLACE", conflicts_with = "daemon")]
+    pub(super) at: Option<String>,
+
     #[command(subcommand)]
     pub(super) command: Option<Sub>,
 }

@@ -170,6 +170,9 @@ impl Cli {
             )),
             (daemon, true, None) => Ok(Mode::Demo { daemon }),
             (true, false, None) => Ok(Mode::Daemon),
+            (false, false, Some(command)) if self.at.is_some() && !matches!(command, Sub::Attach { .. }) => Err(
+                Failure::new(Exit::Usage, "--at is the console's; leave the command out"),
+            ),
             (false, false, Some(_)) if self.work => Err(Failure::new(
                 Exit::Usage,
                 "--work is the console's; leave the command out",
@@ -203,6 +206,12 @@ impl Cli {
             Some(Sub::Attach { url, token_file }) => Some((url, token_file.as_deref())),
             Some(_) | None => None,
         }
+    }
+
+    /// Where the console is to be opened.
+    #[must_use]
+    pub fn opens_at(&self) -> Option<&str> {
+        self.at.as_deref()
     }
 
     /// Which configuration.

@@ -37,7 +37,7 @@ pub use environment::Environment;
 pub use error::{ConfigError, Problem};
 pub use events::{ConsumerConfig, EventsConfig, HandlerAction, HandlerConfig, RoutedType};
 pub use operation::{
-    ConsoleConfig, DaemonConfig, DeadConfig, JanitorConfig, MetricsConfig, OtherProfile, ProfileConfig,
+    ConsoleConfig, DaemonConfig, DeadConfig, JanitorConfig, MetricsConfig, NotifyChoice, OtherProfile, ProfileConfig,
 };
 pub use print::quoted;
 pub use secret::SecretUrl;

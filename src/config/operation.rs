@@ -103,6 +103,19 @@ keys! {
         ///
         /// The wheel scrolls, a click selects, two clicks open; the mouse changes nothing. Shift selects text as usual.
         mouse: bool = flag(false);
+        /// The selected row is shown beside its list, where there is room.
+        ///
+        /// The selected row is shown beside its list where the terminal has room; e switches that.
+        preview: bool = flag(true);
+        /// How the console calls for what is new and bad.
+        ///
+        /// For what is new and bad: the bell and a notification of the desktop ("auto", in the form that the terminal seems to
+        /// understand, or "osc9", "osc777"), the bell alone ("bell"), or nothing ("off").
+        notify: NotifyChoice = word(NotifyChoice::WORDS).or(NotifyChoice::Auto);
+        /// The title of the window says what is worst.
+        ///
+        /// The title of the window says what is worst: "▼3 PRODUCTION redrive".
+        title: bool = flag(true);
         /// Between two looks.
         refresh as "refresh_s": Duration = seconds(0.1..=3600.0).or(Duration::from_secs(2)).bare();
         /// Names of keys and headers, or JSON pointers, whose values are not shown.
@@ -149,6 +162,33 @@ keys! {
     }
 }
 
+/// How the console calls the operator for what is new and bad.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NotifyChoice {
+    /// By the bell, and by what this kind of terminal understands.
+    #[default]
+    Auto,
+    /// Not at all.
+    Off,
+    /// By the bell alone.
+    Bell,
+    /// By the bell and OSC 9.
+    Osc9,
+    /// By the bell and OSC 777.
+    Osc777,
+}
+
+impl NotifyChoice {
+    /// As configured.
+    const WORDS: &[(&str, Self)] = &[
+        ("auto", Self::Auto),
+        ("off", Self::Off),
+        ("bell", Self::Bell),
+        ("osc9", Self::Osc9),
+        ("osc777", Self::Osc777),
+    ];
+}
+
 /// `[console]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsoleConfig {
@@ -162,6 +202,12 @@ pub struct ConsoleConfig {
     pub start: Option<String>,
     /// Whether the console takes the mouse.
     pub mouse: bool,
+    /// Whether the console shows the selected row beside its list, where there is room.
+    pub preview: bool,
+    /// How the console calls the operator.
+    pub notify: NotifyChoice,
+    /// Whether the title of the window says what is worst.
+    pub title: bool,
     /// How often what is shown is looked up.
     pub refresh: Duration,
     /// What is masked in payloads and headers.
@@ -280,6 +326,9 @@ pub(super) fn console(root: Section<'_>, page: &mut Page) -> Result<ConsoleConfi
         views: keys.views.into_iter().collect(),
         start: keys.start,
         mouse: keys.mouse,
+        preview: keys.preview,
+        notify: keys.notify,
+        title: keys.title,
         refresh: keys.refresh,
         mask,
     })

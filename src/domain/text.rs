@@ -50,6 +50,16 @@ pub fn width(shown: &str) -> usize {
     unicode_width::UnicodeWidthStr::width(shown)
 }
 
+/// A word as a shell takes it.
+#[must_use]
+pub fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
 /// The output while it is made: never wider than it may be.
 struct Line {
     text: String,
@@ -156,11 +166,19 @@ pub const fn is_hidden(character: char) -> bool {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{is_hidden, show, show_bytes, width};
+    use super::{is_hidden, shell_word, show, show_bytes, width};
 
     #[track_caller]
     fn check(text: &str, width_max: usize, expected: &str) {
         assert_eq!(show(text, width_max), expected);
+    }
+
+    #[test]
+    fn a_shell_takes_each_word_as_it_is() {
+        assert_eq!(shell_word("https://a.example/x"), "https://a.example/x");
+        assert_eq!(shell_word("depth > 5"), "'depth > 5'");
+        assert_eq!(shell_word("it's $(rm)"), "'it'\\''s $(rm)'");
+        assert_eq!(shell_word(""), "''");
     }
 
     #[test]

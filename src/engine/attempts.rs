@@ -78,28 +78,33 @@ struct AtMoment<'a> {
 
 impl Fields for AtMoment<'_> {
     fn field(&self, name: &str) -> FieldValue<'_> {
-        let attempt = self.attempt;
-        let text = |text: &'static str| FieldValue::Text(Cow::Borrowed(text));
-        match name {
-            "outcome" => text(attempt.class.as_str()),
-            "status" => attempt
-                .status
-                .map_or(FieldValue::Missing, |status| FieldValue::Number(status.into())),
-            "number" => FieldValue::Number(attempt.number.into()),
-            "took" => FieldValue::Duration(std::time::Duration::from_millis(attempt.duration_ms)),
-            "age" => FieldValue::Duration(self.now.since(attempt.started_at)),
-            "queue" => FieldValue::Text(Cow::Borrowed(attempt.queue.as_str())),
-            "url" => FieldValue::Text(Cow::Borrowed(attempt.url.as_str())),
-            "message" => FieldValue::Text(Cow::Borrowed(attempt.message_id.as_str())),
-            "error" => attempt
-                .error
-                .as_deref()
-                .map_or(FieldValue::Missing, |error| FieldValue::Text(Cow::Borrowed(error))),
-            "response" => attempt.response.as_deref().map_or(FieldValue::Missing, |bytes| {
-                FieldValue::Text(String::from_utf8_lossy(bytes))
-            }),
-            "counted" => FieldValue::Bool(attempt.counted),
-            _ => FieldValue::Missing,
-        }
+        field(self.attempt, name, self.now)
+    }
+}
+
+/// What a field of [`ATTEMPT_FIELDS`] says of an attempt, as seen at `now`.
+#[must_use]
+pub fn field<'a>(attempt: &'a Attempt, name: &str, now: Timestamp) -> FieldValue<'a> {
+    let text = |text: &'static str| FieldValue::Text(Cow::Borrowed(text));
+    match name {
+        "outcome" => text(attempt.class.as_str()),
+        "status" => attempt
+            .status
+            .map_or(FieldValue::Missing, |status| FieldValue::Number(status.into())),
+        "number" => FieldValue::Number(attempt.number.into()),
+        "took" => FieldValue::Duration(std::time::Duration::from_millis(attempt.duration_ms)),
+        "age" => FieldValue::Duration(now.since(attempt.started_at)),
+        "queue" => FieldValue::Text(Cow::Borrowed(attempt.queue.as_str())),
+        "url" => FieldValue::Text(Cow::Borrowed(attempt.url.as_str())),
+        "message" => FieldValue::Text(Cow::Borrowed(attempt.message_id.as_str())),
+        "error" => attempt
+            .error
+            .as_deref()
+            .map_or(FieldValue::Missing, |error| FieldValue::Text(Cow::Borrowed(error))),
+        "response" => attempt.response.as_deref().map_or(FieldValue::Missing, |bytes| {
+            FieldValue::Text(String::from_utf8_lossy(bytes))
+        }),
+        "counted" => FieldValue::Bool(attempt.counted),
+        _ => FieldValue::Missing,
     }
 }

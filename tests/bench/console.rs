@@ -255,6 +255,10 @@ fn settings() -> ConsoleSettings {
         profiles: redrive::internals::console::state::settings::Profiles::default(),
         mouse: false,
         views: redrive::internals::console::state::saved::NamedViews::default(),
+        preview: true,
+        notify: redrive::internals::console::state::call::Notify::Off,
+        titles: true,
+        at: None,
         reload: None,
         survey: None,
     }

@@ -221,6 +221,11 @@ async fn a_token_that_may_only_look_makes_a_console_that_only_looks_and_shows_no
     pty.shows("unavailable").await;
     pty.key("D");
     pty.shows("this token may only look").await;
+    pty.key(".");
+    pty.until("the attempts, as they are made there", |screen| {
+        screen.contains("attempts of everything") && screen.contains("▼ failed")
+    })
+    .await;
     leave(pty).await;
     let wrong = self::far(&daemon, "a-token-that-nobody-ever-configured");
     let refused = wrong.run(&["queues", "--profile", "far"]).await.expect_code(5);

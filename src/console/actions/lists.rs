@@ -25,23 +25,23 @@ pub(super) const LISTS: &[Action] = &[
         ]),
     Action::new("mark", "mark", &["Space"])
         .help("Mark the selected row, or unmark it.")
-        .within(Context::Listing)
+        .within(Context::Marking)
         .when(selected)
         .turns(|state| with_list(state, |list| list.mark()))
         .hinted(),
     Action::new("mark_range", "mark range", &["v"])
         .help("Mark every row from the last mark to here.")
-        .within(Context::Listing)
+        .within(Context::Marking)
         .when(mark_range)
         .turns(|state| with_list(state, |list| list.mark_range())),
     Action::new("mark_shown", "mark all shown", &["*"])
         .help("Mark every row that the filter shows.")
-        .within(Context::Listing)
+        .within(Context::Marking)
         .when(selected)
         .turns(|state| with_list(state, |list| list.mark_shown())),
     Action::new("unmark", "unmark", &["u"])
         .help("Remove all marks, also those that the filter hides.")
-        .within(Context::Listing)
+        .within(Context::Marking)
         .when(unmark)
         .turns(|state| with_list(state, |list| list.unmark()))
         .hinted(),

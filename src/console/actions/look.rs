@@ -5,7 +5,7 @@ use crate::console::state::action::{Action, Also, Context, Possible, connected, 
 use crate::console::state::detail::{Detail, DetailTab, Subject};
 use crate::console::state::effect::Effect;
 use crate::console::state::{State, View};
-use crate::console::update::{act, details, feeds, find, menu, reveal, snapshots};
+use crate::console::update::{act, details, feeds, find, menu, preview, reveal, snapshots};
 
 const PAYLOADS: Context = Context::Views(&[View::Queues, View::Endpoints, View::Dead, View::Events]);
 
@@ -26,6 +26,10 @@ pub(super) const LOOK: &[Action] = &[
         .does(act::back)
         // Esc with nothing to close is no mistake.
         .also(&[Also::Hinted, Also::Silent]),
+    Action::new("preview", "preview", &["e"])
+        .help("Show the selected row beside its list, where the terminal has room, or not. Tab goes to it and back.")
+        .within(Context::Listing)
+        .does(preview::switch),
     Action::new(named::BROWSE, "messages", &["b"])
         .help("Look at the first messages of the open queue. They are returned to their place, and the broker marks them as redelivered.")
         .within(QUEUES)
@@ -78,6 +82,14 @@ pub(super) const DATA: &[Action] = &[
         })
         .does(snapshots::freeze)
         .hinted(),
+    Action::new("pause_attempts", "pause", &["Space"])
+        .help("Keep the attempts that are shown until pressed again; what is made meanwhile is read then.")
+        .within(Context::Views(&[View::Attempts]))
+        .does(snapshots::freeze)
+        .also(&[
+            Also::Hinted,
+            Also::Called(|state| state.data.frozen_at.is_some().then_some("go on")),
+        ]),
     Action::new("refresh", "refresh", &["r"])
         .help("Refresh now.")
         .when(connected)

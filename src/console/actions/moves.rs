@@ -2,7 +2,7 @@
 
 use crate::console::state::action::{Action, Move};
 use crate::console::table::End;
-use crate::console::update::act;
+use crate::console::update::{act, preview};
 
 pub(super) const MOVE: &[Action] = &[
     Action::new("up", "up", &["Up", "k"])
@@ -29,4 +29,12 @@ pub(super) const MOVE: &[Action] = &[
     Action::new("right", "right", &["Right"])
         .help("Show columns further to the right; in a detail, the next part.")
         .turns(|state| act::sideways(state, 1)),
+    Action::new("next_row", "next row", &["J"])
+        .help("In an open row, open the next one of its list, at the same part.")
+        .when(preview::next_row_possible)
+        .turns(|state| preview::next_row(state, 1)),
+    Action::new("previous_row", "previous row", &["K"])
+        .help("In an open row, open the one before in its list.")
+        .when(preview::next_row_possible)
+        .turns(|state| preview::next_row(state, -1)),
 ];

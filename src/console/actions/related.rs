@@ -40,4 +40,7 @@ pub(super) const GO: &[Action] = &[
         .when(|state| relatives::possible(state, Relatives::audit))
         .does(|state| relatives::go(state, Relatives::audit))
         .also(&[Also::OfRow]),
+    Action::new("follow_attempts", "follow attempts", &["f"])
+        .help("Follow the attempts of the selected or open queue or endpoint while they are made; of everything where nothing is selected. Among them: those of the selected one's endpoint, and again of everything.")
+        .turns(relatives::follow),
 ];

@@ -18,6 +18,8 @@ use crate::engine::view::{AttemptView, BrowsedMessage, EndpointView, QueueView};
 
 /// Attempts that are shown, newest first.
 const ATTEMPTS_MAX: u32 = 100;
+/// The same of a preview.
+const ATTEMPTS_BRIEF: u32 = 10;
 /// Items of a run that are read at once, and looked through for those that failed.
 const ITEMS_PAGE: u32 = 500;
 const ITEMS_MAX: usize = 5_000;
@@ -32,9 +34,10 @@ pub(super) async fn up(link: Option<Link>, query: DetailQuery, now: Timestamp) -
         return not_connected(query, now);
     };
     let engine = &link.engine;
+    let limit = if query.brief { ATTEMPTS_BRIEF } else { ATTEMPTS_MAX };
     match query.subject {
-        Subject::Queue(name) => of_queue(engine, name, query.browse, now).await,
-        Subject::Endpoint(url) => of_endpoint(engine, url, now).await,
+        Subject::Queue(name) => of_queue(engine, name, (query.browse, limit), now).await,
+        Subject::Endpoint(url) => of_endpoint(engine, url, limit, now).await,
         Subject::Policy(scope) => DetailAnswer {
             about: Some(policy(engine, scope.clone()).await),
             ..DetailAnswer::nothing(Subject::Policy(scope), now)
@@ -138,7 +141,12 @@ async fn policy(engine: &EngineHandle, scope: PolicyScope) -> Result<About, Stri
     Ok(About::Policy { view, history })
 }
 
-async fn of_queue(engine: &EngineHandle, name: QueueName, browse: bool, now: Timestamp) -> DetailAnswer {
+async fn of_queue(
+    engine: &EngineHandle,
+    name: QueueName,
+    (browse, limit): (bool, u32),
+    now: Timestamp,
+) -> DetailAnswer {
     let with_endpoint = async {
         let queue = queue(engine, name.clone()).await;
         let url = queue.as_ref().ok().and_then(|queue| queue.url.clone());
@@ -152,7 +160,7 @@ async fn of_queue(engine: &EngineHandle, name: QueueName, browse: bool, now: Tim
         queue: Some(name.clone()),
         url: None,
         message: None,
-        limit: ATTEMPTS_MAX,
+        limit,
     };
     let head = async {
         if browse {
@@ -173,12 +181,12 @@ async fn of_queue(engine: &EngineHandle, name: QueueName, browse: bool, now: Tim
     }
 }
 
-async fn of_endpoint(engine: &EngineHandle, url: EndpointUrl, now: Timestamp) -> DetailAnswer {
+async fn of_endpoint(engine: &EngineHandle, url: EndpointUrl, limit: u32, now: Timestamp) -> DetailAnswer {
     let of_this = AttemptQuery {
         queue: None,
         url: Some(url.clone()),
         message: None,
-        limit: ATTEMPTS_MAX,
+        limit,
     };
     let (endpoint, attempts) = tokio::join!(endpoint(engine, url.clone()), attempts(engine, of_this));
     DetailAnswer {

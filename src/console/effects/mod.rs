@@ -206,6 +206,7 @@ impl Executor {
             Effect::Execute { request, plans, reason } => self.execute(request, plans, reason),
             Effect::Reveal(job) => self.reveal(job),
             Effect::Copy(_)
+            | Effect::Call(_)
             | Effect::Screen { .. }
             | Effect::Theme(_)
             | Effect::Profile(_)
@@ -422,6 +423,7 @@ mod tests {
         let query = crate::console::state::detail::DetailQuery {
             subject: crate::console::state::detail::Subject::Queue(QueueName::parse("q").unwrap()),
             browse: true,
+            brief: false,
         };
         executor.carry_out(Effect::Look(query));
         let Some(Input::Event(Event::Detail(answer))) = inputs.recv().await else {

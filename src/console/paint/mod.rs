@@ -19,6 +19,7 @@ mod palette;
 mod payload;
 mod pending;
 mod policy_form;
+mod preview;
 mod profiles;
 mod question;
 mod small;
@@ -122,9 +123,19 @@ fn body(canvas: &mut Canvas<'_>, area: Rect, state: &State) -> Option<Position> 
         connecting::paint(canvas, area, state);
         return None;
     }
+    if let Some(sides) = state.sides() {
+        let parts = sides.divide(area);
+        let of_list = view_in(canvas, parts.list, state);
+        let of_preview = preview::paint(canvas, parts, sides, state);
+        return of_preview.or(of_list);
+    }
     if let Some(open) = state.nav.details.last() {
         return detail::paint(canvas, area, state, open);
     }
+    view_in(canvas, area, state)
+}
+
+fn view_in(canvas: &mut Canvas<'_>, area: Rect, state: &State) -> Option<Position> {
     let cursor = state.nav.view.screen().paint(canvas, area, state);
     if frame::is_stale(state) && state.nav.view != View::Log {
         canvas.lay_over(area, Role::TextStale);

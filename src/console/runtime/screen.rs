@@ -81,6 +81,8 @@ pub struct Screen<W> {
     clock: Clock,
     dirty: Dirty,
     painted: Duration,
+    /// The title that the terminal was told last.
+    titled: Option<String>,
 }
 
 /// Whether what is shown may be out of date.
@@ -113,6 +115,7 @@ impl<W: Write> Screen<W> {
             clock,
             dirty: Dirty::Yes,
             painted: Duration::ZERO,
+            titled: None,
         }
     }
 
@@ -128,6 +131,7 @@ impl<W: Write> Screen<W> {
         let now = self.clock.now();
         let _ = update(&mut self.state, now, Event::Resize { columns, rows });
         self.painter.forget();
+        self.titled = None;
         self.dirty = Dirty::Yes;
     }
 
@@ -236,7 +240,21 @@ impl<W: Write> Screen<W> {
         if let Some(question) = self.look.question(self.clock.uptime()) {
             self.painter.send(question)?;
         }
+        self.entitle()?;
         Ok(None)
+    }
+
+    /// Tells the terminal its title, where that is another one now.
+    fn entitle(&mut self) -> io::Result<()> {
+        if !self.state.session.titles {
+            return Ok(());
+        }
+        let title = self.state.title(self.theme.is_ascii());
+        if self.titled.as_ref() != Some(&title) {
+            self.painter.send(&format!("\x1b]0;{title}\x07"))?;
+            self.titled = Some(title);
+        }
+        Ok(())
     }
 
     /// Until something on the screen changes by itself; never at once, whatever the state says.
@@ -334,6 +352,7 @@ impl<W: Write> Screen<W> {
         for effect in update(&mut self.state, self.clock.now(), event) {
             match effect {
                 Effect::Copy(text) => self.painter.send(&clipboard::sequence(&text))?,
+                Effect::Call(text) => self.painter.send(&self.state.session.notify.sequence(&text))?,
                 Effect::Suspend => pause = Some(Pause::Suspend),
                 Effect::Edit(job) => {
                     self.editing = Some(job);

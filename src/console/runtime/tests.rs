@@ -62,6 +62,10 @@ impl Rig {
             profiles: crate::console::state::settings::Profiles::default(),
             mouse: false,
             views: crate::console::state::saved::NamedViews::default(),
+            preview: true,
+            notify: crate::console::state::call::Notify::Off,
+            titles: true,
+            at: None,
             reload: None,
             survey: None,
         };

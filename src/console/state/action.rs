@@ -133,6 +133,8 @@ pub enum Context {
     Views(&'static [View]),
     /// In every view that lists rows.
     Listing,
+    /// In every view whose rows can be marked.
+    Marking,
     /// In every view where Enter opens something.
     Opening,
 }
@@ -481,6 +483,7 @@ impl Context {
             Self::Everywhere => true,
             Self::Views(views) => views.contains(&view),
             Self::Listing => view.screen().has_rows(),
+            Self::Marking => view.screen().has_marks(),
             Self::Opening => view.screen().can_open(),
         }
     }
@@ -497,7 +500,9 @@ impl Context {
         match self {
             Self::Everywhere => "everywhere".to_owned(),
             Self::Views(views) => titles(views.iter().copied()),
-            Self::Listing | Self::Opening => titles(View::ALL.into_iter().filter(|view| self.has(*view))),
+            Self::Listing | Self::Marking | Self::Opening => {
+                titles(View::ALL.into_iter().filter(|view| self.has(*view)))
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::console::state::payload::{Find, MessageKey, Page};
 use crate::console::table::export::{self, Record};
 use crate::domain::event::{Event, EventType};
-use crate::domain::id::QueueName;
+use crate::domain::id::{NotificationId, QueueName};
 use crate::domain::mask::MaskRules;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
@@ -42,6 +42,8 @@ pub struct DetailQuery {
     /// Also the first messages of the queue. They are taken into view and given back, which needs
     /// the queue's lease and marks them as redelivered on the broker: only when a key asked for it.
     pub browse: bool,
+    /// Only what a preview has room for: of the attempts the newest few.
+    pub brief: bool,
 }
 
 /// A detail as it was found; each part for itself, since each can fail.
@@ -245,6 +247,10 @@ pub struct Detail {
     pub answer: Option<DetailAnswer>,
     /// A query is under way since then.
     pub asked_at: Option<Timestamp>,
+    /// It is looked up then, if it is still looked at: rows that are only passed are not.
+    pub due_at: Option<Timestamp>,
+    /// The attempt that is selected once it is there.
+    pub seeks: Option<Sought>,
     /// Which attempt or message is selected.
     pub selected: usize,
     /// How payloads are shown.
@@ -265,6 +271,15 @@ pub struct Detail {
     pub revealing: Option<MessageKey>,
 }
 
+/// One attempt of a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sought {
+    /// Of which message.
+    pub message: NotificationId,
+    /// When it began.
+    pub started_at: Timestamp,
+}
+
 /// What Enter in a detail opens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeadsTo {
@@ -283,6 +298,8 @@ impl Detail {
             subject,
             answer: None,
             asked_at: Some(asked_at),
+            due_at: None,
+            seeks: None,
             selected: 0,
             form: PayloadForm::default(),
             scroll: 0,
@@ -293,6 +310,19 @@ impl Detail {
             revealed: None,
             revealing: None,
         }
+    }
+
+    /// A detail that is looked up at a time, if it is looked at then; at the part that another one was at.
+    #[must_use]
+    pub fn due(subject: Subject, due_at: Timestamp, like: Option<&Self>) -> Self {
+        let tab = like.map(|like| like.tab).filter(|tab| subject.tabs().contains(tab));
+        let mut detail = Self::new(subject, due_at);
+        (detail.asked_at, detail.due_at) = (None, Some(due_at));
+        detail.tab = tab.unwrap_or(detail.tab);
+        if let Some(like) = like {
+            (detail.form, detail.wraps) = (like.form, like.wraps);
+        }
+        detail
     }
 
     /// Whether what is masked in the dead letter itself is shown.

@@ -103,6 +103,8 @@ pub enum Effect {
     },
     /// Put a text, already made safe to show, on the clipboard (OSC 52).
     Copy(String),
+    /// Call the operator, who may look elsewhere: the text was made safe to show.
+    Call(String),
     /// Look for names among very many, beside the screen's task. A newer search replaces an older one.
     Find(FindJob),
     /// Write a file.

@@ -2,6 +2,7 @@
 
 use crate::console::state::State;
 use crate::console::state::detail::{Detail, DetailTab, Subject};
+use crate::domain::text::shell_word;
 use crate::engine::query::PolicyScope;
 
 /// The command for what is in front; `None`: there is none.
@@ -14,15 +15,15 @@ pub fn command(state: &State) -> Option<String> {
     let mut command = "redrive".to_owned();
     if let Some(file) = &state.session.profiles.file {
         command.push_str(" --config ");
-        command.push_str(&quoted(file));
+        command.push_str(&shell_word(file));
     }
     if let Some(profile) = &state.session.profiles.current {
         command.push_str(" --profile ");
-        command.push_str(&quoted(profile));
+        command.push_str(&shell_word(profile));
     }
     for word in words {
         command.push(' ');
-        command.push_str(&quoted(&word));
+        command.push_str(&shell_word(&word));
     }
     Some(command)
 }
@@ -57,26 +58,4 @@ fn policy(scope: &PolicyScope, tab: DetailTab) -> Vec<String> {
         words.extend(["--url".to_owned(), url.as_str().to_owned()]);
     }
     words
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quoted;
-
-    #[test]
-    fn a_shell_takes_each_word_as_it_is() {
-        assert_eq!(quoted("https://a.example/x"), "https://a.example/x");
-        assert_eq!(quoted("depth > 5"), "'depth > 5'");
-        assert_eq!(quoted("it's $(rm)"), "'it'\\''s $(rm)'");
-        assert_eq!(quoted(""), "''");
-    }
 }

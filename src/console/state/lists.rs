@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::console::state::events::EventsView;
 use crate::console::state::feed::{FedList, Listing};
+use crate::console::state::tail::TailView;
 use crate::console::table::Table;
 use crate::domain::dead_letter::DeadLetter;
 use crate::engine::dead::DeadGroup;
@@ -40,6 +41,8 @@ pub enum View {
     Events,
     /// Queues that expire, those that lose messages first.
     Expiring,
+    /// Attempts as they are made.
+    Attempts,
 }
 
 /// The lists of all views.
@@ -63,6 +66,8 @@ pub struct Lists {
     pub events: EventsView,
     /// Queues that expire.
     pub expiring: ExpiringView,
+    /// Attempts as they are made.
+    pub tail: TailView,
 }
 
 /// Dead letters: their groups, and the letters of the open one.
@@ -104,6 +109,7 @@ impl Lists {
             &mut self.events.events,
             &mut self.expiring.queues,
             &mut self.expiring.saves,
+            &mut self.tail,
         ]
     }
 }

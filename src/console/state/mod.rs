@@ -1,6 +1,8 @@
 //! Everything the screen shows.
 
 pub mod action;
+pub mod at;
+pub mod call;
 pub mod detail;
 pub mod dialog;
 pub mod document_form;
@@ -21,11 +23,14 @@ pub mod palette;
 pub mod payload;
 pub(super) mod pointed;
 pub mod policy_form;
+pub mod preview;
 pub mod profiles;
 pub(super) mod relatives;
 pub mod saved;
 pub(super) mod screen;
 pub mod settings;
+pub mod tail;
+mod title;
 pub mod tracks;
 pub mod trail;
 pub mod verb;
@@ -37,6 +42,8 @@ use std::time::Duration;
 use tui_input::Input;
 
 use crate::console::journal::{Journal, Toast};
+use crate::console::state::at::At;
+use crate::console::state::call::{Calls, Notify};
 use crate::console::state::detail::{Detail, Subject};
 use crate::console::state::dialog::{Dialog, Last, Task};
 use crate::console::state::document_form::DocumentForm;
@@ -50,6 +57,7 @@ pub use crate::console::state::lists::View;
 use crate::console::state::menu::Menu;
 use crate::console::state::palette::{Lines, Palette, Recent};
 use crate::console::state::policy_form::PolicyForm;
+use crate::console::state::preview::{Preview, Sides};
 use crate::console::state::profiles::{ProfilesPage, Surveyed};
 use crate::console::state::saved::NamedViews;
 use crate::console::state::settings::{ConsoleSettings, Deliver, Profiles};
@@ -221,6 +229,10 @@ pub struct Session {
     pub themes: Vec<String>,
     /// How often a snapshot is due.
     pub refresh: Duration,
+    /// How the operator is called.
+    pub notify: Notify,
+    /// Whether the title of the window says what is worst.
+    pub titles: bool,
 }
 
 /// What was read, and what of it is shown.
@@ -261,6 +273,10 @@ pub struct Navigation {
     pub log_scroll: usize,
     /// Which of the worst is selected in the overview.
     pub worst_selected: usize,
+    /// What stands beside the list.
+    pub preview: Preview,
+    /// Where to go once there is something to see.
+    pub at: Option<At>,
 }
 
 /// What takes the keys, and what was pressed.
@@ -306,6 +322,8 @@ pub struct Said {
     pub toasts: Vec<Toast>,
     /// Sentences that stay.
     pub journal: Journal,
+    /// What the operator is called for.
+    pub calls: Calls,
 }
 
 /// The time in which a protected profile can be changed.
@@ -326,6 +344,17 @@ pub struct Attempts {
     pub delivered: u64,
     /// Anything else.
     pub failed: u64,
+}
+
+impl Terminal {
+    const fn at_first(mouse: bool) -> Self {
+        Self {
+            size: SIZE_AT_FIRST,
+            focused: true,
+            mouse,
+            clicked: None,
+        }
+    }
 }
 
 impl State {
@@ -349,12 +378,7 @@ impl State {
         };
         let mut state = Self {
             now,
-            terminal: Terminal {
-                size: SIZE_AT_FIRST,
-                focused: true,
-                mouse: settings.mouse,
-                clicked: None,
-            },
+            terminal: Terminal::at_first(settings.mouse),
             session: Session {
                 place,
                 work,
@@ -365,6 +389,8 @@ impl State {
                 views: settings.views.clone(),
                 themes: Vec::new(),
                 refresh: settings.refresh,
+                notify: settings.notify,
+                titles: settings.titles,
             },
             data: Data {
                 link,
@@ -377,7 +403,7 @@ impl State {
                 attempts: Attempts::default(),
                 surveyed: Surveyed::new(),
             },
-            nav: Navigation::default(),
+            nav: Navigation::at_first(settings),
             lists: Lists::default(),
             input: InputState {
                 mode: Mode::default(),
@@ -398,6 +424,7 @@ impl State {
             },
             said: Said::default(),
         };
+        state.lists.tail.mask = Arc::clone(&settings.mask);
         state.resize(SIZE_AT_FIRST);
         state
     }
@@ -440,6 +467,7 @@ impl State {
     pub(in crate::console) fn go(&mut self, view: View) {
         self.nav.view = view;
         self.nav.details.clear();
+        self.nav.preview.has_keys = false;
     }
 
     /// Goes to the top of a view: what was opened inside it is closed, `[` leads back there.
@@ -456,7 +484,9 @@ impl State {
     /// Rows of a list, lines of a text: what a page is.
     #[must_use]
     pub fn page(&self) -> usize {
-        usize::from(self.terminal.size.1.saturating_sub(LINES_AROUND_A_LIST)).max(1)
+        let rows = usize::from(self.terminal.size.1.saturating_sub(LINES_AROUND_A_LIST));
+        let parts = if self.sides() == Some(Sides::Below) { 2 } else { 1 };
+        (rows / parts).max(1)
     }
 
     pub(in crate::console) fn resize(&mut self, size: (u16, u16)) {
@@ -506,6 +536,19 @@ impl Session {
 #[must_use]
 pub fn bounded((columns, rows): (u16, u16)) -> (u16, u16) {
     (columns.min(SIZE_MAX.0), rows.min(SIZE_MAX.1))
+}
+
+impl Navigation {
+    fn at_first(settings: &ConsoleSettings) -> Self {
+        Self {
+            preview: Preview {
+                is_off: !settings.preview,
+                ..Preview::default()
+            },
+            at: settings.at.clone(),
+            ..Self::default()
+        }
+    }
 }
 
 impl Terminal {

@@ -4,7 +4,7 @@ use ratatui::layout::{Position, Rect};
 
 use crate::console::state::State;
 use crate::console::state::action::{Action, Possible, require};
-use crate::console::state::detail::Subject;
+use crate::console::state::detail::{Sought, Subject};
 use crate::console::state::feed::{Feed, FeedQuery, Listing};
 use crate::console::state::lists::Lists;
 use crate::console::state::pointed::{Reach, Rows};
@@ -18,7 +18,7 @@ use crate::engine::snapshot::Snapshot;
 pub(in crate::console) struct About {
     /// As written on its tab.
     pub(in crate::console) title: &'static str,
-    /// The same where there is little room.
+    /// The same where there is little room; empty: then its tab is its key alone.
     pub(in crate::console) short_title: &'static str,
     /// What it shows is read from these: what of it cannot be read is said on it. The broker is known by its listing.
     #[cfg_attr(
@@ -41,6 +41,11 @@ pub(in crate::console) trait Screen: Sync {
     /// Whether rows are listed, so that what is done with rows is offered.
     fn has_rows(&self) -> bool {
         true
+    }
+
+    /// Whether its rows can be marked.
+    fn has_marks(&self) -> bool {
+        self.has_rows()
     }
 
     /// Whether Enter opens something in it.
@@ -81,6 +86,24 @@ pub(in crate::console) trait Screen: Sync {
 
     /// The detail of the selected row.
     fn subject(&self, _: &State) -> Option<Subject> {
+        None
+    }
+
+    /// The detail that stands beside the list; `None`: what the list has of the row says enough.
+    fn previewed(&self, state: &State) -> Option<Subject> {
+        self.subject(state)
+    }
+
+    /// The detail that is beside the list once the keys go there: also one that costs too much to be looked up unasked.
+    fn beside(&self, state: &State) -> Option<Subject> {
+        self.previewed(state)
+    }
+
+    /// Paints what the list has of the selected row, where no detail stands beside it.
+    fn glance(&self, _: &mut Canvas<'_>, _: Rect, _: &State) {}
+
+    /// The attempt that is selected in the detail that Enter opens.
+    fn seeks(&self, _: &State) -> Option<Sought> {
         None
     }
 

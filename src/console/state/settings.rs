@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::console::state::Place;
+use crate::console::state::at::At;
+use crate::console::state::call::Notify;
 use crate::console::state::keymap::Keymap;
 use crate::console::state::saved::NamedViews;
 use crate::domain::mask::MaskRules;
@@ -41,6 +43,14 @@ pub struct ConsoleSettings {
     pub mouse: bool,
     /// Views that have a name, and the one to begin with.
     pub views: NamedViews,
+    /// Whether the selected row is shown beside its list, where there is room.
+    pub preview: bool,
+    /// How the operator is called for what is new and bad.
+    pub notify: Notify,
+    /// Whether the title of the window says what is worst.
+    pub titles: bool,
+    /// Where it opens; `None`: at the overview.
+    pub at: Option<At>,
     /// Reads the configuration again; `None`: there is none.
     pub reload: Option<Reload>,
     /// Looks at other profiles; `None`: there are none.
@@ -170,6 +180,12 @@ pub struct Reloaded {
     pub refresh: Duration,
     /// Whether the mouse is wanted.
     pub mouse: bool,
+    /// Whether there is a preview, where that is another than before.
+    pub preview: Option<bool>,
+    /// How the operator is called.
+    pub notify: Notify,
+    /// Whether the title of the window says what is worst.
+    pub titles: bool,
     /// What is masked in payloads and headers.
     pub mask: Arc<MaskRules>,
     /// The label of the profile in use, and its colour.

@@ -37,13 +37,17 @@ impl Spot {
     /// The one in front.
     #[must_use]
     pub fn of(state: &State) -> Self {
+        // The preview that has the keys is no place of its own: its list is in front.
+        let details = if state.is_beside() {
+            &[]
+        } else {
+            state.nav.details.as_slice()
+        };
         Self {
             view: state.nav.view,
             group: state.lists.dead.open.clone().filter(|_| state.nav.view == View::Dead),
             events: (state.lists.events.choice.clone(), state.lists.events.group.clone()),
-            details: state
-                .nav
-                .details
+            details: details
                 .iter()
                 .map(|detail| (detail.subject.clone(), detail.tab))
                 .collect(),

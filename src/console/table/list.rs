@@ -37,6 +37,8 @@ pub trait List {
     }
     /// Whether a row is selected.
     fn has_selection(&self) -> bool;
+    /// Where the selected row stands in memory, 0 without one: a row that did not change stays there.
+    fn selected_place(&self) -> usize;
     /// Where the marks are.
     fn mark_counts(&self) -> MarkCounts;
     /// Whether there is a mark, wherever its row is.
@@ -255,6 +257,10 @@ impl<R: Row> List for Table<R> {
 
     fn has_selection(&self) -> bool {
         self.selected_row().is_some()
+    }
+
+    fn selected_place(&self) -> usize {
+        self.selected_row().map_or(0, |row| Arc::as_ptr(row).addr())
     }
 
     fn mark_counts(&self) -> MarkCounts {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crossterm::event::KeyCode;
 
 use super::say::{self, counted};
-use super::{State, confirm, details, snapshots};
+use super::{State, confirm, details, preview, snapshots};
 use crate::console::journal::Tone;
 use crate::console::state::action::{Action, Begin, Move};
 use crate::console::state::effect::Effect;
@@ -42,10 +42,16 @@ pub(super) fn move_by(state: &mut State, by: Move) {
     }
 }
 
-/// The next view, or the next part of the detail in front.
+/// The preview beside the list and back; else the next view, or the next part of the detail in front.
 pub(in crate::console) fn turn(state: &mut State, by: isize) {
+    if state.is_beside() {
+        return preview::give_keys_back(state);
+    }
     if !state.nav.details.is_empty() {
         return details::turn(state, by);
+    }
+    if by > 0 && preview::take_keys(state) {
+        return;
     }
     let place = View::ALL.iter().position(|view| *view == state.nav.view).unwrap_or(0);
     let next = (place + View::ALL.len()).saturating_add_signed(by) % View::ALL.len();

@@ -25,11 +25,11 @@ fn said(state: &mut State, tone: Tone, text: &str) {
 
 fn alarm(state: &mut State, before: &Snapshot, now: &Snapshot) {
     match (&before.alarm, &now.alarm) {
-        (None, Some(why)) => said(
-            state,
-            Tone::Bad,
-            &format!("the broker takes no publishes: {}", say::name(why)),
-        ),
+        (None, Some(why)) => {
+            let text = format!("the broker takes no publishes: {}", say::name(why));
+            said(state, Tone::Bad, &text);
+            say::call(state, "broker alarm", &text);
+        }
         (Some(_), None) if now.broker.problem.is_none() => said(state, Tone::Good, "the broker takes publishes again"),
         (None | Some(_), _) => {}
     }
@@ -45,6 +45,9 @@ fn daemons(state: &mut State, before: &Snapshot, now: &Snapshot) {
     for (_, name) in was.iter().filter(|(id, _)| !is.contains_key(id)) {
         said(state, Tone::Warning, &format!("daemon {name} is gone"));
     }
+    if is.is_empty() && !was.is_empty() {
+        say::call(state, "daemons", "nobody delivers: the last daemon is gone");
+    }
     for (_, name) in is.iter().filter(|(id, _)| !was.contains_key(id)) {
         say::happened(state, Tone::Good, &format!("daemon {name} delivers"));
     }
@@ -59,6 +62,7 @@ fn runs(state: &mut State, before: &Snapshot, now: &Snapshot) {
             let text = format!("run {} stopped and asks{why}", name_of(run));
             say::happened(state, Tone::Bad, &text);
             say::toast_of_run(state, &run.record.id, &text);
+            say::call(state, &run.record.id, &text);
         }
     }
     let is_open = |run: &&RunView| now.runs.iter().any(|one| one.record.id == run.record.id);

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{State, relatives};
+use super::{State, preview, relatives};
 use crate::console::state::detail::{About, Detail, DetailAnswer, DetailQuery, DetailTab, LeadsTo, Subject};
 use crate::console::state::effect::Effect;
 use crate::console::state::{Mode, View, payload};
 use crate::console::table::End;
+use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::dead::DeadGroup;
 
@@ -17,13 +18,16 @@ const ASK_AGAIN_AFTER: Duration = Duration::from_secs(10);
 const DETAILS_MAX: usize = 6;
 /// Lines of the explanation, at most; a text's own lines are counted.
 const LINES_OF_WHY_MAX: usize = 200;
-/// Columns of the screen that are beside a detail.
-const COLUMNS_BESIDE: usize = 2;
 /// Columns that long lines move at once.
 const SHIFT: isize = 8;
 
 /// Opens the selected row; in a detail, what it leads to.
 pub(in crate::console) fn open(state: &mut State) -> Vec<Effect> {
+    if state.is_beside() {
+        // The preview that has the keys gets all of the screen.
+        state.nav.preview.has_keys = false;
+        return Vec::new();
+    }
     if let Some(detail) = state.nav.details.last() {
         return match detail.leads_to() {
             Some(LeadsTo::Endpoint(url)) => push(state, Subject::Endpoint(url)),
@@ -31,10 +35,16 @@ pub(in crate::console) fn open(state: &mut State) -> Vec<Effect> {
             None => Vec::new(),
         };
     }
-    match state.nav.view.screen().open(state) {
-        Some(subject) => push(state, subject),
-        None => Vec::new(),
+    let seeks = state.nav.view.screen().seeks(state);
+    let Some(subject) = state.nav.view.screen().open(state) else {
+        return Vec::new();
+    };
+    let effects = push(state, subject);
+    if let (Some(seeks), Some(detail)) = (seeks, state.nav.details.last_mut()) {
+        turn_to(detail, DetailTab::Attempts);
+        detail.seeks = Some(seeks);
     }
+    effects
 }
 
 /// Looks at the first messages of the queue in front.
@@ -44,7 +54,7 @@ pub(in crate::console) fn browse(state: &mut State) -> Vec<Effect> {
     };
     turn_to(detail, DetailTab::Messages);
     detail.asked_at = Some(state.now);
-    look(detail, true)
+    look(detail, true, false)
 }
 
 /// Closes the innermost, first what is looked for in it; the one behind it is looked up again.
@@ -54,12 +64,15 @@ pub(super) fn close(state: &mut State) -> Vec<Effect> {
     {
         return Vec::new();
     }
-    state.nav.details.pop();
+    let closed = state.nav.details.pop();
+    if state.nav.details.is_empty() {
+        preview::keep(state, closed);
+    }
     let Some(detail) = state.nav.details.last_mut().filter(|detail| !holds_still(detail)) else {
         return Vec::new();
     };
     detail.asked_at = Some(state.now);
-    look(detail, false)
+    look(detail, false, false)
 }
 
 /// Shows the letters of this group of dead letters, or all groups.
@@ -81,34 +94,39 @@ pub(super) fn open_subject(state: &mut State, subject: Subject) -> Vec<Effect> {
 }
 
 /// Whether it stays as it was read: looking again would take the message into hand once more.
-fn holds_still(detail: &Detail) -> bool {
+pub(super) fn holds_still(detail: &Detail) -> bool {
     detail.letter().is_some()
 }
 
 /// Asks again for the detail in front, unless an answer is due.
 pub(super) fn refresh(state: &mut State) -> Vec<Effect> {
     let now = state.now;
+    if state.nav.details.is_empty() {
+        return preview::refresh(state);
+    }
     if state.nav.details.last().is_some_and(holds_still) {
         return Vec::new();
     }
     match state.nav.details.last_mut() {
-        Some(detail) if detail.asked_at.is_none_or(|at| now.since(at) >= ASK_AGAIN_AFTER) => {
+        Some(detail) if detail.due_at.is_none() && may_ask(detail, now) => {
             detail.asked_at = Some(now);
-            look(detail, false)
+            look(detail, false, false)
         }
         Some(_) | None => Vec::new(),
     }
 }
 
+/// Whether no answer is due.
+pub(super) fn may_ask(detail: &Detail, now: Timestamp) -> bool {
+    detail.asked_at.is_none_or(|at| now.since(at) >= ASK_AGAIN_AFTER)
+}
+
 /// An answer came; one about something else, or older than what is shown, is dropped.
 pub(super) fn answered(state: &mut State, mut answer: DetailAnswer) {
     fill(state, &answer);
-    let Some(detail) = state
-        .nav
-        .details
-        .iter_mut()
-        .find(|detail| detail.subject == answer.subject)
-    else {
+    let nav = &mut state.nav;
+    let mut open = nav.details.iter_mut().chain(&mut nav.preview.detail);
+    let Some(detail) = open.find(|detail| detail.subject == answer.subject) else {
         return;
     };
     if let Some(shown) = &detail.answer {
@@ -121,6 +139,7 @@ pub(super) fn answered(state: &mut State, mut answer: DetailAnswer) {
     // What is as it was need not be laid out again.
     let before = detail.answer.replace(answer);
     detail.asked_at = None;
+    select_sought(detail);
     detail.selected = detail.selected.min(detail.entries().saturating_sub(1));
     let shown = |answer: &Option<DetailAnswer>| {
         let answer = answer.as_ref()?;
@@ -131,9 +150,28 @@ pub(super) fn answered(state: &mut State, mut answer: DetailAnswer) {
     }
 }
 
+/// Selects the attempt that the detail was opened for.
+fn select_sought(detail: &mut Detail) {
+    let Some(sought) = detail.seeks.take() else { return };
+    let attempts = detail.answer.as_ref().and_then(|answer| answer.attempts.as_ref().ok());
+    let place = attempts.and_then(|attempts| {
+        let mut attempts = attempts.iter();
+        attempts.position(|one| one.message_id == sought.message && one.started_at == sought.started_at)
+    });
+    if let Some(place) = place {
+        detail.selected = place;
+    }
+}
+
 /// Lays out the payload in front; what is behind it, or was left, is masked again.
 pub(super) fn lay_out(state: &mut State) {
-    let columns = usize::from(state.terminal.size.0).saturating_sub(COLUMNS_BESIDE);
+    let columns = state.detail_columns();
+    if state.nav.details.is_empty() {
+        if let Some(preview) = &mut state.nav.preview.detail {
+            preview.lay_out(&state.session.mask, columns);
+        }
+        return;
+    }
     if let Some((front, behind)) = state.nav.details.split_last_mut() {
         behind.iter_mut().for_each(Detail::leave);
         front.lay_out(&state.session.mask, columns);
@@ -257,16 +295,27 @@ fn push(state: &mut State, subject: Subject) -> Vec<Effect> {
         state.nav.details.remove(0);
     }
     state.data.tracks.look_at(&subject);
-    let detail = Detail::new(subject, state.now);
-    let effects = look(&detail, false);
+    let has_keys = std::mem::take(&mut state.nav.preview.has_keys);
+    // What the preview has already is seen at once.
+    let seen = state
+        .nav
+        .preview
+        .detail
+        .take_if(|seen| seen.subject == subject && !has_keys);
+    let detail = Detail {
+        answer: seen.and_then(|seen| seen.answer),
+        ..Detail::new(subject, state.now)
+    };
+    let effects = look(&detail, false, false);
     state.nav.details.push(detail);
     effects
 }
 
-fn look(detail: &Detail, browse: bool) -> Vec<Effect> {
+pub(super) fn look(detail: &Detail, browse: bool, brief: bool) -> Vec<Effect> {
     vec![Effect::Look(DetailQuery {
         subject: detail.subject.clone(),
         browse,
+        brief,
     })]
 }
 

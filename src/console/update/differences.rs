@@ -42,6 +42,9 @@ fn part(state: &mut State, (name, broken, mended): (&str, &str, &str), before: &
     };
     say::happened(state, tone, &text);
     say::toast_about(state, tone, name, &text);
+    if tone == Tone::Bad {
+        say::call(state, name, &text);
+    }
 }
 
 fn endpoints(state: &mut State, before: &Snapshot, now: &Snapshot) {
@@ -151,12 +154,20 @@ fn several(
     if count > NAMED_MAX {
         let text = together(many);
         say::happened(state, tone, &text);
+        if tone != Tone::Good {
+            say::call(state, cause, &text);
+        }
         say::toast_about(state, tone, cause, &text);
         return;
     }
     let sentences: Vec<String> = sentences.collect();
     for text in &sentences {
         say::happened(state, tone, text);
+        if tone != Tone::Good {
+            // Whatever the reason is this time.
+            let cause = text.split(" (").next().and_then(|cause| cause.split(": ").next());
+            say::call(state, cause.unwrap_or(text), text);
+        }
     }
     match sentences.as_slice() {
         [] => {}

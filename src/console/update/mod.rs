@@ -8,6 +8,7 @@
 //! | `act.rs` | what an action begins, and moving |
 //! | `filter.rs`, `columns.rs` | the filter line, the choice of columns |
 //! | `details.rs`, `find.rs`, `reveal.rs` | open details; what is looked for and revealed in their payload |
+//! | `preview.rs` | what stands beside the list, and follows its selection |
 //! | `policy.rs`, `edit.rs` | the form of a policy, a payload that was written in an editor |
 //! | `events.rs`, `forms.rs` | what is about the event table: its types, a due time, forms |
 //! | `scope.rs`, `confirm.rs`, `answers.rs` | a mutation: what it is about, its confirmation, what came of it |
@@ -19,6 +20,7 @@
 //! | `profiles.rs` | every profile on one page |
 //! | `views.rs` | views that have a name |
 //! | `window.rs`, `undo.rs` | the time for changes of a protected profile, what takes the last action back |
+//! | `at.rs` | the place that the console was started for |
 //! | `mouse.rs` | the wheel and clicks |
 //! | `open_runs.rs` | open runs by name, from anywhere |
 //! | `reload.rs` | the configuration, read again |
@@ -29,6 +31,7 @@
 
 pub(in crate::console) mod act;
 pub(in crate::console) mod answers;
+mod at;
 pub(in crate::console) mod columns;
 mod confirm;
 mod courses;
@@ -48,6 +51,7 @@ mod open_runs;
 mod pace;
 pub(in crate::console) mod palette;
 pub(in crate::console) mod policy;
+pub(in crate::console) mod preview;
 pub(in crate::console) mod profiles;
 pub(in crate::console) mod relatives;
 mod reload;
@@ -86,9 +90,11 @@ pub fn update(state: &mut State, now: Timestamp, event: Event) -> Vec<Effect> {
     let mut effects = window::expire(state);
     keys::forget_sequence(state);
     effects.extend(happen(state, event));
+    effects.extend(preview::follow(state));
     details::lay_out(state);
     effects.extend(feeds::ask(state));
     effects.extend(profiles::ask_again(state));
+    effects.extend(state.said.calls.take(now).map(Effect::Call));
     effects
 }
 

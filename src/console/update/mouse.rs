@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crossterm::event::KeyCode;
 
-use super::{State, act, help, say};
+use super::{State, act, help, preview, say};
 use crate::console::journal::Tone;
 use crate::console::paint::{Target, target};
 use crate::console::state::action::{Action, Also, Move, named};
@@ -66,6 +66,9 @@ fn click(state: &mut State, mouse: Mouse) -> Vec<Effect> {
             Vec::new()
         }
         Some(Target::Row(place)) => {
+            if state.is_beside() {
+                preview::give_keys_back(state);
+            }
             point(state, place);
             let name = name(state);
             // Another row may have come to the place meanwhile.

@@ -5,6 +5,7 @@ use crate::console::state::View;
 use crate::console::state::action::{Possible, Reason};
 use crate::console::state::effect::Effect;
 use crate::console::state::relatives::{FindWay, Relatives, Way, of_subject};
+use crate::console::state::tail::Followed;
 
 /// Whether the action leads anywhere from here.
 pub(in crate::console) fn possible(state: &State, way: FindWay) -> Possible {
@@ -37,6 +38,22 @@ pub(super) fn filtered(state: &mut State, view: View, expression: &str) -> Vec<E
         list.filter_write(expression);
     }
     snapshots::arrange_front(state)
+}
+
+/// The attempts of what is in front, as they are made.
+pub(in crate::console) fn follow(state: &mut State) {
+    let in_front = of(state).unwrap_or_default();
+    let is_among_them = state.nav.view == View::Attempts && state.nav.details.is_empty();
+    let followed = if is_among_them {
+        let narrowed = in_front.url.map(Followed::Url);
+        narrowed.filter(|_| state.lists.tail.of.is_none())
+    } else {
+        let of_queue = in_front.queue.map(Followed::Queue);
+        of_queue.or_else(|| in_front.url.map(Followed::Url))
+    };
+    state.go(View::Attempts);
+    let page = state.page();
+    state.lists.tail.follow(followed, page);
 }
 
 fn of(state: &State) -> Result<Relatives, Reason> {

@@ -1,5 +1,7 @@
 //! The configuration, read again: what holds at once, and the question before what needs a new connection.
 
+use std::sync::Arc;
+
 use crossterm::event::{KeyCode, KeyModifiers};
 
 use super::keys::Press;
@@ -39,6 +41,7 @@ fn apply(state: &mut State, read: Reloaded) -> Vec<Effect> {
     let mut effects = Vec::new();
     state.input.pending_keys.clear();
     state.input.keymap = read.keys;
+    state.lists.tail.mask = Arc::clone(&read.mask);
     state.session.mask = read.mask;
     state.session.place.label = read.label;
     state.session.place.colour = read.colour;
@@ -49,6 +52,10 @@ fn apply(state: &mut State, read: Reloaded) -> Vec<Effect> {
     if state.session.refresh != read.refresh {
         state.session.refresh = read.refresh;
         effects.push(Effect::Pace(read.refresh));
+    }
+    (state.session.notify, state.session.titles) = (read.notify, read.titles);
+    if let Some(preview) = read.preview {
+        state.nav.preview.is_off = !preview;
     }
     if state.terminal.mouse != read.mouse {
         state.terminal.mouse = read.mouse;

@@ -3,6 +3,7 @@
 use super::State;
 use crate::console::journal::{Entry, TOASTS_MAX, Toast, Tone};
 use crate::console::state::View;
+use crate::console::state::call::Notify;
 use crate::domain::run::RunState;
 use crate::domain::text::show;
 use crate::domain::url::EndpointUrl;
@@ -71,6 +72,14 @@ fn shown(state: &mut State, toast: Toast) {
         state.said.toasts.remove(passes.unwrap_or(0));
     }
     state.said.toasts.push(toast);
+}
+
+/// Something that has to be known also by who looks elsewhere: called once for each cause.
+pub(super) fn call(state: &mut State, cause: &str, text: &str) {
+    let now = state.now;
+    if state.session.notify != Notify::Off {
+        state.said.calls.call(now, cause, text);
+    }
 }
 
 /// Something to know that nobody asked for: it passes, and stays in the log.

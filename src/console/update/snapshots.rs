@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{State, details, differences, say};
+use super::{State, at, details, differences, say};
 use crate::console::journal::Tone;
 use crate::console::state::effect::Effect;
 use crate::engine::snapshot::Snapshot;
@@ -18,6 +18,9 @@ pub(super) fn receive(state: &mut State, snapshot: Arc<Snapshot>) -> Vec<Effect>
     state.data.tracks.record(&snapshot, state.session.refresh);
     if let Some(before) = state.data.newest().cloned() {
         differences::tell(state, &before, &snapshot);
+        if before.store.taken_at.is_none() || before.broker.taken_at.is_none() {
+            state.said.calls.hush();
+        }
     }
     if state.data.frozen_at.is_some() {
         state.data.held = Some(snapshot);
@@ -55,6 +58,7 @@ fn show(state: &mut State, snapshot: Arc<Snapshot>) -> Vec<Effect> {
     let jobs = of_snapshots.filter_map(|listing| listing.list_mut().arrange_from(Some(&snapshot), now));
     let mut effects: Vec<Effect> = jobs.map(Effect::Arrange).collect();
     state.data.snapshot = Some(snapshot);
+    effects.extend(at::go(state));
     effects.extend(details::refresh(state));
     effects
 }

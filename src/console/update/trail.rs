@@ -33,6 +33,7 @@ pub(in crate::console) fn forward(state: &mut State) -> Vec<Effect> {
 /// The place as it was left; what is open there is looked up again.
 fn show(state: &mut State, spot: Spot) -> Vec<Effect> {
     state.nav.view = spot.view;
+    state.nav.preview.has_keys = false;
     details::set_group(state, spot.group);
     let page = state.page();
     let (choice, group) = spot.events;

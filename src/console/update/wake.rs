@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::keys::SEQUENCE_WITHIN;
-use super::{State, feeds, profiles};
+use super::{State, feeds, preview, profiles};
 use crate::console::state::dialog::ARMED_AFTER;
 use crate::console::state::{Link, Mode};
 use crate::domain::time::Timestamp;
@@ -67,12 +67,23 @@ impl State {
             .then(|| Timestamp::from_seconds(self.now.seconds().saturating_add(1)));
         let toasts = self.said.toasts.iter().map(|toast| toast.until);
         let fed = feeds::due_at(self).into_iter().chain(profiles::due_at(self)).min();
+        let looked = preview::due_at(self);
+        let called = self.said.calls.due_at();
         let begun = self.input.last_key_at.filter(|_| !self.input.pending_keys.is_empty());
         let begun = begun.map(|at| at.plus(SEQUENCE_WITHIN));
         let moments = toasts.chain(
-            [armed, stale, second, fed, begun, self.session.window.until]
-                .into_iter()
-                .flatten(),
+            [
+                armed,
+                stale,
+                second,
+                fed,
+                looked,
+                called,
+                begun,
+                self.session.window.until,
+            ]
+            .into_iter()
+            .flatten(),
         );
         moments.filter(|at| *at > self.now).min()
     }

@@ -77,6 +77,16 @@ impl Screen for Audit {
         subject(state.lists.audit.table.selected_row()?)
     }
 
+    // A line is about what was done, not about how its target is now.
+    fn previewed(&self, _: &State) -> Option<Subject> {
+        None
+    }
+
+    fn glance(&self, canvas: &mut Canvas<'_>, area: Rect, state: &State) {
+        let more = "Enter opens what it is about.";
+        list::glance(canvas, area, &state.lists.audit.table, more);
+    }
+
     fn name(&self, state: &State) -> Option<String> {
         let row = state.lists.audit.table.selected_row();
         row.map(|row| row.entry.target.clone())

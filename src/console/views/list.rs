@@ -80,6 +80,8 @@ pub(in crate::console) fn paint<R: Listed>(
     table: &Table<R>,
 ) -> Option<Position> {
     let says_lines = match area.height {
+        // The preview says it, and more.
+        _ if state.sides().is_some() && !matches!(state.input.mode, Mode::Filter(_)) => 0,
         0..ROOM_FOR_SAYS => 0,
         ROOM_FOR_SAYS..ROOM_FOR_MORE => 1,
         _ => 2,
@@ -174,6 +176,39 @@ fn inside(area: Rect, column: &Placed) -> Rect {
         width: column.width.min(area.width),
         ..area
     }
+}
+
+/// Cells for the names of columns beside what stands in them.
+const LABEL: u16 = 15;
+
+/// Paints everything that a list has of its selected row: its sentence, and every column whole. `more` is what to press for
+/// what the list does not have. Answers how many lines it took.
+pub(in crate::console) fn glance<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, table: &Table<R>, more: &str) -> u16 {
+    let Some(one) = table.selected_row() else {
+        return 0;
+    };
+    let sentence = Rect {
+        height: area.height.min(4),
+        ..area
+    };
+    let mut rest = below(area, canvas.wrapped(sentence, &one.says(), Role::Title) + 1);
+    for column in R::COLUMNS.iter().filter(|column| column.name != R::SAID_BY) {
+        let cell = one.cell(column.name, canvas.now);
+        let label = Rect {
+            width: rest.width.min(LABEL - 1),
+            ..rest
+        };
+        if rest.height > 0 {
+            canvas.text(row(label, 0), column.title, Role::TextMuted);
+        }
+        let place = Rect {
+            height: rest.height.min(4),
+            ..behind(rest, LABEL)
+        };
+        rest = below(rest, canvas.wrapped(place, &cell.text, cell.role).max(1));
+    }
+    rest = below(rest, canvas.wrapped(below(rest, 1), more, Role::Info) + 1);
+    area.height - rest.height
 }
 
 /// Why the filter cannot be read; else the sentence of the selected row, unless all of it is on the screen.

@@ -1,5 +1,6 @@
 //! The views: a file each, and a line each in [`SCREENS`].
 
+mod attempts;
 mod audit;
 pub(super) mod bars;
 mod dead;
@@ -32,7 +33,7 @@ use crate::console::widgets::words::count;
 use crate::engine::snapshot::Part;
 
 /// Every view, in the order of the tabs.
-const SCREENS: [(View, &dyn Screen); 11] = [
+const SCREENS: [(View, &dyn Screen); 12] = [
     (View::Overview, &overview::Overview),
     (View::Queues, &queues::Queues),
     (View::Endpoints, &endpoints::Endpoints),
@@ -44,6 +45,7 @@ const SCREENS: [(View, &dyn Screen); 11] = [
     (View::Log, &log::Log),
     (View::Events, &events::Events),
     (View::Expiring, &expiring::Expiring),
+    (View::Attempts, &attempts::Attempts),
 ];
 
 impl View {

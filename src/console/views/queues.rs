@@ -1,10 +1,10 @@
 //! The queues.
 //!
 //! ```text
-//!    State ▲                 Waiting  Queue        Endpoint                Next attempt
-//!  ▌ ! parked                     22  order-21.0…  billing.example/hook    -
-//!    ▼ endpoint down              12  order-18.9…  stock.example/changed   in 8 s
-//!    ● delivering                  3  order-17.7…  shop.example/hook       -
+//!    State ▲                 Waiting  Endpoint                Queue        Next attempt
+//!  ▌ ! parked                     22  billing.example/hook    order-21.0…  -
+//!    ▼ endpoint down              12  stock.example/changed   order-18.9…  in 8 s
+//!    ● delivering                  3  shop.example/hook       order-17.7…  -
 //!  its schedule is used up after 13 attempts: it waits for `redrive redeliver`
 //!  1–3 of 12
 //! ```
@@ -101,11 +101,12 @@ impl Row for QueueRow {
     const COLUMNS: &'static [Column<Self>] = &[
         Column::new("state", "State", Fixed(19), 0, |row| key::rank(row.rank())),
         Column::new("depth", "Waiting", Fixed(9), 0, |row: &Self| key::count(row.depth())).count(),
-        Column::new("name", "Queue", key::fill(14, 2), 0, |row| {
-            SortKey::Text(row.name.as_str())
-        }),
-        Column::new("endpoint", "Endpoint", key::fill(26, 4), 1, |row| {
+        // Where it delivers to says more than its name, which is an execution and a hash.
+        Column::new("endpoint", "Endpoint", key::fill(24, 4), 0, |row| {
             key::url(row.url.as_deref())
+        }),
+        Column::new("name", "Queue", key::fill(14, 2), 1, |row| {
+            SortKey::Text(row.name.as_str())
         }),
         Column::new("next_attempt_at", "Next attempt", Fixed(12), 2, |row: &Self| {
             key::time(row.next_attempt_at())

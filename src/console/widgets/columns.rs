@@ -1,12 +1,15 @@
 //! Which columns a list has room for, and where they stand.
 //!
-//! Those with the lowest rank stay longest; columns of rank 0 always stay and shrink where even they
-//! have no room. What is left over goes to those that can fill.
+//! Those with the lowest rank stay longest, and a narrow one may stand where a wider one has no room; columns of rank 0 always
+//! stay and shrink where even they have no room. Scrolling visits every column. What is left over goes to those that can fill.
 
 use crate::console::table::{Column, ColumnChoice, ColumnWidth};
 
 /// Cells between two columns.
 const GAP: u16 = 2;
+/// What fills can be squeezed to this share of its least width, and to no less than so many cells.
+const SQUEEZED: (u16, u16) = (5, 8);
+const SQUEEZED_MIN: u16 = 8;
 /// No column is made narrower than this.
 const LEAST: u16 = 3;
 
@@ -48,23 +51,41 @@ pub(in crate::console) fn place<R>(
             candidates.push(index);
         }
     }
-    let mut by_rank = candidates.clone();
-    by_rank.sort_by_key(|index| rank(*index));
-    let mut used = 0_u16;
+    // Who scrolls wants to see what comes next, whatever else would be worth more.
+    let scrolled_to = candidates.iter().copied().find(|index| offset > 0 && rank(*index) > 0);
+    let mut by_rank = candidates;
+    by_rank.sort_by_key(|index| (rank(*index) > 0 && Some(*index) != scrolled_to, rank(*index)));
+    let (mut used, mut squeezed) = (0_u16, 0_u16);
     let mut chosen = Vec::with_capacity(by_rank.len());
     for index in by_rank {
-        let needs = least(columns, index).saturating_add(if chosen.is_empty() { 0 } else { GAP });
-        if rank(index) > 0 && used.saturating_add(needs) > width {
-            break;
+        let gap = if chosen.is_empty() { 0 } else { GAP };
+        let needs = least(columns, index).saturating_add(gap);
+        let floor = floor(columns, index).saturating_add(gap);
+        let must_stay = rank(index) == 0 || Some(index) == scrolled_to;
+        // What goes first where there is little room may squeeze the others before it goes.
+        let may_squeeze = rank(index) == 1 && weight(columns, index) > 0 && squeezed.saturating_add(floor) <= width;
+        if !must_stay && !may_squeeze && used.saturating_add(needs) > width {
+            continue;
         }
         used = used.saturating_add(needs);
+        squeezed = squeezed.saturating_add(floor);
         chosen.push(index);
     }
     chosen.sort_unstable_by_key(|index| place_of(*index));
-    lay_out(columns, &chosen, width, used)
+    if used > width && squeezed <= width {
+        lay_out(columns, &chosen, width, squeezed, floor)
+    } else {
+        lay_out(columns, &chosen, width, used, least)
+    }
 }
 
-fn lay_out<R>(columns: &[Column<R>], chosen: &[usize], width: u16, used: u16) -> Vec<Placed> {
+fn lay_out<R>(
+    columns: &[Column<R>],
+    chosen: &[usize],
+    width: u16,
+    used: u16,
+    least: fn(&[Column<R>], usize) -> u16,
+) -> Vec<Placed> {
     let weights: u32 = chosen.iter().map(|index| weight(columns, *index)).sum();
     let mut spare = u32::from(width.saturating_sub(used));
     let mut weights_left = weights;
@@ -102,6 +123,15 @@ fn least<R>(columns: &[Column<R>], index: usize) -> u16 {
     })
 }
 
+/// What a column can be squeezed to: what fills gives way, what has a width of its own does not.
+fn floor<R>(columns: &[Column<R>], index: usize) -> u16 {
+    let least = least(columns, index);
+    if weight(columns, index) == 0 {
+        return least;
+    }
+    (least * SQUEEZED.0 / SQUEEZED.1).max(SQUEEZED_MIN).min(least)
+}
+
 fn weight<R>(columns: &[Column<R>], index: usize) -> u32 {
     columns.get(index).map_or(0, |column| match column.width {
         ColumnWidth::Fixed(_) => 0,
@@ -127,13 +157,31 @@ mod tests {
 
     #[test]
     fn the_most_useful_columns_stay_when_it_gets_narrow() {
-        assert_eq!(names::<QueueRow>(78, 0), ["state", "depth", "name", "endpoint"]);
-        assert_eq!(names::<QueueRow>(40, 0), ["state", "depth", "name"]);
+        assert_eq!(names::<QueueRow>(76, 0), ["state", "depth", "endpoint", "name"]);
+        assert_eq!(names::<QueueRow>(62, 0), ["state", "depth", "endpoint", "name"]);
+        assert_eq!(names::<QueueRow>(40, 0), ["state", "depth", "endpoint"]);
         assert!(names::<QueueRow>(198, 0).contains(&"why"));
         assert_eq!(
-            names::<QueueRow>(78, 1),
-            ["state", "depth", "name", "next_attempt_at", "age"]
+            names::<QueueRow>(76, 1),
+            ["state", "depth", "endpoint", "next_attempt_at"]
         );
+    }
+
+    #[test]
+    fn scrolling_visits_every_column_however_narrow_it_is() {
+        fn check<R: Row>() {
+            for width in [36, 60, 76, 116] {
+                let seen: std::collections::HashSet<&str> = (0..R::COLUMNS.len())
+                    .flat_map(|offset| names::<R>(width, offset))
+                    .collect();
+                for column in R::COLUMNS {
+                    assert!(seen.contains(column.name), "{} at {width}", column.name);
+                }
+            }
+        }
+        check::<QueueRow>();
+        check::<EndpointRow>();
+        check::<Retry>();
     }
 
     fn check<R: Row>(width: u16, offset: usize) -> Result<(), TestCaseError> {

@@ -183,6 +183,27 @@ impl TurnKind {
     }
 }
 
+impl Turn {
+    /// Where the console shows it, as its `--at` takes it.
+    #[must_use]
+    pub fn place(&self) -> String {
+        let subject = &self.subject;
+        match self.kind {
+            TurnKind::EndpointUnavailable
+            | TurnKind::EndpointParked
+            | TurnKind::EndpointDisabled
+            | TurnKind::EndpointAvailable => format!("endpoint/{subject}"),
+            TurnKind::QueueQuarantined | TurnKind::QueueRefused | TurnKind::QueueRecovered => {
+                format!("queue/{subject}")
+            }
+            TurnKind::DeadLetters => "dead_letters".to_owned(),
+            TurnKind::DaemonDead | TurnKind::BrokerAlarm | TurnKind::BrokerAlarmOver => "overview".to_owned(),
+            TurnKind::MessagesLost => "expiring".to_owned(),
+            TurnKind::RunStopped | TurnKind::RunEnded => format!("run/{subject}"),
+        }
+    }
+}
+
 /// One turn.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Turn {

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::Chat;
 use crate::domain::event::rfc3339;
-use crate::domain::text::show;
+use crate::domain::text::{shell_word, show};
 use crate::domain::time::Timestamp;
 use crate::domain::turn::{Course, Item, Told};
 
@@ -21,6 +21,8 @@ pub(super) struct Origin<'a> {
     pub(super) host: &'a str,
     /// The broker's vhost.
     pub(super) vhost: &'a str,
+    /// The profile of this daemon's configuration, with which the console opens what it is about.
+    pub(super) profile: Option<&'a str>,
     /// Whether nothing happened.
     pub(super) test: bool,
     /// When it was written.
@@ -55,6 +57,7 @@ struct Line<'a> {
     count: Option<u64>,
     times: u64,
     at: String,
+    open: String,
 }
 
 /// The JSON that programs and URLs get.
@@ -68,6 +71,7 @@ pub(super) fn document<'a>(origin: &Origin<'a>, told: &'a Told) -> Vec<u8> {
         count: item.turn.count,
         times: item.times,
         at: rfc3339(item.turn.at),
+        open: open(origin, item),
     };
     let turns = told.items.iter().map(line).collect();
     let document = Document {
@@ -87,6 +91,19 @@ pub(super) fn document<'a>(origin: &Origin<'a>, told: &'a Told) -> Vec<u8> {
         },
     };
     serde_json::to_vec(&document).unwrap_or_default()
+}
+
+/// The command that opens the console where it is shown.
+fn open(origin: &Origin<'_>, item: &Item) -> String {
+    let profile = origin
+        .profile
+        .map_or_else(String::new, |profile| format!(" --profile {}", shell_word(profile)));
+    let place = if origin.test {
+        "overview".to_owned()
+    } else {
+        item.turn.place()
+    };
+    format!("redrive{profile} --at {}", shell_word(&place))
 }
 
 /// The JSON that the webhook of a chat takes.
@@ -124,7 +141,11 @@ fn lines(origin: &Origin<'_>, told: &Told) -> String {
         } else {
             String::new()
         };
-        let line = format!("\n- {}{often}", show(&item.turn.text, LINE_WIDTH_MAX));
+        let open = open(origin, item);
+        // A command that is cut opens something else, or nothing.
+        let is_whole = show(&open, LINE_WIDTH_MAX) == open;
+        let open = if is_whole { format!(": {open}") } else { String::new() };
+        let line = format!("\n- {}{often}{open}", show(&item.turn.text, LINE_WIDTH_MAX));
         if text.chars().count() + line.chars().count() > TEXT_CHARACTERS_MAX {
             text.push_str("\n- …");
             break;
@@ -179,6 +200,7 @@ mod tests {
             alert: "ops",
             host: "h",
             vhost: "/",
+            profile: Some("live"),
             test: false,
             at: Timestamp::EPOCH,
         }
@@ -192,6 +214,32 @@ mod tests {
         assert!(text.contains("&lt;!channel&gt; &amp; a"), "{text}");
         assert_eq!(text.lines().count(), 2, "{text}");
         assert!(!text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn an_alert_ends_with_the_command_that_opens_what_it_is_about() {
+        let mut one = told(&["it waits"]);
+        one.items[0].turn.subject = "https://a.example/x?token=***&y=it's".to_owned();
+        let document: serde_json::Value = serde_json::from_slice(&document(&origin(), &one)).unwrap();
+        assert_eq!(
+            document["data"]["turns"][0]["open"],
+            "redrive --profile live --at 'endpoint/https://a.example/x?token=***&y=it'\\''s'"
+        );
+        let discord: serde_json::Value = serde_json::from_slice(&of_chat(Chat::Discord, &origin(), &one)).unwrap();
+        let text = discord["content"].as_str().unwrap();
+        assert!(
+            text.contains("it waits (2 times): redrive --profile live --at '"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_command_that_a_line_has_no_room_for_is_left_out_and_not_cut() {
+        let mut one = told(&["it waits"]);
+        one.items[0].turn.subject = format!("https://a.example/{}", "x".repeat(LINE_WIDTH_MAX));
+        let teams: serde_json::Value = serde_json::from_slice(&of_chat(Chat::Discord, &origin(), &one)).unwrap();
+        let text = teams["content"].as_str().unwrap();
+        assert!(text.ends_with("it waits (2 times)"), "{text}");
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub struct AlertSettings {
     pub on: Vec<TurnKind>,
     /// Between two messages, and how long an end has to last.
     pub every: Duration,
+    /// The profile of the configuration, for the command that opens the console.
+    pub profile: Option<String>,
 }
 
 /// How somebody is told.

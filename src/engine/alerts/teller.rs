@@ -157,6 +157,7 @@ pub(super) fn message(alerts: &Alerts, alert: &AlertSettings, told: &Told, occas
         alert: &alert.name,
         host: &host,
         vhost: &alerts.settings.naming.vhost,
+        profile: alert.profile.as_deref(),
         test: occasion == Occasion::Test,
         at: alerts.clock.now(),
     };

@@ -51,6 +51,10 @@ async fn a_painter_that_fails_at_a_key_does_so_only_in_a_child() {
         profiles: redrive::internals::console::state::settings::Profiles::default(),
         mouse: false,
         views: redrive::internals::console::state::saved::NamedViews::default(),
+        preview: true,
+        notify: redrive::internals::console::state::call::Notify::Off,
+        titles: true,
+        at: None,
         reload: None,
         survey: None,
     };

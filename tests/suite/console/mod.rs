@@ -1,5 +1,6 @@
 //! The console: screens painted from a fixture, and the built program on a real pseudo-terminal.
 
+mod calls;
 mod child;
 mod end_to_end;
 mod first_run;

@@ -16,6 +16,8 @@ const TOUR: &[&str] = &[
     "retries",
     "log",
     "queue_why",
+    "queue_previewed",
+    "attempts",
     "queue_attempts",
     "queue_messages",
     "queue_messages_found",

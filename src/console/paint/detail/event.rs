@@ -11,7 +11,7 @@
 use ratatui::layout::Rect;
 
 use super::super::payload;
-use super::{Fact, facts, when};
+use super::{Fact, begin_of_payload, facts, when};
 use crate::console::state::State;
 use crate::console::state::detail::{About, Detail, DetailAnswer, DetailTab, EventDetail};
 use crate::console::theme::Role;
@@ -35,7 +35,8 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: 
         }
         Some(Ok(About::Event(found))) => {
             let event = masked(state, &found.event, detail.revealed.is_some());
-            why(canvas, area, &event, detail.scroll);
+            let used = why(canvas, area, &event, detail.scroll);
+            begin_of_payload(canvas, below(area, used + 1), state, detail, "payload");
         }
         Some(Err(problem)) => {
             let used = canvas.wrapped(area, &format!("The event cannot be read: {problem}"), Role::Error);
@@ -46,7 +47,8 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: 
     }
 }
 
-fn why(canvas: &mut Canvas<'_>, area: Rect, event: &Event, scroll: usize) {
+/// Answers how many lines it took.
+fn why(canvas: &mut Canvas<'_>, area: Rect, event: &Event, scroll: usize) -> u16 {
     let (symbol, role) = event_state(event.state);
     let mut used = canvas.wrapped(
         Rect {
@@ -65,7 +67,7 @@ fn why(canvas: &mut Canvas<'_>, area: Rect, event: &Event, scroll: usize) {
     }
     let known = known(canvas, event);
     let rest = known.get(scroll.min(known.len())..).unwrap_or_default();
-    facts(canvas, below(area, used + 1), rest);
+    used + 1 + facts(canvas, below(area, used + 1), rest)
 }
 
 /// What it does and what happens next.

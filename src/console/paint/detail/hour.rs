@@ -36,8 +36,28 @@ const REACHES: [(u64, &str, &str); 3] = [
     (3_600, "1 h ago", "30 min ago"),
 ];
 
+/// Lines of the last hour under something else: one chart, three lines high, with title and axis.
+pub(super) const SMALL: u16 = 3 + BESIDE;
+
+/// Paints what waited, and below it how fast it was delivered where that has room as well.
+pub(super) fn below_facts(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail) {
+    if area.height < SMALL || state.data.tracks.of(&detail.subject).is_none() {
+        return;
+    }
+    if area.height > SMALL * 2 {
+        paint(canvas, area, state, detail);
+        return;
+    }
+    let one = Rect { height: SMALL, ..area };
+    charts(canvas, one, state, detail, 1);
+}
+
 /// Paints both charts.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail) {
+    charts(canvas, area, state, detail, 2);
+}
+
+fn charts(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail, number: u16) {
     let Some(track) = state.data.tracks.of(&detail.subject) else {
         let text = "Nothing was sampled yet: from now on every look samples its depth and rate.";
         canvas.wrapped(area, text, Role::TextMuted);
@@ -52,7 +72,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: 
         track.rates(Duration::from_secs(reach.0), columns),
     );
     // The last line says where the numbers are from.
-    let height = ((area.height.saturating_sub(1) / 2).saturating_sub(BESIDE)).clamp(1, HEIGHT_MAX);
+    let height = ((area.height.saturating_sub(number - 1) / number).saturating_sub(BESIDE)).clamp(1, HEIGHT_MAX);
     let now = |series: &Series, text: fn(u64) -> String| {
         let last = series.last().copied().flatten();
         let most = series.iter().flatten().copied().max();
@@ -67,6 +87,9 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: 
         ages(canvas, row(area, 2 + height), reach);
     };
     chart(canvas, area, "waiting", &waited, count);
+    if number == 1 {
+        return;
+    }
     let second = below(area, height + BESIDE);
     chart(canvas, second, "delivered", &delivered, rate);
     canvas.text(

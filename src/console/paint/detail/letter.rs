@@ -11,7 +11,7 @@
 use ratatui::layout::Rect;
 
 use super::super::payload;
-use super::{Fact, facts, when};
+use super::{Fact, begin_of_payload, facts, next_steps, when};
 use crate::console::state::State;
 use crate::console::state::detail::{About, Detail, DetailAnswer, DetailTab};
 use crate::console::theme::Role;
@@ -22,6 +22,8 @@ use crate::domain::death::Death;
 use crate::domain::text::show_bytes;
 use crate::engine::dead::DeadDetail;
 
+/// From this height on a line says what can be done.
+const ROOMY: u16 = 18;
 /// Columns of the answer that is kept with it.
 const RESPONSE_MAX: usize = 800;
 
@@ -59,7 +61,13 @@ fn why(canvas: &mut Canvas<'_>, area: Rect, state: &State, found: &DeadDetail, d
     let used = 1 + canvas.wrapped(place, &text, role);
     let known = known(canvas, state, found, detail.reveals_letter());
     let rest = known.get(detail.scroll.min(known.len())..).unwrap_or_default();
-    facts(canvas, below(area, used + 1), rest);
+    let mut room = below(area, used + 1);
+    if area.height >= ROOMY {
+        let steps = next_steps(canvas, room, state);
+        room = below(room, steps + u16::from(steps > 0));
+    }
+    let taken = facts(canvas, room, rest);
+    begin_of_payload(canvas, below(room, taken + 1), state, detail, "payload");
 }
 
 fn known(canvas: &Canvas<'_>, state: &State, detail: &DeadDetail, revealed: bool) -> Vec<Fact> {

@@ -23,6 +23,7 @@ use std::borrow::Cow;
 use ratatui::layout::{Position, Rect};
 
 use super::{payload, policy_form};
+use crate::console::state::action::{self, Context};
 use crate::console::state::detail::{About, Detail, DetailAnswer, DetailTab, Subject};
 use crate::console::state::{Mode, State, View};
 use crate::console::theme::Role;
@@ -36,14 +37,31 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: 
         width: area.width.saturating_sub(2),
         ..behind(area, 1)
     };
-    name(canvas, row(area, 0), state, detail);
-    tabs(canvas, row(area, 1), detail);
+    name(canvas, row(area, 0), detail, &crumbs(state));
+    tabs(canvas, row(area, 1), detail, "Tab turns");
+    read(canvas, area, state, detail)
+}
+
+/// Paints the one beside its list, which has the keys or not.
+pub(super) fn beside(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail) -> Option<Position> {
+    let area = Rect {
+        width: area.width.saturating_sub(2),
+        ..behind(area, 1)
+    };
+    let hint = if state.is_beside() { "Tab: list" } else { "Tab: here" };
+    name(canvas, row(area, 0), detail, "");
+    tabs(canvas, row(area, 1), detail, hint);
+    read(canvas, area, state, detail)
+}
+
+/// What was found, below name and tabs.
+fn read(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail) -> Option<Position> {
     let mut body = below(area, 3);
     let Some(answer) = &detail.answer else {
         let since = detail
             .asked_at
             .map_or_else(String::new, |at| format!(", asked {}", ago(canvas.now, at)));
-        canvas.wrapped(body, &format!("Looking it up{since} …"), Role::Title);
+        canvas.wrapped(body, &format!("Looking it up{since} …"), Role::TextMuted);
         return None;
     };
     let finds = detail.shows_payload() && (detail.find.is_some() || matches!(state.input.mode, Mode::Find(_)));
@@ -71,7 +89,7 @@ fn part(canvas: &mut Canvas<'_>, body: Rect, state: &State, detail: &Detail, ans
         }
         DetailTab::Why => why::paint(canvas, body, state, detail, answer),
         DetailTab::Payload => letter::paint(canvas, body, state, detail, answer),
-        DetailTab::Progress | DetailTab::Items => run::paint(canvas, body, detail, answer),
+        DetailTab::Progress | DetailTab::Items => run::paint(canvas, body, state, detail, answer),
         DetailTab::Attempts => attempts::paint(canvas, body, state, detail, answer),
         DetailTab::Hour => hour::paint(canvas, body, state, detail),
         DetailTab::Messages => messages::paint(canvas, body, state, detail, answer),
@@ -79,7 +97,7 @@ fn part(canvas: &mut Canvas<'_>, body: Rect, state: &State, detail: &Detail, ans
     }
 }
 
-fn name(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail) {
+fn name(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, before: &str) {
     let (kind, name) = match &detail.subject {
         Subject::Queue(name) => ("Queue ", Cow::Borrowed(name.as_str())),
         Subject::Endpoint(url) => ("Endpoint ", Cow::Borrowed(url.as_str())),
@@ -96,14 +114,9 @@ fn name(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail) {
         width: area.width.saturating_sub(age_width + 1),
         ..area
     };
-    let before = crumbs(state);
     canvas.pieces(
         room,
-        &[
-            (&before, Role::TextMuted),
-            (kind, Role::TextMuted),
-            (&name, Role::Title),
-        ],
+        &[(before, Role::TextMuted), (kind, Role::TextMuted), (&name, Role::Title)],
     );
 }
 
@@ -146,7 +159,7 @@ fn age(canvas: &Canvas<'_>, detail: &Detail) -> String {
     }
 }
 
-fn tabs(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail) {
+fn tabs(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, hint: &str) {
     let mut rest = area;
     for tab in detail.subject.tabs().iter().copied() {
         let role = if tab == detail.tab {
@@ -157,7 +170,49 @@ fn tabs(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail) {
         let taken = canvas.text(rest, &format!(" {}{} ", tab.title(), number(detail, tab)), role);
         rest = behind(rest, taken + 1);
     }
-    canvas.text(rest, "Tab turns", Role::TextMuted);
+    canvas.text(rest, hint, Role::TextMuted);
+}
+
+/// What can be done about it now, by its keys, on one line; answers how many lines that took.
+fn next_steps(canvas: &mut Canvas<'_>, area: Rect, state: &State) -> u16 {
+    let hints = action::hints(state);
+    let can = |hint: &&action::Hint| {
+        let of_this = matches!(hint.action.context, Context::Views(_)) && !hint.action.name.ends_with("_shown");
+        hint.action.mutates() && of_this
+    };
+    let steps: Vec<(String, &str)> = hints
+        .iter()
+        .filter(can)
+        .map(|hint| (hint.key.clone(), hint.title))
+        .collect();
+    if steps.is_empty() || area.height == 0 {
+        return 0;
+    }
+    let mut rest = row(area, 0);
+    for (key, title) in &steps {
+        let needs = cells(width(key) + width(title) + 3);
+        if needs > rest.width {
+            break;
+        }
+        let pieces = [
+            (key.as_str(), Role::HintKey),
+            (" ", Role::Hint),
+            (*title, Role::Hint),
+            ("  ", Role::Hint),
+        ];
+        rest = behind(rest, canvas.pieces(rest, &pieces));
+    }
+    1
+}
+
+/// The beginning of the message or the answer that the detail has in front, in what room there is.
+fn begin_of_payload(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail, what: &str) {
+    let Some(page) = detail.page.as_ref().filter(|_| area.height > 1) else {
+        return;
+    };
+    let title = format!("{what}: {}", payload::described(state, page));
+    canvas.text(row(area, 0), &title, Role::Title);
+    payload::paint(canvas, below(area, 1), detail, 0);
 }
 
 fn number(detail: &Detail, tab: DetailTab) -> String {
@@ -212,12 +267,15 @@ impl Fact {
     }
 }
 
-/// Cells for the names of facts.
+/// Cells for the names of facts, and where there are not many of them: an id has room behind them.
 const LABEL: u16 = 18;
+const LABEL_NARROW: u16 = 15;
+const NARROW: u16 = 60;
 
 /// Paints facts one under the other; answers how many lines they took.
 pub(super) fn facts(canvas: &mut Canvas<'_>, area: Rect, facts: &[Fact]) -> u16 {
     let mut line = 0;
+    let label = if area.width < NARROW { LABEL_NARROW } else { LABEL };
     for (at, fact) in facts.iter().enumerate() {
         let place = row(area, line);
         if area.height > 1 && line + 1 == area.height && at + 1 < facts.len() {
@@ -227,7 +285,7 @@ pub(super) fn facts(canvas: &mut Canvas<'_>, area: Rect, facts: &[Fact]) -> u16 
         }
         canvas.text(
             Rect {
-                width: place.width.min(LABEL - 1),
+                width: place.width.min(label - 1),
                 ..place
             },
             fact.label,
@@ -235,7 +293,7 @@ pub(super) fn facts(canvas: &mut Canvas<'_>, area: Rect, facts: &[Fact]) -> u16 
         );
         let room = Rect {
             height: area.height.saturating_sub(line).min(3),
-            ..behind(place, LABEL)
+            ..behind(place, label)
         };
         line += canvas.wrapped(room, &fact.text, fact.role).max(1);
     }

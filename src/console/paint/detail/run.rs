@@ -13,7 +13,8 @@ use std::time::Duration;
 use ratatui::layout::Rect;
 
 use super::attempts::listed;
-use super::{Fact, facts, when};
+use super::{Fact, facts, next_steps, when};
+use crate::console::state::State;
 use crate::console::state::detail::{About, Detail, DetailAnswer, DetailTab};
 use crate::console::theme::Role;
 use crate::console::views::{
@@ -29,10 +30,13 @@ const FROM: u16 = 50;
 const WHY: u16 = 76;
 
 /// Paints the part in front.
-pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer: &DetailAnswer) {
+pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, screen: &State, detail: &Detail, answer: &DetailAnswer) {
     match &answer.about {
         Some(Ok(About::Run(run))) if detail.tab == DetailTab::Items => items(canvas, area, detail, run),
-        Some(Ok(About::Run(run))) => progress(canvas, area, &run.run),
+        Some(Ok(About::Run(run))) => {
+            let used = progress(canvas, area, &run.run);
+            next_steps(canvas, below(area, used + 1), screen);
+        }
         Some(Err(problem)) => {
             canvas.wrapped(area, &format!("The run cannot be read: {problem}"), Role::Error);
         }
@@ -40,7 +44,8 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer
     }
 }
 
-fn progress(canvas: &mut Canvas<'_>, area: Rect, run: &RunView) {
+/// Answers how many lines it took.
+fn progress(canvas: &mut Canvas<'_>, area: Rect, run: &RunView) -> u16 {
     let record = &run.record;
     let word = state(run);
     let taken = canvas.text(row(area, 0), &word.text, word.role);
@@ -81,7 +86,7 @@ fn progress(canvas: &mut Canvas<'_>, area: Rect, run: &RunView) {
         ),
         Fact::new("note", record.note.clone().unwrap_or_else(|| NONE.to_owned())),
     ];
-    facts(canvas, below(area, used + 2), &known);
+    used + 2 + facts(canvas, below(area, used + 2), &known)
 }
 
 /// How long it took so far, and how fast that was.

@@ -11,14 +11,15 @@
 
 use ratatui::layout::Rect;
 
-use super::{Fact, facts, lasting, when};
+use super::super::payload;
+use super::{Fact, facts, hour, lasting, next_steps, when};
 use crate::console::state::State;
 use crate::console::state::detail::{Detail, DetailAnswer};
 use crate::console::state::keymap::Keymap;
 use crate::console::theme::Role;
 use crate::console::views::keys::by_keys;
-use crate::console::widgets::canvas::{Canvas, below, row};
-use crate::console::widgets::words::{self, clock, count, known, plural, span, until};
+use crate::console::widgets::canvas::{Canvas, below, cells, row};
+use crate::console::widgets::words::{self, ago, clock, count, known, plural, span, until};
 use crate::domain::queue::{Head, QueueState};
 use crate::engine::view::{EndpointView, QueueView};
 
@@ -28,10 +29,79 @@ const GAP: u16 = 3;
 /// What only a queue has that redrive delivers from.
 const OF_DELIVERY: [&str; 4] = ["delivered", "next attempt", "worker", "execution"];
 
-/// Paints the sentence and the facts.
+/// From this height on there is room for more than the facts.
+const ROOMY: u16 = 18;
+/// Lines of the last answer's body: its beginning.
+const ANSWER_LINES: u16 = 5;
+/// Lines of the facts that are never given up for what stands under them.
+const FACTS_MIN: u16 = 8;
+
+/// Paints the sentence, what can be done and the facts; where there is room, what the last attempt got back and the
+/// last hour as well.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail, answer: &DetailAnswer) {
     let used = sentence(canvas, area, &state.input.keymap, answer);
-    let rest = below(area, used + 1);
+    if area.height < ROOMY {
+        numbers(canvas, below(area, used + 1), detail, answer);
+        return;
+    }
+    let mut rest = below(area, used + 1);
+    let steps = next_steps(canvas, rest, state);
+    rest = below(rest, steps + u16::from(steps > 0));
+    let answered = last_answer(canvas, rest, state, detail, answer);
+    rest = below(rest, answered + u16::from(answered > 0));
+    let chart = chart_lines(rest.height);
+    let facts = Rect {
+        height: rest.height - chart,
+        ..rest
+    };
+    let taken = numbers(canvas, facts, detail, answer);
+    let rest = below(rest, taken + 1);
+    hour::below_facts(canvas, rest, state, detail);
+}
+
+/// Lines that are kept for the chart.
+const fn chart_lines(height: u16) -> u16 {
+    let spare = height.saturating_sub(FACTS_MIN);
+    if spare >= hour::SMALL { hour::SMALL } else { 0 }
+}
+
+/// What the newest attempt got back, and the beginning of its body; answers how many lines that took.
+fn last_answer(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail, answer: &DetailAnswer) -> u16 {
+    let newest = answer.attempts.as_ref().ok().and_then(|attempts| attempts.first());
+    let Some(attempt) = newest else { return 0 };
+    let (symbol, role) = words::outcome(attempt.class);
+    let status = attempt.status.map_or_else(String::new, |status| format!(" {status}"));
+    let title = format!(
+        "{symbol} attempt {}, {}: {}{status}",
+        attempt.number,
+        ago(canvas.now, attempt.started_at),
+        attempt.class.as_str()
+    );
+    canvas.text(row(area, 0), &title, role);
+    let mut used = 1;
+    if let Some(error) = &attempt.error {
+        let error = state.session.mask.text(error).value;
+        let place = Rect {
+            height: area.height.saturating_sub(used).min(2),
+            ..below(area, used)
+        };
+        used += canvas.wrapped(place, &error, Role::TextMuted);
+    }
+    let lines = detail.page.as_ref().map_or(0, |page| page.lines.len());
+    if lines == 0 {
+        return used;
+    }
+    let lines = cells(lines).min(ANSWER_LINES);
+    let place = Rect {
+        height: area.height.saturating_sub(used).min(lines),
+        ..below(area, used)
+    };
+    payload::paint(canvas, place, detail, 0);
+    used + place.height
+}
+
+/// The facts; answers how many lines they took.
+fn numbers(canvas: &mut Canvas<'_>, rest: Rect, detail: &Detail, answer: &DetailAnswer) -> u16 {
     let queue = answer.queue.as_ref().map(|queue| match queue {
         Ok(queue) => queue_facts(canvas, queue),
         Err(problem) => vec![Fact::new("queue", format!("cannot be read: {problem}")).with(Role::Error)],
@@ -48,23 +118,21 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: 
                 canvas,
                 rest,
                 both.get(detail.scroll.min(both.len())..).unwrap_or_default(),
-            );
+            )
         }
-        (Some(one), None) | (None, Some(one)) => {
-            facts(
-                canvas,
-                rest,
-                one.get(detail.scroll.min(one.len())..).unwrap_or_default(),
-            );
-        }
-        (None, None) => {}
+        (Some(one), None) | (None, Some(one)) => facts(
+            canvas,
+            rest,
+            one.get(detail.scroll.min(one.len())..).unwrap_or_default(),
+        ),
+        (None, None) => 0,
     }
 }
 
-fn side_by_side(canvas: &mut Canvas<'_>, area: Rect, queue: &[Fact], endpoint: &[Fact]) {
+fn side_by_side(canvas: &mut Canvas<'_>, area: Rect, queue: &[Fact], endpoint: &[Fact]) -> u16 {
     let half = (area.width - GAP) / 2;
-    facts(canvas, Rect { width: half, ..area }, queue);
-    facts(
+    let left = facts(canvas, Rect { width: half, ..area }, queue);
+    let right = facts(
         canvas,
         Rect {
             x: area.x + half + GAP,
@@ -73,6 +141,7 @@ fn side_by_side(canvas: &mut Canvas<'_>, area: Rect, queue: &[Fact], endpoint: &
         },
         endpoint,
     );
+    left.max(right)
 }
 
 /// The state in its word and the reason in a sentence.
@@ -207,7 +276,7 @@ fn queue_facts(canvas: &Canvas<'_>, queue: &QueueView) -> Vec<Fact> {
     );
     facts.extend(queue.findings.iter().map(|finding| {
         let text = format!("{}; {}", finding.effect, finding.mend);
-        Fact::new("! will surprise", text).with(Role::Warning)
+        Fact::new("! surprise", text).with(Role::Warning)
     }));
     facts
 }
@@ -245,7 +314,7 @@ fn endpoint_facts(canvas: &Canvas<'_>, view: &EndpointView) -> Vec<Fact> {
             ),
         )
         .with(role),
-        Fact::new("failed attempts", endpoint.attempts.to_string()),
+        Fact::new("failures", endpoint.attempts.to_string()),
         Fact::new("next attempt", next_attempt(canvas, endpoint.next_attempt_at)),
         Fact::new(
             "waiting for it",

@@ -110,6 +110,16 @@ pub fn in_front<'a>(detail: &Detail, answer: &'a DetailAnswer) -> Option<InFront
                 headers: &[],
             })
         }
+        // What the newest attempt got back.
+        (Subject::Queue(_) | Subject::Endpoint(_), DetailTab::Why, _) => {
+            let attempt = answer.attempts.as_ref().ok()?.first()?;
+            let (number, message) = (attempt.number, attempt.message_id.as_str());
+            attempt.response.as_deref().map(|body| InFront {
+                what: format!("answer to attempt {number} of message {message}"),
+                body: Some(body),
+                headers: &[],
+            })
+        }
         (Subject::Queue(queue), DetailTab::Messages, _) => {
             let browsed = answer.messages.as_ref()?.as_ref().ok()?.get(detail.selected)?;
             let message = match &browsed.message.message_id {

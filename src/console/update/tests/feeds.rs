@@ -15,7 +15,7 @@ use crate::console::state::feed::{Batch, Fed, FedRows, FeedQuery, PAGE};
 use crate::console::state::{Mode, View};
 use crate::domain::dead_letter::{self, DeadLetter, DeadLetterId, Home, Likeness};
 use crate::domain::death::DeathHistory;
-use crate::domain::id::{Epoch, QueueName};
+use crate::domain::id::{Epoch, NotificationId, QueueName};
 use crate::domain::message::Message;
 use crate::domain::policy::{PolicySource, RetryPolicy};
 use crate::domain::run::{RunCounts, RunState, RunWish};
@@ -24,6 +24,7 @@ use crate::engine::dead::{DeadDetail, DeadGroup};
 use crate::engine::policies::{PolicyAct, PolicyView};
 use crate::engine::query::{AuditEntry, PolicyScope, PolicyVersion};
 use crate::engine::runs::{OrderKind, RunView, Selection};
+use crate::engine::view::AttemptView;
 use crate::engine::{Access, Command, Plan};
 
 /// An answer with a few rows, or without.
@@ -39,6 +40,7 @@ pub(super) fn fed(query: FeedQuery, now: Timestamp, well: bool) -> Fed {
         "events" => batch((1..=3).map(super::events::event).collect(), false).into(),
         "saves" => batch(super::expiring::saves(), false).into(),
         "expiring" => batch(super::expiring::queues(), false).into(),
+        "attempts" => Batch::new((1..=3).map(|number| Arc::new(attempt(number))).collect(), false).into(),
         other => panic!("{other}"),
     };
     Fed {
@@ -54,6 +56,23 @@ fn batch<R>(rows: Vec<R>, more: bool) -> Batch<R> {
         more,
         progress: None,
         lacks: None,
+    }
+}
+
+fn attempt(number: u32) -> AttemptView {
+    AttemptView {
+        message_id: NotificationId::parse("m-1").unwrap(),
+        queue: QueueName::parse("dlv.mail.a").unwrap(),
+        url: url("https://mail.example/in"),
+        number,
+        epoch: Epoch::default(),
+        started_at: super::fixture::START.plus(Duration::from_secs(number.into())),
+        duration_ms: 5,
+        class: crate::domain::outcome::OutcomeClass::Failed,
+        status: Some(503),
+        error: None,
+        response: None,
+        counted: true,
     }
 }
 

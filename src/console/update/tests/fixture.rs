@@ -40,6 +40,10 @@ pub(super) fn settings(access: Access) -> ConsoleSettings {
         profiles: Profiles::default(),
         mouse: false,
         views: crate::console::state::saved::NamedViews::default(),
+        preview: true,
+        notify: crate::console::state::call::Notify::Off,
+        titles: true,
+        at: None,
         reload: None,
         survey: None,
     }

@@ -5,6 +5,7 @@
 )]
 
 mod accidents;
+mod calls;
 mod details;
 mod events;
 mod expiring;
@@ -19,9 +20,11 @@ mod mutations;
 mod news;
 mod open_runs;
 mod payload;
+mod preview;
 mod properties;
 mod reload;
 mod skip;
+mod tail;
 
 use std::time::Duration;
 

@@ -198,7 +198,7 @@ impl Play {
                 key: job.key,
                 result: if well { Ok(()) } else { Err(why()) },
             }],
-            Effect::Look(DetailQuery { subject, browse }) => vec![Event::Detail(Box::new(DetailAnswer {
+            Effect::Look(DetailQuery { subject, browse, .. }) => vec![Event::Detail(Box::new(DetailAnswer {
                 messages: browse.then(|| Ok(Vec::new())),
                 ..DetailAnswer::nothing(subject, self.stage.now)
             }))],
@@ -209,6 +209,7 @@ impl Play {
             Effect::Reload => vec![Event::Reloaded(Err(why()))],
             Effect::Refresh
             | Effect::Copy(_)
+            | Effect::Call(_)
             | Effect::Screen { .. }
             | Effect::Theme(_)
             | Effect::Pace(_)

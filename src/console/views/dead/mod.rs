@@ -106,6 +106,23 @@ impl Screen for Dead {
         list::paint(canvas, below(area, 1), state, &state.lists.dead.letters.table)
     }
 
+    // Reading a message takes it into hand, and all before it: not for every row that is selected.
+    fn beside(&self, state: &State) -> Option<Subject> {
+        let dead = &state.lists.dead;
+        let row = dead.letters.table.selected_row().filter(|_| dead.open.is_some());
+        row.map(|row| Subject::Letter(row.id.as_str().to_owned()))
+    }
+
+    fn glance(&self, canvas: &mut Canvas<'_>, area: Rect, state: &State) {
+        let dead = &state.lists.dead;
+        if dead.open.is_some() {
+            let more = "Tab reads the message: payload, headers, where it died.";
+            list::glance(canvas, area, &dead.letters.table, more);
+        } else {
+            list::glance(canvas, area, &dead.groups.table, "Enter shows the letters.");
+        }
+    }
+
     fn open(&self, state: &mut State) -> Option<Subject> {
         let page = state.page();
         let dead = &mut state.lists.dead;

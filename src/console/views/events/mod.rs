@@ -88,6 +88,27 @@ impl Screen for Events {
         }
     }
 
+    fn previewed(&self, state: &State) -> Option<Subject> {
+        let view = &state.lists.events;
+        let row = view.events.table.selected_row();
+        row.filter(|_| view.choice.is_some() && view.group.is_some())
+            .map(|row| Subject::Event(row.id))
+    }
+
+    fn glance(&self, canvas: &mut Canvas<'_>, area: Rect, state: &State) {
+        let view = &state.lists.events;
+        if view.choice.is_some() {
+            list::glance(canvas, area, &view.groups.table, "Enter shows the events.");
+        } else {
+            list::glance(
+                canvas,
+                area,
+                &view.types.table,
+                "Enter shows why they are there, i the type.",
+            );
+        }
+    }
+
     fn open(&self, state: &mut State) -> Option<Subject> {
         let page = state.page();
         let view = &mut state.lists.events;

@@ -103,10 +103,23 @@ impl Screen for Expiring {
         require(selected, "nothing is selected")
     }
 
-    fn open(&self, state: &mut State) -> Option<Subject> {
+    fn previewed(&self, state: &State) -> Option<Subject> {
         let expiring = &state.lists.expiring;
         let row = expiring.queues.table.selected_row().filter(|_| !expiring.shows_saves);
         row.map(|row| Subject::Queue(row.name.clone()))
+    }
+
+    fn glance(&self, canvas: &mut Canvas<'_>, area: Rect, state: &State) {
+        list::glance(
+            canvas,
+            area,
+            &state.lists.expiring.saves.table,
+            "R puts it back into its queue.",
+        );
+    }
+
+    fn open(&self, state: &mut State) -> Option<Subject> {
+        self.previewed(state)
     }
 
     fn is_inside(&self, lists: &Lists) -> bool {
