@@ -113,6 +113,8 @@ const fn needs(command: &Command) -> Scope {
             EventCommand::SetType { .. } | EventCommand::Subscribe { .. } | EventCommand::Unsubscribe { .. },
         ) => Scope::Admin,
         Command::Redeliver(_)
+        | Command::RedeliverPaced { .. }
+        | Command::PaceEndpoint { .. }
         | Command::PauseQueue(_)
         | Command::ResumeQueue(_)
         | Command::PurgeQueue(_)

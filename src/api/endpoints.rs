@@ -1,4 +1,4 @@
-//! Endpoints: list, one, test, disable, redeliver.
+//! Endpoints: list, one, test, disable, redeliver, and how fast they go.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use serde::Deserialize;
 
 use crate::domain::url::EndpointUrl;
 use crate::engine::query;
-use crate::engine::{Command, RedeliverTarget};
+use crate::engine::{Command, PaceWish, RedeliverTarget};
 use crate::wire::List;
-use crate::wire::endpoint::Endpoint;
+use crate::wire::endpoint::{Endpoint, PaceInput};
 use crate::wire::input;
 use crate::wire::plan::Asked;
 use crate::wire::problem::Problem;
@@ -121,6 +121,25 @@ pub(super) struct Redeliver {
     #[serde(default)]
     all: bool,
     reason: Option<String>,
+    rate: Option<u32>,
+    canary: Option<u32>,
+    canary_watch_s: Option<u32>,
+    ramp: Option<u32>,
+    ramp_every_s: Option<u32>,
+    stop_after: Option<u32>,
+}
+
+impl Redeliver {
+    const fn pace(&self) -> PaceInput {
+        PaceInput {
+            rate: self.rate,
+            canary: self.canary,
+            canary_watch_s: self.canary_watch_s,
+            ramp: self.ramp,
+            ramp_every_s: self.ramp_every_s,
+            stop_after: self.stop_after,
+        }
+    }
 }
 
 pub(super) async fn redeliver(
@@ -129,6 +148,7 @@ pub(super) async fn redeliver(
     Params(mut options): Params<Options>,
     Input(request): Input<Redeliver>,
 ) -> Result<Response, Problem> {
+    let order = request.pace().begins();
     options.reason = request.reason.or(options.reason);
     let url = request.url.or_else(|| options.url.take());
     let (target, asked) = match (url, request.all) {
@@ -142,5 +162,98 @@ pub(super) async fn redeliver(
             ));
         }
     };
-    act(&shared, &caller, options, Command::Redeliver(target), asked).await
+    let command = match order {
+        None => Command::Redeliver(target),
+        Some(order) => Command::RedeliverPaced { target, order },
+    };
+    act(&shared, &caller, options, command, asked).await
+}
+
+/// How fast an endpoint goes: what the body does not say stays, and `release` holds nothing back any more.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Paced {
+    url: Option<String>,
+    reason: Option<String>,
+    #[serde(default)]
+    release: bool,
+    rate: Option<u32>,
+    canary: Option<u32>,
+    canary_watch_s: Option<u32>,
+    ramp: Option<u32>,
+    ramp_every_s: Option<u32>,
+    stop_after: Option<u32>,
+}
+
+pub(super) async fn pace(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Params(mut options): Params<Options>,
+    Input(paced): Input<Paced>,
+) -> Result<Response, Problem> {
+    let input = PaceInput {
+        rate: paced.rate,
+        canary: paced.canary,
+        canary_watch_s: paced.canary_watch_s,
+        ramp: paced.ramp,
+        ramp_every_s: paced.ramp_every_s,
+        stop_after: paced.stop_after,
+    };
+    let which = Which {
+        url: paced.url,
+        method: None,
+        reason: paced.reason,
+    };
+    let url = which.merge(&mut options)?;
+    let wish = match (input.order(), paced.release) {
+        (Some(order), false) => {
+            let view = shared.engine()?.query(query::Endpoint(url.clone())).await?;
+            PaceWish::Go(view.endpoint.pace.map_or(order, |pace| order.over(&pace.order)))
+        }
+        (None, true) => PaceWish::Release,
+        (Some(_), true) => {
+            return Err(Problem::field(
+                "release",
+                "release and a pace are both given; give one of them",
+            ));
+        }
+        (None, false) => {
+            return Err(Problem::field(
+                "rate",
+                "say how fast: rate, ramp, canary or \"release\": true",
+            ));
+        }
+    };
+    let command = Command::PaceEndpoint { url, wish };
+    act(&shared, &caller, options, command, Asked::One).await
+}
+
+pub(super) async fn pause(
+    state: State<Arc<Shared>>,
+    caller: Extension<Caller>,
+    options: Params<Options>,
+    which: Input<Which>,
+) -> Result<Response, Problem> {
+    change(state, caller, options, which, PaceWish::Pause).await
+}
+
+pub(super) async fn resume(
+    state: State<Arc<Shared>>,
+    caller: Extension<Caller>,
+    options: Params<Options>,
+    which: Input<Which>,
+) -> Result<Response, Problem> {
+    change(state, caller, options, which, PaceWish::Resume).await
+}
+
+async fn change(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Params(mut options): Params<Options>,
+    Input(which): Input<Which>,
+    wish: PaceWish,
+) -> Result<Response, Problem> {
+    let url = which.merge(&mut options)?;
+    let command = Command::PaceEndpoint { url, wish };
+    act(&shared, &caller, options, command, Asked::One).await
 }

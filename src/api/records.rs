@@ -15,6 +15,7 @@ use crate::engine::query;
 use crate::engine::query::AttemptQuery;
 use crate::wire::handover::Shift;
 use crate::wire::problem::Problem;
+use crate::wire::rate::{Rate, Series};
 use crate::wire::record::{Attempt, Audit, AuditVerified, Check, Retry};
 use crate::wire::{List, Whole, input, json};
 
@@ -42,6 +43,40 @@ pub(super) async fn retries(
     };
     let page = shared.engine()?.query(query).await?;
     Ok(answer(StatusCode::OK, &List::<Retry>::of(&page)))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Moved {
+    #[serde(default)]
+    endpoints: bool,
+    queue: Option<String>,
+    url: Option<String>,
+    #[serde(default)]
+    week: bool,
+    limit: Option<u32>,
+}
+
+pub(super) async fn rates(
+    State(shared): State<Arc<Shared>>,
+    Params(moved): Params<Moved>,
+) -> Result<Response, Problem> {
+    let engine = shared.engine()?;
+    if moved.queue.is_none() && moved.url.is_none() {
+        let query = query::Rates {
+            of_endpoints: moved.endpoints,
+            limit: input::limit(moved.limit, 100, input::LIMIT_MAX)?,
+        };
+        let page = engine.query(query).await?;
+        return Ok(answer(StatusCode::OK, &List::<Rate>::of(&page)));
+    }
+    let query = query::RateSeries {
+        queue: moved.queue.as_deref().map(input::queue).transpose()?,
+        url: moved.url.as_deref().map(input::url).transpose()?,
+        week: moved.week,
+    };
+    let series = engine.query(query).await?;
+    Ok(answer(StatusCode::OK, &Series::from(&series)))
 }
 
 #[derive(Deserialize)]

@@ -148,6 +148,8 @@ pub(super) enum Sub {
     Redeliver(Redeliver),
     /// What is tried when.
     Retries(Retries),
+    /// How queues or endpoints move: in and out a second, failures, times of attempts, time to empty.
+    Rates(Rates),
     /// Push events, look at them, act on them.
     #[command(subcommand)]
     Event(super::event_args::Event),
@@ -536,6 +538,49 @@ pub(super) enum Endpoint {
         /// The URL.
         url: String,
     },
+    /// Change how fast it goes, while it does; what is not given stays.
+    Pace {
+        /// The URL.
+        url: String,
+        #[command(flatten)]
+        pace: EndpointPace,
+        /// Hold nothing back any more.
+        #[arg(long, conflicts_with_all = ["rate", "canary", "ramp", "ramp_every", "stop_after"])]
+        release: bool,
+    },
+    /// Send it nothing for the time being; it stays available.
+    Pause {
+        /// The URL.
+        url: String,
+    },
+    /// Go on after a pause, or after the canary.
+    Resume {
+        /// The URL.
+        url: String,
+    },
+}
+
+/// How fast an endpoint goes that is available again.
+#[derive(Debug, Args)]
+pub(super) struct EndpointPace {
+    /// At most this many messages a second, until nothing waits any more.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(super) rate: Option<u32>,
+    /// This many messages first; then it waits for `endpoint resume`.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(super) canary: Option<u32>,
+    /// Watch them for so many seconds, and continue when none of them failed.
+    #[arg(long, value_name = "S", requires = "canary", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub(super) canary_watch: Option<u32>,
+    /// Begin with 1 a second, and multiply that by this number every 10 seconds.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=100))]
+    pub(super) ramp: Option<u32>,
+    /// Multiply the rate every so many seconds instead.
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub(super) ramp_every: Option<u32>,
+    /// Close the endpoint again after this many failed attempts (default 5; 0: never).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub(super) stop_after: Option<u32>,
 }
 
 #[derive(Debug, Args)]
@@ -546,6 +591,27 @@ pub(super) struct Redeliver {
     /// Every endpoint that is not available.
     #[arg(long)]
     pub(super) all: bool,
+    #[command(flatten)]
+    pub(super) pace: EndpointPace,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Rates {
+    /// Endpoints instead of queues.
+    #[arg(long, conflicts_with_all = ["queue", "url"])]
+    pub(super) endpoints: bool,
+    /// The last hour of this queue, by the minute.
+    #[arg(long, value_name = "NAME", conflicts_with = "url")]
+    pub(super) queue: Option<String>,
+    /// The last hour of this endpoint, by the minute.
+    #[arg(long)]
+    pub(super) url: Option<String>,
+    /// The last week instead, by four hours.
+    #[arg(long)]
+    pub(super) week: bool,
+    /// Print at most this many.
+    #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) limit: u32,
 }
 
 #[derive(Debug, Args)]

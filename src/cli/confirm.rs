@@ -104,8 +104,11 @@ fn describe(plan: &Plan) -> String {
                 messages("message is", "messages are")
             );
         }
-        (Danger::Reversible, Command::Redeliver(_)) => {
+        (Danger::Reversible, Command::Redeliver(_) | Command::RedeliverPaced { .. } | Command::PaceEndpoint { .. }) => {
             let _ = write!(text, "\n  {} for this", messages("message waits", "messages wait"));
+            if let Some(takes) = plan.time_to_empty() {
+                let _ = write!(text, ": empty in about {}", span(takes));
+            }
         }
         (Danger::Reversible, _) => {}
     }

@@ -1,15 +1,16 @@
-//! Endpoints: list, show, test, disable, redeliver.
+//! Endpoints: list, show, test, disable, redeliver, and how fast they go.
 
+use crate::domain::pace::PaceOrder;
 use crate::domain::time::Timestamp;
 use crate::engine::query;
 use crate::engine::view::EndpointView;
-use crate::engine::{Command, RedeliverTarget};
-use crate::wire::endpoint::Endpoint as EndpointShape;
+use crate::engine::{Command, PaceWish, RedeliverTarget};
+use crate::wire::endpoint::{Endpoint as EndpointShape, PaceInput};
 use crate::wire::input;
 use crate::wire::plan::Asked;
 
 use super::Session;
-use super::args::{Endpoint, Endpoints, Redeliver};
+use super::args::{Endpoint, EndpointPace, Endpoints, Redeliver};
 use super::done::How;
 use super::exit::{Exit, Failure};
 use super::output::{Column, number, or_dash};
@@ -85,6 +86,25 @@ pub(super) async fn one(session: &Session<'_>, endpoint: &Endpoint) -> Result<Ex
             method: method.clone(),
         },
         Endpoint::Disable { url } => Command::DisableEndpoint(input::url(url)?),
+        Endpoint::Pace { url, pace, release } => Command::PaceEndpoint {
+            url: input::url(url)?,
+            wish: match (asked(pace).order(), release) {
+                (Some(order), _) => PaceWish::Go(changed(session, url, order).await?),
+                (None, true) => PaceWish::Release,
+                (None, false) => {
+                    let why = "say how fast: --rate, --ramp, --canary, --stop-after or --release";
+                    return Err(Failure::new(Exit::Usage, why));
+                }
+            },
+        },
+        Endpoint::Pause { url } => Command::PaceEndpoint {
+            url: input::url(url)?,
+            wish: PaceWish::Pause,
+        },
+        Endpoint::Resume { url } => Command::PaceEndpoint {
+            url: input::url(url)?,
+            wish: PaceWish::Resume,
+        },
     };
     session.act(command, How::ONE).await
 }
@@ -103,7 +123,31 @@ pub(super) fn facts(view: &EndpointView) -> Vec<(&'static str, Option<String>)> 
         ("last success", endpoint.last_success_at.and_then(time)),
         ("queues", Some(view.queues.to_string())),
         ("waiting", Some(number(view.waiting))),
+        (
+            "pace",
+            endpoint
+                .pace
+                .as_ref()
+                .map(|pace| pace.says(view.waiting, view.taken_at)),
+        ),
     ]
+}
+
+/// What is not given stays.
+async fn changed(session: &Session<'_>, url: &str, order: PaceOrder) -> Result<PaceOrder, Failure> {
+    let view = session.engine.query(query::Endpoint(input::url(url)?)).await?;
+    Ok(view.endpoint.pace.map_or(order, |pace| order.over(&pace.order)))
+}
+
+const fn asked(pace: &EndpointPace) -> PaceInput {
+    PaceInput {
+        rate: pace.rate,
+        canary: pace.canary,
+        canary_watch_s: pace.canary_watch,
+        ramp: pace.ramp,
+        ramp_every_s: pace.ramp_every,
+        stop_after: pace.stop_after,
+    }
 }
 
 pub(super) async fn redeliver(session: &Session<'_>, which: &Redeliver) -> Result<Exit, Failure> {
@@ -112,10 +156,15 @@ pub(super) async fn redeliver(session: &Session<'_>, which: &Redeliver) -> Resul
         .iter()
         .map(|url| input::url(url))
         .collect::<Result<Vec<_>, _>>()?;
+    let pace = self::asked(&which.pace);
     let (target, asked) = match (which.all, urls.len()) {
         (true, _) => (RedeliverTarget::All, Asked::Several),
         (false, 1) => (RedeliverTarget::Urls(urls), Asked::One),
         (false, _) => (RedeliverTarget::Urls(urls), Asked::Several),
     };
-    session.act(Command::Redeliver(target), How::of(asked)).await
+    let command = match pace.begins() {
+        None => Command::Redeliver(target),
+        Some(order) => Command::RedeliverPaced { target, order },
+    };
+    session.act(command, How::of(asked)).await
 }

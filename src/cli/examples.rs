@@ -71,13 +71,33 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
         &["redrive endpoint disable https://example.com/hook --reason 'the contract ended'"],
     ),
     (
+        "endpoint pace",
+        &[
+            "redrive endpoint pace https://example.com/hook --rate 50",
+            "redrive endpoint pace https://example.com/hook --release",
+        ],
+    ),
+    (
+        "endpoint pause",
+        &["redrive endpoint pause https://example.com/hook --reason 'the receiver is slow'"],
+    ),
+    ("endpoint resume", &["redrive endpoint resume https://example.com/hook"]),
+    (
         "redeliver",
         &[
             "redrive redeliver https://example.com/hook",
+            "redrive redeliver https://example.com/hook --rate 100 --canary 20 --canary-watch 60 --ramp 2",
             "redrive redeliver --all --dry-run",
         ],
     ),
     ("retries", &["redrive retries --within 60"]),
+    (
+        "rates",
+        &[
+            "redrive rates --endpoints",
+            "redrive rates --url https://example.com/hook --week",
+        ],
+    ),
     (
         "event push",
         &["redrive event push --type order.paid --reference order-18 --payload-file order.json"],

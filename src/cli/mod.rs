@@ -31,6 +31,7 @@ mod output;
 mod paged;
 mod policies;
 mod queues;
+mod rates;
 mod records;
 mod registry;
 mod runs;
@@ -322,6 +323,7 @@ pub async fn run(
         Some(Sub::Endpoint(endpoint)) => endpoints::one(&session, endpoint).await,
         Some(Sub::Redeliver(which)) => endpoints::redeliver(&session, which).await,
         Some(Sub::Retries(which)) => records::retries(&session, which).await,
+        Some(Sub::Rates(which)) => rates::rates(&session, which).await,
         Some(Sub::Attempts(which)) => attempts::attempts(&session, which).await,
         Some(Sub::Audit(audit)) => records::audit(&session, audit).await,
         Some(Sub::Event(event)) => events::event(&session, event).await,
@@ -417,6 +419,7 @@ const fn changes_something(command: &Sub) -> bool {
         Sub::Queues(_)
         | Sub::Endpoints(_)
         | Sub::Retries(_)
+        | Sub::Rates(_)
         | Sub::Attempts(_)
         | Sub::Audit(_)
         | Sub::Alert(_)

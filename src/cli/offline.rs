@@ -50,6 +50,7 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
             | Sub::Endpoint(_)
             | Sub::Redeliver(_)
             | Sub::Retries(_)
+            | Sub::Rates(_)
             | Sub::Event(_)
             | Sub::EventType(_)
             | Sub::Subscription(_)

@@ -181,7 +181,7 @@ fn retry_policy() -> Kind<RetryPolicy> {
 /// A key of a policy, for documents: name, description, schema and example; the domain reads it.
 type PolicyKey = (&'static str, &'static str, fn() -> Schema, &'static str);
 
-const POLICY: [PolicyKey; 11] = [
+const POLICY: [PolicyKey; 14] = [
     ("retries_with_no_delay", "Tries that follow at once.", count, "3"),
     ("minimum_delay_retries", "Tries after the minimum delay.", count, "3"),
     ("minimum_delay", "Seconds.", delay, "5"),
@@ -222,6 +222,26 @@ const POLICY: [PolicyKey; 11] = [
         "\"dead_letter\"",
     ),
     (
+        "slow_start",
+        "Messages a second with which an endpoint begins that is available again by itself; 0: all at once.\n\n\
+         Messages a second with which an endpoint begins that is available again by itself; 0, the default: all at once.",
+        count,
+        "1",
+    ),
+    (
+        "slow_start_interval",
+        "Seconds until that rate doubles.\n\nSeconds until that rate doubles.",
+        at_least_one,
+        "10",
+    ),
+    (
+        "slow_start_maximum",
+        "Messages a second at which nothing is held back any more.\n\n\
+         Messages a second at which nothing is held back any more.",
+        at_least_one,
+        "1000",
+    ),
+    (
         "ignore_subscription_override",
         "Policies of subscriptions do not count.",
         || typed("boolean"),
@@ -231,6 +251,10 @@ const POLICY: [PolicyKey; 11] = [
 
 fn count() -> Schema {
     [typed("integer"), vec![("minimum", number_value(0.0))]].concat()
+}
+
+fn at_least_one() -> Schema {
+    [typed("integer"), vec![("minimum", number_value(1.0))]].concat()
 }
 
 fn delay() -> Schema {

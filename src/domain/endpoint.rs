@@ -1,6 +1,7 @@
 //! An endpoint: a URL with its state, and the changes that the state can make.
 
 use super::id::{EndpointEpoch, NotificationId, QueueName};
+use super::pace::{Pace, PaceOrder};
 use super::time::Timestamp;
 use super::url::EndpointUrl;
 
@@ -78,6 +79,9 @@ pub struct Endpoint {
     pub probe_message: Option<NotificationId>,
     /// Who probes at present.
     pub probe: Option<ProbeClaim>,
+    /// How fast it goes while it is available; `None`: as fast as it can.
+    #[serde(default)]
+    pub pace: Option<Pace>,
 }
 
 /// A change of an endpoint's state. Times are spans from the store's own clock.
@@ -127,6 +131,26 @@ pub enum EndpointChange {
         /// Why, for people.
         reason: String,
     },
-    /// A 2xx of the probe, or a person: everything goes on, every head with its whole budget.
+    /// A person: everything goes on at once, every head with its whole budget.
     Open,
+    /// The same at a pace.
+    OpenPaced {
+        /// Which.
+        order: PaceOrder,
+        /// Who asked for it.
+        by: String,
+    },
+    /// A 2xx of the probe: the same, at the pace that it had before, else at this one.
+    Reopen {
+        /// That of its retry policy.
+        slow_start: Option<PaceOrder>,
+    },
+}
+
+impl EndpointChange {
+    /// Whether it makes the endpoint available.
+    #[must_use]
+    pub const fn opens(&self) -> bool {
+        matches!(self, Self::Open | Self::OpenPaced { .. } | Self::Reopen { .. })
+    }
 }

@@ -10,6 +10,7 @@ use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
 use crate::domain::mask::{MASK, MaskRules};
 use crate::domain::naming::hex;
+use crate::domain::pace::PaceOrder;
 use crate::domain::run::RunWish;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
@@ -42,6 +43,20 @@ pub(super) fn at_most(count: usize, field: &str, mend: &str) -> Result<(), Engin
 pub enum Command {
     /// Make endpoints available and go on where they stopped.
     Redeliver(RedeliverTarget),
+    /// The same at a pace.
+    RedeliverPaced {
+        /// Which endpoints.
+        target: RedeliverTarget,
+        /// How fast each of them goes.
+        order: PaceOrder,
+    },
+    /// Change how fast an endpoint goes, while it does.
+    PaceEndpoint {
+        /// Which.
+        url: EndpointUrl,
+        /// What is wanted.
+        wish: PaceWish,
+    },
     /// Stop delivering from a queue after the attempt in hand.
     PauseQueue(QueueName),
     /// Go on.
@@ -89,6 +104,19 @@ pub enum Command {
     MakeVhost,
 }
 
+/// What a person wants of the pace of an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum PaceWish {
+    /// Go on like this.
+    Go(PaceOrder),
+    /// Send nothing until somebody resumes it.
+    Pause,
+    /// Go on: after a pause, or after the canary.
+    Resume,
+    /// Hold nothing back any more.
+    Release,
+}
+
 /// Which endpoints.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum RedeliverTarget {
@@ -117,6 +145,22 @@ pub struct Plan {
     pub hash: String,
     /// The run that waits for its execution, where the command is one.
     pub run: Option<RunPlan>,
+}
+
+impl Plan {
+    /// How long the messages of a paced plan take, when all goes well; `None`: nobody knows, or nothing limits them.
+    #[must_use]
+    pub fn time_to_empty(&self) -> Option<Duration> {
+        let (Command::RedeliverPaced { order, .. }
+        | Command::PaceEndpoint {
+            wish: PaceWish::Go(order),
+            ..
+        }) = &self.command
+        else {
+            return None;
+        };
+        order.takes(self.messages?)
+    }
 }
 
 pub(super) fn simple(title: String, target: String, effect: String) -> Plan {

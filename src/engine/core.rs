@@ -13,6 +13,7 @@ use super::event::Event;
 use super::failing::Failing;
 use super::fence::Fence;
 use super::permits::Permits;
+use super::series::Series;
 use super::store_time::StoreTime;
 use crate::ambient::Clock;
 use crate::broker::BrokerHandle;
@@ -33,13 +34,21 @@ pub(super) struct Core {
     pub(super) store_time: StoreTime,
     /// Whether this process may still work under its leases.
     pub(super) fence: Arc<Fence>,
-    /// What cannot be read at present.
-    pub(super) sources: Failing,
+    pub(super) seen: Seen,
     /// Filters that compute at present.
     pub(super) sieves: Permits,
     /// What is known of endpoints, and whom to tell of a change.
     pub(super) endpoints: EndpointTable,
     pub(super) news: News,
+}
+
+/// What this process sees of the world.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// What cannot be read at present.
+    pub(super) sources: Failing,
+    /// How queues and endpoints moved lately.
+    pub(super) series: Series,
 }
 
 /// What happens in this process, for whoever listens.
@@ -60,7 +69,7 @@ impl Core {
         Self {
             fence: Arc::new(fence),
             store_time: StoreTime::new(clock.clone()),
-            sources: Failing::default(),
+            seen: Seen::default(),
             sieves: Permits::default(),
             endpoints: EndpointTable::new(settings.rates.clone()),
             news: News {

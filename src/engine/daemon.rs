@@ -219,6 +219,7 @@ impl Daemon {
                 "watch others",
                 delivery().watch_others(id, tell.clone(), generation.clone()),
             ),
+            ambient::spawn("paces", delivery().tend_paces(generation.clone())),
             ambient::spawn("signals", delivery().follow_signals(tell.clone(), generation.clone())),
             ambient::spawn(
                 "rules",

@@ -117,10 +117,13 @@ impl Delivery {
         }
         let mut pages = self.queue_pages(None);
         while let Some(rows) = pages.next().await? {
-            let known = rows
+            let known: Vec<_> = rows
                 .iter()
                 .filter_map(|row| Some((row.name.clone(), row.url.clone()?)))
                 .collect();
+            for (queue, url) in &known {
+                self.seen.series.of(queue, url);
+            }
             let _ = tell.send(Tell::Learned(known)).await;
         }
         Ok(())
@@ -185,6 +188,14 @@ impl Delivery {
             .health
             .listed(listed.queues.iter().filter_map(depth), self.clock.now());
         let ours = |queue: &&ListedQueue| naming.is_delivery_queue(queue.name.as_str());
+        let waiting = |queue: &ListedQueue| Some(queue.ready? + queue.unacked.unwrap_or(0));
+        self.seen.series.listed(
+            listed
+                .queues
+                .iter()
+                .filter(ours)
+                .map(|queue| (&queue.name, waiting(queue))),
+        );
         for queue in listed.queues.iter().filter(ours) {
             self.policy_guard.rules.learn(&queue.name, &queue.arguments);
             // A missing count means: look.

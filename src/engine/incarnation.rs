@@ -37,6 +37,9 @@ const ENDPOINTS_AT_LEAST: Duration = Duration::from_secs(10);
 /// change each second.
 const ENDPOINTS_PAUSE: u32 = 9;
 
+/// Endpoints that are paced at once, at most: of more, those beyond it are read when they are met.
+const PACED_MAX: u32 = 10_000;
+
 /// What a poll last saw of the endpoints, and when it looks again.
 #[derive(Debug, Default)]
 struct EndpointsSeen {
@@ -99,7 +102,9 @@ impl Core {
     pub(super) async fn read_endpoints(&self) -> Result<(), StoreError> {
         let question = self.endpoints.question();
         let not_available = self.store.endpoints_not_available().await?;
-        for url in self.endpoints.replace(&not_available, question) {
+        let mut special = not_available.clone();
+        special.extend(self.store.endpoints_paced(PACED_MAX).await?);
+        for url in self.endpoints.replace(&special, question) {
             self.look_at_endpoint(&url).await?;
         }
         for state in NOT_AVAILABLE {

@@ -42,6 +42,7 @@ pub mod observe;
 mod operation;
 mod operations;
 mod others;
+mod pacing;
 mod paging;
 mod parts;
 mod permits;
@@ -61,6 +62,7 @@ pub mod reveal;
 mod row;
 mod rules;
 pub mod runs;
+mod series;
 mod settled;
 mod sieve;
 pub mod sight;
@@ -86,7 +88,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 pub use command::{
-    Access, Command, Danger, Done, Plan, PlanLine, Receivers, RedeliverTarget, Redelivered, RunPlan, Tested, WriteGrant,
+    Access, Command, Danger, Done, PaceWish, Plan, PlanLine, Receivers, RedeliverTarget, Redelivered, RunPlan, Tested,
+    WriteGrant,
 };
 pub use confirmation::{Confirmation, confirmation};
 pub use error::EngineError;

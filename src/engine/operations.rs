@@ -7,7 +7,21 @@ use super::operation::{About, Operation, Subject};
 macro_rules! operation {
     ($command:expr, $operation:ident => $does:expr) => {
         match $command {
-            Command::Redeliver($operation) => $does,
+            Command::Redeliver(target) => {
+                let $operation = &$crate::engine::endpoints::Redeliver { target, order: None };
+                $does
+            }
+            Command::RedeliverPaced { target, order } => {
+                let $operation = &$crate::engine::endpoints::Redeliver {
+                    target,
+                    order: Some(order),
+                };
+                $does
+            }
+            Command::PaceEndpoint { url, wish } => {
+                let $operation = &$crate::engine::endpoints::ChangePace { url, wish };
+                $does
+            }
             Command::Events($operation) => $does,
             Command::Run($operation) => $does,
             Command::Expiring($operation) => $does,

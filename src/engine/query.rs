@@ -15,7 +15,7 @@ use super::jobs::JobListed;
 use super::policies::{PolicyPreview, PolicyView};
 use super::runs::{Edit, EditedLetter, RunDetail, RunView};
 pub use super::view::QueuesQuery;
-use super::view::{AttemptView, BrowsedMessage, Check, EndpointView, Page, QueueView, Readiness, Retry};
+use super::view::{self, AttemptView, BrowsedMessage, Check, EndpointView, Page, QueueView, RateRow, Readiness, Retry};
 use super::{Engine, EngineError, handover};
 use crate::ambient;
 use crate::domain::dead_letter::DeadLetter;
@@ -178,6 +178,22 @@ queries! { of_others, engine, false;
         /// At most this many.
         limit: u32,
     } -> Page<Retry> { engine.0.endpoints.retries(within, limit) }
+    /// How queues or endpoints move, the busiest first.
+    Rates {
+        /// Endpoints instead of queues.
+        of_endpoints: bool,
+        /// At most this many.
+        limit: u32,
+    } -> Page<RateRow> { engine.0.endpoints.rates(of_endpoints, limit) }
+    /// How a queue or an endpoint moved over the last hour, or the last week.
+    RateSeries {
+        /// Which queue.
+        queue: Option<QueueName>,
+        /// Or which endpoint.
+        url: Option<EndpointUrl>,
+        /// A week by four hours instead of an hour by the minute.
+        week: bool,
+    } -> view::RateSeries { async { engine.0.endpoints.rate_series(queue.as_ref(), url.as_ref(), week) } }
     /// The attempt log, newest first.
     Attempts(query: AttemptQuery) -> Page<AttemptView> { engine.0.daemon.delivery.attempts(query) }
     /// The audit, newest first.

@@ -6,11 +6,13 @@
 //! pointer, and texts that many rows have in common are shared.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::domain::endpoint::Endpoint;
 use crate::domain::findings::Finding;
 use crate::domain::id::{ExecutionId, QueueName};
 use crate::domain::queue::{QueueKind, QueueState};
+use crate::domain::series::Moving;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
@@ -59,6 +61,7 @@ struct Seldom {
     warnings: Vec<String>,
     findings: Vec<Finding>,
     attempts: Option<(u32, u32)>,
+    moving: Option<Moving>,
 }
 
 /// What a row is made from: every part of it by its name.
@@ -90,6 +93,8 @@ pub struct QueueFacts {
     pub findings: Vec<Finding>,
     /// See [`QueueRow::attempts`].
     pub attempts: Option<(u32, u32)>,
+    /// See [`QueueRow::moving`].
+    pub moving: Option<Moving>,
     /// See [`QueueRow::kind`].
     pub kind: QueueKind,
     /// See [`QueueRow::state`].
@@ -116,6 +121,7 @@ impl QueueFacts {
             warnings: Vec::new(),
             findings: Vec::new(),
             attempts: None,
+            moving: None,
             kind,
             state: None,
             paused: false,
@@ -134,6 +140,7 @@ impl From<QueueFacts> for QueueRow {
             warnings: facts.warnings,
             findings: facts.findings,
             attempts: facts.attempts,
+            moving: facts.moving,
         };
         Self {
             name: facts.name,
@@ -214,6 +221,18 @@ impl QueueRow {
         self.seldom.as_ref()?.attempts
     }
 
+    /// How it moves; `None`: it does not, as far as this process or its daemon knows.
+    #[must_use]
+    pub fn moving(&self) -> Option<&Moving> {
+        self.seldom.as_ref()?.moving.as_ref()
+    }
+
+    /// How long what waits takes at the rate of the last minute; `None`: it does not become less.
+    #[must_use]
+    pub fn time_to_empty(&self) -> Option<Duration> {
+        self.moving()?.time_to_empty(self.depth().filter(|depth| *depth > 0)?)
+    }
+
     /// Messages ready and in hand, where the first is known.
     #[must_use]
     pub fn depth(&self) -> Option<u64> {
@@ -264,6 +283,18 @@ pub struct EndpointRow {
     pub oldest_at: Option<Timestamp>,
     /// Notifications delivered to it since this observer began.
     pub delivered: u64,
+    /// How fast it goes, where it is paced, and when nothing waits any more.
+    pub pace: Option<String>,
+    /// How it moves; `None`: it does not, as far as this process or its daemon knows.
+    pub moving: Option<Moving>,
+}
+
+impl EndpointRow {
+    /// How long what waits takes at the rate of the last minute; `None`: it does not become less. Its pace says more.
+    #[must_use]
+    pub fn time_to_empty(&self) -> Option<Duration> {
+        self.moving?.time_to_empty(self.waiting.filter(|waiting| *waiting > 0)?)
+    }
 }
 
 #[cfg(test)]

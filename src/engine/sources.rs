@@ -24,13 +24,13 @@ impl Core {
 
     /// It was read.
     pub(super) fn is_read(&self, source: &Source) {
-        self.sources.failing().remove(source);
+        self.seen.sources.failing().remove(source);
     }
 
     /// It could not be read, and since when it is so.
     pub(super) fn unread(&self, source: Source, error: &dyn Error) -> Unread {
         let now = self.clock.now();
-        let mut failing = self.sources.failing();
+        let mut failing = self.seen.sources.failing();
         let since = failing.get(&source).copied().unwrap_or(now);
         if failing.len() < REMEMBERED_MAX {
             failing.insert(source.clone(), since);

@@ -15,6 +15,7 @@ use crate::domain::message::Message;
 use crate::domain::on_broker::OnBroker;
 use crate::domain::policy::Phase;
 use crate::domain::queue::{Head, Pause, QueueKind, QueueState, Why};
+use crate::domain::series::{Moving, Point};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::domain::words::{count, plural};
@@ -121,8 +122,43 @@ pub struct EndpointView {
     pub queues: u64,
     /// Messages that wait for it, where known.
     pub waiting: Option<u64>,
+    /// When it was looked at.
+    pub taken_at: Timestamp,
     /// What of it could not be read, where it was asked for alone.
     pub problems: Vec<Unread>,
+}
+
+/// How a queue or an endpoint moves.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct RateRow {
+    /// The queue; `None`: it is about the endpoint.
+    pub queue: Option<QueueName>,
+    /// The endpoint, where known.
+    pub url: Option<EndpointUrl>,
+    /// Messages that wait there, where known.
+    pub waiting: Option<u64>,
+    /// How it moves.
+    pub moving: Moving,
+}
+
+/// How one of them moved over a time.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct RateSeries {
+    /// Seconds of a step.
+    pub step_s: u64,
+    /// When it was read.
+    pub taken_at: Timestamp,
+    /// The steps, oldest first.
+    pub points: Vec<RatePoint>,
+}
+
+/// A step.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct RatePoint {
+    /// When it began.
+    pub at: Timestamp,
+    /// What happened in it.
+    pub point: Point,
 }
 
 /// What is tried when.

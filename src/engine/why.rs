@@ -3,6 +3,7 @@
 use super::view::QueueView;
 use crate::domain::egress::is_mended_by_rules;
 use crate::domain::endpoint::{Endpoint, EndpointState};
+use crate::domain::pace::Stage;
 use crate::domain::queue::{Closing, QueueRecord, QueueState, Why};
 use crate::domain::text;
 use crate::domain::time::Timestamp;
@@ -26,6 +27,7 @@ pub(super) struct Facts<'a> {
     pub(super) blocked: Option<&'a str>,
     /// Requests a second to its URL, at most, over all daemons.
     pub(super) rate: Option<u32>,
+    pub(super) now: Timestamp,
 }
 
 /// The answer.
@@ -34,13 +36,14 @@ pub(super) struct Facts<'a> {
 /// 2. Ending.
 /// 3. What waits for a time: the endpoint, the head.
 /// 4. What waits for a command or a run that wants it next.
-/// 5. Its URL's rate, where more waits than what is in hand.
+/// 5. The pace of its URL, and its rate, where more waits than what is in hand.
 /// 6. Somebody has it; nothing is in it; nobody is there to take it.
 pub(super) fn why(known: &Facts<'_>) -> Why {
     needs_a_person(known)
         .or_else(|| ending(known))
         .or_else(|| waits(known))
         .or_else(|| wanted(known))
+        .or_else(|| paced(known))
         .or_else(|| rate_limited(known))
         .unwrap_or_else(|| moves(known))
 }
@@ -145,6 +148,21 @@ fn wanted(known: &Facts<'_>) -> Option<Why> {
             None,
         )),
     }
+}
+
+fn paced(known: &Facts<'_>) -> Option<Why> {
+    let pace = known.endpoint?.pace.as_ref()?;
+    let (now, depth) = (known.now, known.depth?);
+    if depth == 0 || known.daemons == 0 || (depth == 1 && known.owner.is_some() && !pace.is_held(now)) {
+        return None;
+    }
+    let (goes_on, until) = match pace.stage(now) {
+        Stage::Braked | Stage::Asks => ("; continue with `redrive endpoint resume`", None),
+        Stage::Watched(until) => ("", Some(until)),
+        Stage::Canary(_) | Stage::Ramp | Stage::Steady => ("", None),
+    };
+    let text = format!("waits for its turn ({}){goes_on}", pace.in_words(now));
+    Some(says(QueueState::RateLimited, text, until))
 }
 
 fn rate_limited(known: &Facts<'_>) -> Option<Why> {

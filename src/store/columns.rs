@@ -47,7 +47,7 @@ macro_rules! head_cleared {
 macro_rules! endpoint_columns {
     () => {
         "url, state, epoch, since, attempts, next_attempt_at, last_status, last_error, last_success_at, \
-         probe_queue, probe_message, probe_token, probe_until"
+         probe_queue, probe_message, probe_token, probe_until, pace"
     };
 }
 macro_rules! attempt_columns {
@@ -245,6 +245,8 @@ fn endpoint_in(row: &impl Columns, state: EndpointState) -> Result<Endpoint, sql
         probe_queue: parsed_optional(row, "probe_queue", QueueName::parse)?,
         probe_message: parsed_optional(row, "probe_message", NotificationId::parse)?,
         probe,
+        // One that this program cannot read says nothing to it: the endpoint goes on.
+        pace: row.text("pace")?.and_then(|text| serde_json::from_str(&text).ok()),
     })
 }
 

@@ -32,6 +32,7 @@ use async_trait::async_trait;
 use crate::domain::endpoint::{Endpoint, EndpointChange};
 use crate::domain::id::{EndpointEpoch, Epoch, IncarnationId, QueueName, StoreId};
 pub use crate::domain::numbers::Numbers;
+use crate::domain::pace::PaceChange;
 use crate::domain::queue::{Decision, QueueRecord};
 use crate::domain::schema::SchemaRefusal;
 use crate::domain::time::Timestamp;
@@ -44,7 +45,7 @@ pub use policies::*;
 pub use record::*;
 pub use retention::*;
 // A model of the store decides by the same rules.
-pub use rules::{due_in, endpoint_after, lease_refusal, next_number, raises};
+pub use rules::{due_in, endpoint_after, endpoint_after_failure, lease_refusal, next_number, raises};
 pub use runs::*;
 pub use saves::*;
 pub use stored_letters::*;
@@ -303,13 +304,25 @@ pub trait Endpoints: Send + Sync {
     async fn endpoints_page(&self, query: &EndpointQuery) -> Result<Vec<(Endpoint, u64)>, StoreError>;
 
     /// Changes an endpoint. With `expected`, only when that is still its epoch. Raises epoch and
-    /// generation when the state changes. [`EndpointChange::Open`] also resets every head of the URL.
+    /// generation when the state changes. What [opens](EndpointChange::opens) also resets every head of the URL.
     async fn endpoint_change(
         &self,
         url: &EndpointUrl,
         expected: Option<EndpointEpoch>,
         change: &EndpointChange,
     ) -> Result<Changed, StoreError>;
+
+    /// Endpoints that are paced, at most `limit`.
+    async fn endpoints_paced(&self, limit: u32) -> Result<Vec<Endpoint>, StoreError>;
+
+    /// Changes how fast an endpoint goes; its epoch stays. With `expected`, only when that is still the revision of its
+    /// pace. Raises the generation, but for what a canary counts.
+    async fn endpoint_pace(
+        &self,
+        url: &EndpointUrl,
+        expected: Option<i64>,
+        change: &PaceChange,
+    ) -> Result<PaceChanged, StoreError>;
 
     /// Claims the probe of an unavailable endpoint that is due, for the head of `queue`, for `hold`.
     async fn probe_claim(

@@ -269,6 +269,19 @@ pub struct Failure {
     pub decision: Option<Decision>,
     /// What a policy applies to the head by.
     pub terms: HeadTerms,
+    /// Whether its endpoint is paced, as far as the worker knows, and the attempt was no probe: then it counts there.
+    pub paced: bool,
+}
+
+/// The result of a change of a pace.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PaceChanged {
+    /// The endpoint after it.
+    Done(Box<Endpoint>),
+    /// Why it could not be, and the endpoint as it is.
+    Refused(&'static str, Box<Endpoint>),
+    /// The store does not know it.
+    Unknown,
 }
 
 /// The result of recording a failure.

@@ -12,6 +12,7 @@ use crate::domain::endpoint::{Endpoint, EndpointChange, EndpointState};
 use crate::domain::fingerprint::Fingerprint;
 use crate::domain::id::{EndpointEpoch, IncarnationId, QueueName, StoreId};
 use crate::domain::naming::hex;
+use crate::domain::pace::Pace;
 use crate::domain::policy::Phase;
 use crate::domain::queue::QueueRecord;
 use crate::domain::time::Timestamp;
@@ -97,14 +98,19 @@ pub fn endpoint_after(
         EndpointChange::Disable { reason } => {
             after.state = EndpointState::Disabled;
             after.next_attempt_at = None;
+            after.pace = None;
             note(&mut after, attempt, Some(reason));
         }
-        EndpointChange::Open => {
-            after.state = EndpointState::Available;
-            after.attempts = 0;
-            after.next_attempt_at = None;
-            after.probe_queue = None;
-            after.probe_message = None;
+        EndpointChange::Open => open(&mut after, None),
+        EndpointChange::OpenPaced { order, by } => {
+            open(&mut after, Some(Pace::new(*order, Some(by.clone()), now)));
+        }
+        EndpointChange::Reopen { slow_start } => {
+            let kept = before.pace.as_ref().map(|pace| pace.reopened(now));
+            open(
+                &mut after,
+                kept.or_else(|| slow_start.map(|order| Pace::new(order, None, now))),
+            );
         }
     }
     if after.state != before.state {
@@ -114,6 +120,46 @@ pub fn endpoint_after(
         after.epoch = EndpointEpoch(next_number(before.epoch.0, now));
     }
     after
+}
+
+fn open(endpoint: &mut Endpoint, pace: Option<Pace>) {
+    endpoint.state = EndpointState::Available;
+    endpoint.attempts = 0;
+    endpoint.next_attempt_at = None;
+    endpoint.probe_queue = None;
+    endpoint.probe_message = None;
+    endpoint.pace = pace;
+}
+
+/// The endpoint after an attempt at it failed that was no probe, where it is paced; the failure may be one too many.
+#[must_use]
+pub fn endpoint_after_failure(before: &Endpoint, attempt: &Attempt, now: Timestamp) -> Option<Endpoint> {
+    let mut after = before.clone();
+    let pace = after.pace.as_mut()?;
+    if !pace.failed(now) {
+        return Some(after);
+    }
+    let last = match attempt.status {
+        Some(status) => format!("status {status}"),
+        None => attempt.error.clone().unwrap_or_else(|| "no answer".to_owned()),
+    };
+    let why = format!(
+        "closed again after {} failed attempts at its pace (last: {last})",
+        pace.failed
+    );
+    after.state = EndpointState::Parked;
+    after.next_attempt_at = None;
+    after.probe = None;
+    after.probe_queue = Some(attempt.queue.clone());
+    after.probe_message = Some(attempt.message_id.clone());
+    after.pace = None;
+    after.last_status = attempt.status;
+    after.last_error = Some(why);
+    if before.state != EndpointState::Parked {
+        after.since = now;
+    }
+    after.epoch = EndpointEpoch(next_number(before.epoch.0, now));
+    Some(after)
 }
 
 /// The next value of a number that guards something: at least the clock in milliseconds, so that it never goes
@@ -126,7 +172,7 @@ pub fn next_number(before: i64, now: Timestamp) -> i64 {
 /// Whether `change` is one that others must see.
 #[must_use]
 pub fn raises(before: &Endpoint, change: &EndpointChange) -> bool {
-    !(before.state == EndpointState::Available && matches!(change, EndpointChange::Open))
+    !(before.state == EndpointState::Available && change.opens())
 }
 
 /// Keeps what the attempt found; without one, the person's reason.

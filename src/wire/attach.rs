@@ -19,7 +19,7 @@ use crate::engine::snapshot::{EndpointRow, Part, QueueRow, Silent, Snapshot, Tot
 use crate::engine::view::Retry;
 
 /// Raised with each change of what is told: only equal ones understand each other.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// A question.
 #[derive(Debug, Deserialize)]

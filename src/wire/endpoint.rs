@@ -1,7 +1,8 @@
 //! Endpoints.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use crate::domain::pace::{PaceOrder, Ramp, STEP_S, STOP_AFTER};
 use crate::engine::view::EndpointView;
 
 use super::{Unread, time, unread};
@@ -22,8 +23,100 @@ pub struct Endpoint {
     pub probe_message_id: Option<String>,
     pub queues: u64,
     pub waiting: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pace: Option<Pace>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Unread>,
+}
+
+/// How fast an endpoint goes.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
+pub struct Pace {
+    pub stage: &'static str,
+    pub text: String,
+    pub rate: Option<u32>,
+    pub rate_now: Option<u32>,
+    pub ramp: Option<u32>,
+    pub ramp_every_s: Option<u32>,
+    pub canary: Option<u32>,
+    pub canary_watch_s: Option<u32>,
+    pub stop_after: Option<u32>,
+    pub failed: u32,
+    pub by: Option<String>,
+    pub paused_by: Option<String>,
+    pub since: Option<String>,
+    pub empty_in_s: Option<u64>,
+}
+
+impl Pace {
+    fn of(view: &EndpointView) -> Option<Self> {
+        let (pace, now) = (view.endpoint.pace.as_ref()?, view.taken_at);
+        let order = &pace.order;
+        Some(Self {
+            stage: pace.stage(now).as_str(),
+            text: pace.says(view.waiting, now),
+            rate: order.rate,
+            rate_now: pace.rate_at(now).filter(|_| !pace.is_held(now)),
+            ramp: order.ramp.map(|ramp| ramp.factor),
+            ramp_every_s: order.ramp.map(|ramp| ramp.every_s),
+            canary: order.canary,
+            canary_watch_s: order.watch_s,
+            stop_after: order.stop_after,
+            failed: pace.failed,
+            by: pace.by.clone(),
+            paused_by: pace.brake.as_ref().map(|brake| brake.by.clone()),
+            since: time(pace.began_at),
+            empty_in_s: view
+                .waiting
+                .and_then(|waiting| pace.takes(waiting, now))
+                .map(|takes| takes.as_secs()),
+        })
+    }
+}
+
+/// A pace as it is asked for.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
+pub struct PaceInput {
+    pub rate: Option<u32>,
+    pub canary: Option<u32>,
+    pub canary_watch_s: Option<u32>,
+    pub ramp: Option<u32>,
+    pub ramp_every_s: Option<u32>,
+    pub stop_after: Option<u32>,
+}
+
+impl PaceInput {
+    /// What it asks for; `None`: nothing.
+    #[must_use]
+    pub fn order(&self) -> Option<PaceOrder> {
+        let ramp = (self.ramp.is_some() || self.ramp_every_s.is_some()).then(|| Ramp {
+            from: 1,
+            factor: self.ramp.unwrap_or(2),
+            every_s: self.ramp_every_s.unwrap_or(STEP_S),
+        });
+        let order = PaceOrder {
+            rate: self.rate,
+            ramp,
+            canary: self.canary,
+            watch_s: self.canary_watch_s,
+            stop_after: self.stop_after.filter(|stop| *stop > 0),
+            ends_at_rate: false,
+        };
+        (order != PaceOrder::default()).then_some(order)
+    }
+
+    /// The same for what begins: without a word about it, it stops after a few failures.
+    #[must_use]
+    pub fn begins(&self) -> Option<PaceOrder> {
+        let order = self.order()?;
+        let stop_after = match self.stop_after {
+            None => Some(STOP_AFTER),
+            Some(_) => order.stop_after,
+        };
+        Some(PaceOrder { stop_after, ..order })
+    }
 }
 
 impl From<&EndpointView> for Endpoint {
@@ -42,6 +135,7 @@ impl From<&EndpointView> for Endpoint {
             probe_message_id: endpoint.probe_message.as_ref().map(|id| id.as_str().to_owned()),
             queues: view.queues,
             waiting: view.waiting,
+            pace: Pace::of(view),
             problems: unread(&view.problems),
         }
     }
@@ -71,9 +165,11 @@ mod tests {
                 probe_queue: None,
                 probe_message: None,
                 probe: None,
+                pace: None,
             },
             queues: 2,
             waiting: None,
+            taken_at: Timestamp::from_seconds(0),
             problems: Vec::new(),
         };
         let json = serde_json::to_value(Endpoint::from(&view)).unwrap();

@@ -19,6 +19,7 @@ pub mod policy;
 pub mod problem;
 pub mod publish;
 pub mod queue;
+pub mod rate;
 pub mod record;
 pub mod run;
 pub mod set_out;

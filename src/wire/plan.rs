@@ -25,6 +25,9 @@ pub struct PlanShape {
     pub warnings: Vec<String>,
     /// Messages that it touches.
     pub messages: Option<u64>,
+    /// How long they take at the pace that is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_to_empty_s: Option<u64>,
     /// Whether messages are lost.
     pub destroys: bool,
     /// Names exactly this plan.
@@ -70,6 +73,7 @@ impl From<&Plan> for PlanShape {
             lines: plan.lines.iter().map(line).collect(),
             warnings: plan.warnings.clone(),
             messages: plan.messages,
+            time_to_empty_s: plan.time_to_empty().map(|takes| takes.as_secs()),
             destroys: plan.danger == Danger::Destroys,
             hash: plan.hash.clone(),
             run: plan.run.as_ref().map(RunPlanShape::from),

@@ -116,6 +116,60 @@ async fn what_does_not_exist_or_is_not_json_is_a_problem_document() {
     );
 }
 
+/// How fast an endpoint goes is asked for, planned, seen, and changed while it goes.
+async fn paced(daemon: &Daemon) {
+    for (body, field) in [
+        (json!({"url": DEAD_URL, "rate": 0}), "rate"),
+        (json!({"url": DEAD_URL, "canary_watch_s": 5}), "canary_watch_s"),
+        (json!({"url": DEAD_URL, "ramp": 1}), "ramp"),
+    ] {
+        let refused = daemon.post("/v1/redeliver", &body).await;
+        assert_eq!(problem(&refused, 400)["field"], field, "{body}");
+    }
+    assert_eq!(
+        problem(&daemon.post("/v1/endpoints/pace", &json!({"url": DEAD_URL})).await, 400)["field"],
+        "rate"
+    );
+    let body = json!({"url": DEAD_URL, "rate": 1, "ramp": 2, "stop_after": 0});
+    let planned = daemon.post("/v1/redeliver?dry_run=true", &body).await.json();
+    assert_eq!(
+        (&planned["messages"], &planned["time_to_empty_s"]),
+        (&json!(1), &json!(1)),
+        "{planned}"
+    );
+    let redelivered = daemon.post("/v1/redeliver", &body).await;
+    assert_eq!(redelivered.status, 200, "{}", redelivered.text());
+    let shown = daemon
+        .get(&format!(
+            "/v1/endpoints?url={}",
+            DEAD_URL.replace(':', "%3A").replace('/', "%2F")
+        ))
+        .await
+        .json();
+    assert_eq!(
+        (&shown["pace"]["rate"], &shown["pace"]["ramp"]),
+        (&json!(1), &json!(2)),
+        "{shown}"
+    );
+    let change = async |path: &str, body: Value| daemon.post(&format!("/v1/endpoints/{path}"), &body).await.json();
+    let paused = change("pause", json!({"url": DEAD_URL})).await;
+    assert_eq!(
+        (&paused["pace"]["stage"], &paused["pace"]["empty_in_s"]),
+        (&json!("paused"), &Value::Null),
+        "{paused}"
+    );
+    let changed = change("pace", json!({"url": DEAD_URL, "rate": 7})).await;
+    assert_eq!(
+        (&changed["pace"]["rate"], &changed["pace"]["ramp"]),
+        (&json!(7), &Value::Null),
+        "{changed}"
+    );
+    let resumed = change("resume", json!({"url": DEAD_URL})).await;
+    assert_eq!(resumed["pace"]["stage"], "steady", "{resumed}");
+    let released = change("pace", json!({"url": DEAD_URL, "release": true})).await;
+    assert_eq!(released.get("pace"), None, "{released}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn another_host_or_a_web_page_is_turned_away() {
     let installation = Installation::embedded();
@@ -183,13 +237,8 @@ async fn a_queue_is_seen_paused_planned_and_deleted_through_its_routes() {
         list["taken_at"].is_string() && list.get("next_cursor").is_some(),
         "{list}"
     );
-    assert!(
-        list["items"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .any(|row| row["name"] == *queue)
-    );
+    let mut rows = list["items"].as_array().unwrap().iter();
+    assert!(rows.any(|row| row["name"] == *queue), "{list}");
     let one = daemon.get(&path).await.json();
     assert_eq!(
         (one["name"].as_str(), one["state"].as_str()),
@@ -209,8 +258,9 @@ async fn a_queue_is_seen_paused_planned_and_deleted_through_its_routes() {
     assert_eq!(planned["messages"], 1, "{planned}");
     let redelivered = daemon.post("/v1/redeliver", &json!({"url": DEAD_URL})).await;
     assert_eq!(redelivered.status, 200, "{}", redelivered.text());
-    assert_eq!(redelivered.json()["was_unavailable"], true);
-    assert_eq!(redelivered.json()["queues"], 1);
+    let done = redelivered.json();
+    assert_eq!((&done["was_unavailable"], &done["queues"]), (&json!(true), &json!(1)));
+    paced(&daemon).await;
 
     let paused = daemon.post(&format!("{path}/pause"), &json!({"reason": "look"})).await;
     assert_eq!(paused.json()["paused"], true, "{}", paused.text());

@@ -96,6 +96,7 @@ const READS: &[(&str, &[&str])] = &[
     ("/v1/expiring", &[MANAGEMENT, STORE]),
     ("/v1/expiring/saves", &[STORE]),
     ("/v1/retries", &[STORE]),
+    ("/v1/rates", &[STORE]),
     ("/v1/attempts", &[STORE]),
     ("/v1/audit", &[STORE]),
     ("/v1/audit/verify", &[STORE]),
@@ -253,6 +254,33 @@ pub(super) const OPERATIONS: &[Operation] = &[
         )
     },
     Operation {
+        query: ACT_URL,
+        ..post(
+            "/v1/endpoints/pace",
+            "Change how fast an endpoint goes while it does; what is not given stays.",
+            "Pace",
+            "Endpoint",
+        )
+    },
+    Operation {
+        query: ACT_URL,
+        ..post(
+            "/v1/endpoints/pause",
+            "Send nothing to an endpoint until somebody resumes it; it stays available.",
+            "Url",
+            "Endpoint",
+        )
+    },
+    Operation {
+        query: ACT_URL,
+        ..post(
+            "/v1/endpoints/resume",
+            "Go on after a pause of an endpoint, or after its canary.",
+            "Url",
+            "Endpoint",
+        )
+    },
+    Operation {
         query: SCOPE,
         ..get(
             "/v1/policies",
@@ -350,6 +378,20 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation {
         query: &[("within", "integer"), ("limit", "integer")],
         ..get("/v1/retries", "What is tried when; `within` in seconds.", "RetryList")
+    },
+    Operation {
+        query: &[
+            ("endpoints", "boolean"),
+            ("queue", "string"),
+            ("url", "string"),
+            ("week", "boolean"),
+            ("limit", "integer"),
+        ],
+        ..get(
+            "/v1/rates",
+            "How queues or endpoints move, as this daemon knows it; with `queue` or `url` the series of that one alone: an hour by the minute, with `week` a week by four hours.",
+            "RateList|RateSeries",
+        )
     },
     Operation {
         query: &[

@@ -51,7 +51,16 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
         "since:time? taken_at:time? endpoints:[Endpoint]? queues:[Queue]? dead:DeadTotal? dead_groups:[DeadGroup]? \
          runs:[Run]? audit:[Audit]? problems:[Unread]",
     ),
-    ("Redeliver", "url:string all:boolean reason:string"),
+    (
+        "Redeliver",
+        "url:string all:boolean reason:string rate:integer canary:integer canary_watch_s:integer ramp:integer \
+         ramp_every_s:integer stop_after:integer",
+    ),
+    (
+        "Pace",
+        "url:string reason:string release:boolean rate:integer canary:integer canary_watch_s:integer ramp:integer \
+         ramp_every_s:integer stop_after:integer",
+    ),
     ("Test", "url:string method:string reason:string"),
     (
         "Redelivered",
@@ -118,12 +127,32 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
         "Endpoint",
         "url:string state:string since:time? attempts:integer next_attempt_at:time? last_status:integer? \
          last_error:string? last_success_at:time? probe_queue:string? probe_message_id:string? \
-         queues:integer waiting:integer? problems:[Unread]",
+         queues:integer waiting:integer? pace:EndpointPace problems:[Unread]",
+    ),
+    (
+        "EndpointPace",
+        "stage:string text:string rate:integer? rate_now:integer? ramp:integer? ramp_every_s:integer? canary:integer? \
+         canary_watch_s:integer? stop_after:integer? failed:integer by:string? paused_by:string? since:time? \
+         empty_in_s:integer?",
     ),
     (
         "Tested",
         "url:string method:string class:string status:integer? error:string? duration_ms:integer",
     ),
+    (
+        "Rate",
+        "queue:string? url:string? waiting:integer? in_per_s:number out_per_s:number failed_share:number? p50_ms:integer? \
+         p95_ms:integer? p99_ms:integer? empty_in_s:integer? out_by_minute:[integer]",
+    ),
+    (
+        "RateList",
+        "items:[Rate] next_cursor:string? taken_at:time? problems:[Unread]",
+    ),
+    (
+        "RatePoint",
+        "at:time? depth:integer? in:integer out:integer failed:integer p50_ms:integer? p95_ms:integer? p99_ms:integer?",
+    ),
+    ("RateSeries", "step_s:integer taken_at:time? points:[RatePoint]"),
     (
         "Retry",
         "at:time? queue:string? url:string? message_id:string? phase:string? attempt:integer of:integer",
@@ -222,6 +251,7 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
         "retries_with_no_delay:integer minimum_delay_retries:integer minimum_delay:integer \
          maximum_delay:integer maximum_delay_retries:integer retry_backoff_function:string \
          backoff_retries:integer jitter:number on_exhausted:string on_refused:string \
+         slow_start:integer slow_start_interval:integer slow_start_maximum:integer \
          ignore_subscription_override:boolean",
     ),
     (

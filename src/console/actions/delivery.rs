@@ -12,11 +12,12 @@ use crate::console::update::scope::{self, Aim};
 use crate::console::update::undo;
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
+use crate::domain::pace::{Pace, PaceOrder};
 use crate::domain::queue::{QueueKind, QueueState};
 use crate::domain::url::EndpointUrl;
 use crate::engine::snapshot::Silent;
 use crate::engine::view::Retry;
-use crate::engine::{Command, RedeliverTarget};
+use crate::engine::{Command, PaceWish, RedeliverTarget};
 
 const DELIVERY: Context = Context::Views(&[View::Queues, View::Endpoints, View::Retries]);
 const ENDPOINTS: Context = Context::Views(&[View::Endpoints]);
@@ -44,6 +45,26 @@ pub(super) const ACT: &[Action] = &[
         .plans(|state| PAUSE.freeze(state))
         .reports(|task| changed(task, "paused", "queue"))
         .hinted(),
+    Action::new("pause_endpoint", "pause", &["P"])
+        .help("Send nothing to the selected endpoint until somebody resumes it, at once; for marked rows it asks first. It stays available.")
+        .changes(ENDPOINTS)
+        .when(|state| BRAKE.possible(state))
+        .plans(|state| BRAKE.freeze(state))
+        .reports(|task| changed(task, "paused", "endpoint"))
+        .also(&[Also::Hinted, Also::AtOnce]),
+    Action::new("resume_endpoint", "resume", &["U"])
+        .help("Continue with the selected or marked endpoints after a pause, or after their canary.")
+        .changes(ENDPOINTS)
+        .when(|state| GO_ON.possible(state))
+        .plans(|state| GO_ON.freeze(state))
+        .reports(|task| changed(task, "resumed", "endpoint"))
+        .hinted(),
+    Action::new("pace_endpoint", "pace", &["F"])
+        .help("Change how fast the selected endpoint goes while it does: rate, ramp, canary, and when it stops.")
+        .changes(ENDPOINTS)
+        .when(|state| PACE.possible(state))
+        .plans(|state| PACE.freeze(state))
+        .reports(|task| changed(task, "changed the pace of", "endpoint")),
     Action::new("resume", "resume", &["U"])
         .help("Deliver again from the selected or marked queues that are paused.")
         .changes(QUEUES)
@@ -131,6 +152,67 @@ const DISABLE: Aim<EndpointUrl> = Aim::new(
     },
     |_, urls| urls.into_iter().map(Command::DisableEndpoint).collect(),
 );
+
+const BRAKE: Aim<EndpointUrl> = Aim::new(
+    Reach::Rows,
+    |row| match paced(&row) {
+        Some(pace) if pace.brake.is_some() => Err("this endpoint is paused already".into()),
+        _ => goes(row),
+    },
+    |_, urls| wished(urls, &PaceWish::Pause),
+);
+
+const GO_ON: Aim<EndpointUrl> = Aim::new(
+    Reach::Rows,
+    |row| match paced(&row) {
+        Some(pace) if pace.brake.is_some() || pace.is_canary() => goes(row),
+        None if matches!(row, Pointed::Subject(_)) => endpoint(row),
+        Some(_) | None => Err("this endpoint is not paused".into()),
+    },
+    |_, urls| wished(urls, &PaceWish::Resume),
+);
+
+const PACE: Aim<(EndpointUrl, PaceOrder)> = Aim::new(
+    Reach::OneRow,
+    |row| {
+        let order = paced(&row).map(|pace| pace.order).unwrap_or_default();
+        Ok((goes(row)?, order))
+    },
+    |_, paced| {
+        let command = |(url, order)| Command::PaceEndpoint {
+            url,
+            wish: PaceWish::Go(order),
+        };
+        paced.into_iter().map(command).collect()
+    },
+);
+
+/// The pace that a row shows.
+fn paced<'a>(row: &Pointed<'a>) -> Option<&'a Pace> {
+    if let Pointed::Endpoint(row) = row {
+        row.endpoint.pace.as_ref()
+    } else {
+        None
+    }
+}
+
+/// An endpoint to which something is sent, or will be.
+fn goes(row: Pointed<'_>) -> Result<EndpointUrl, Reason> {
+    if matches!(row, Pointed::Endpoint(row)
+        if matches!(row.endpoint.state, EndpointState::Disabled | EndpointState::Parked))
+    {
+        return Err("nothing is sent to this endpoint: R redelivers".into());
+    }
+    endpoint(row)
+}
+
+fn wished(urls: Vec<EndpointUrl>, wish: &PaceWish) -> Vec<Command> {
+    let command = |url| Command::PaceEndpoint {
+        url,
+        wish: wish.clone(),
+    };
+    urls.into_iter().map(command).collect()
+}
 
 const PURGE: Aim<QueueName> = Aim::new(Reach::OneRow, emptied, |_, queues| {
     queues.into_iter().map(Command::PurgeQueue).collect()

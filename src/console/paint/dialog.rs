@@ -29,6 +29,7 @@ use crate::console::widgets::canvas::{Canvas, behind, cells, row, wrap};
 use crate::console::widgets::words::{count, plural_of};
 use crate::domain::mask::MaskRules;
 use crate::domain::text::{show, width};
+use crate::domain::words::about;
 use crate::engine::command::RunPlan;
 use crate::engine::runs::OrderKind;
 use crate::engine::{Command, Plan, PlanLine};
@@ -283,7 +284,12 @@ fn how_much(dialog: &Dialog, plans: &[Plan]) -> String {
         None => "an unknown number of messages".to_owned(),
     };
     let targets = plural_of(dialog.targets(), one, many);
-    format!("{messages} · {targets} · {}", scope(&dialog.scope))
+    let empty = match plans {
+        [only] => only.time_to_empty(),
+        _ => None,
+    };
+    let empty = empty.map_or_else(String::new, |takes| format!(" · empty in about {}", about(takes)));
+    format!("{messages}{empty} · {targets} · {}", scope(&dialog.scope))
 }
 
 fn scope(scope: &Scope) -> String {

@@ -88,7 +88,7 @@ pub(super) fn lines(now: Timestamp, kind: OrderKind, run: &RunPlan, rules: &Mask
 pub(super) fn pace(pace: &RunPace) -> Line {
     if let Some((knob, digits)) = &pace.typing {
         return vec![
-            (format!("{}: ", knob.asks()), Role::DialogKey),
+            (format!("{}: ", knob.asks(pace.of_endpoint)), Role::DialogKey),
             (digits.clone(), Role::Input),
             ("▏ Enter updates the plan".to_owned(), Role::TextMuted),
         ];
@@ -119,6 +119,14 @@ fn setting(pace: &RunPace, knob: Knob) -> String {
         Knob::Watch => match pace.watch_s {
             Some(watch) => format!("watch: {watch} s"),
             None => "watch: off".to_owned(),
+        },
+        Knob::Ramp if pace.of_endpoint => match pace.ramp {
+            Some(ramp) => format!("ramp: times {ramp} every 10 s"),
+            None => "ramp: off".to_owned(),
+        },
+        Knob::Stop => match pace.stop_after {
+            Some(stop) => format!("stop: after {stop} failures"),
+            None => "stop: never".to_owned(),
         },
         Knob::Ramp => match pace.ramp {
             Some(ramp) => format!("ramp: {ramp} times as many"),

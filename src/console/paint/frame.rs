@@ -25,9 +25,11 @@ use crate::engine::snapshot::{Part, Silent, Snapshot};
 /// From this width on the tabs have whole names and every count.
 const COUNTS_FROM: u16 = 160;
 /// From this width on they have whole names, and what needs a look.
-const NAMES_FROM: u16 = 118;
+const NAMES_FROM: u16 = 136;
 /// From this width on they have short names; below only the view in front has a name.
-const SHORT_FROM: u16 = 100;
+const SHORT_FROM: u16 = 118;
+/// From this width on the other operators are named in the header; below they are counted.
+const OPERATORS_FROM: u16 = 118;
 /// Operators that are named in the header, at most.
 const OPERATORS_MAX: usize = 2;
 /// From this height on runs have a line.
@@ -155,7 +157,7 @@ fn operators(state: &State, columns: u16) -> Option<(String, Role)> {
     let text = match names.as_slice() {
         [] => return None,
         [one] => format!("{} ·", show(one, NAME_MAX)),
-        [_, _, ..] if columns < NAMES_FROM => format!("{} others ·", names.len()),
+        [_, _, ..] if columns < OPERATORS_FROM => format!("{} others ·", names.len()),
         some => {
             let shown: Vec<String> = some
                 .iter()

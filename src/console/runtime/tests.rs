@@ -64,7 +64,7 @@ impl Rig {
             views: crate::console::state::saved::NamedViews::default(),
             preview: true,
             notify: crate::console::state::call::Notify::Off,
-            titles: true,
+            titles: false,
             at: None,
             reload: None,
             survey: None,

@@ -171,8 +171,12 @@ pub struct RunPace {
     pub canary: Option<u64>,
     /// Watch them for so many seconds, and continue when all is well, instead of asking.
     pub watch_s: Option<u64>,
-    /// Then to so many times what is done, watched again, and so on.
+    /// Then to so many times what is done, watched again, and so on; of an endpoint, so many times as fast at each step.
     pub ramp: Option<u32>,
+    /// It is of an endpoint, and closes it again after so many failures.
+    pub stop_after: Option<u32>,
+    /// Whether it is of an endpoint.
+    pub of_endpoint: bool,
     /// By which way back, where they go back; without it as the plan finds best.
     pub via: Option<WayBack>,
     /// Which of them is being typed, and the digits so far.
@@ -219,8 +223,10 @@ pub enum Knob {
     Canary,
     /// Seconds for which they are watched.
     Watch,
-    /// How many times what is done each part goes to.
+    /// How many times what is done each part goes to; of an endpoint, how fast it grows.
     Ramp,
+    /// Failures that close an endpoint again.
+    Stop,
     /// By which way back: pressed, not typed.
     Via,
 }
@@ -232,7 +238,8 @@ impl RunPace {
         match knob {
             Knob::Rate | Knob::Canary => true,
             Knob::Watch => self.canary.is_some(),
-            Knob::Ramp => self.watch_s.is_some(),
+            Knob::Ramp => self.of_endpoint || self.watch_s.is_some(),
+            Knob::Stop => self.of_endpoint,
             Knob::Via => self.via.is_some(),
         }
     }
@@ -244,6 +251,7 @@ impl RunPace {
             Knob::Canary => self.canary = number.map(u64::from),
             Knob::Watch => self.watch_s = number.map(u64::from),
             Knob::Ramp => self.ramp = number,
+            Knob::Stop => self.stop_after = number,
             Knob::Via => self.via = self.via.map(WayBack::next),
         }
         if !self.has(Knob::Watch) {
@@ -257,7 +265,7 @@ impl RunPace {
 
 impl Knob {
     /// In the order in which they are shown.
-    pub const ALL: [Self; 5] = [Self::Rate, Self::Canary, Self::Watch, Self::Ramp, Self::Via];
+    pub const ALL: [Self; 6] = [Self::Rate, Self::Canary, Self::Watch, Self::Ramp, Self::Stop, Self::Via];
 
     /// The key that turns it.
     #[must_use]
@@ -267,14 +275,17 @@ impl Knob {
             Self::Canary => 'c',
             Self::Watch => 'w',
             Self::Ramp => 'm',
+            Self::Stop => 's',
             Self::Via => 'v',
         }
     }
 
     /// What is asked for.
     #[must_use]
-    pub const fn asks(self) -> &'static str {
+    pub const fn asks(self, of_endpoint: bool) -> &'static str {
         match self {
+            Self::Ramp if of_endpoint => "Ramp: begin with 1 a second, times this every 10 s, 2 to 100 (empty = none)",
+            Self::Stop => "Close it again after so many failures (empty = never)",
             Self::Rate => "Messages a second (empty = unlimited)",
             Self::Canary => "Canary size (empty = none)",
             Self::Watch => "Seconds to watch the canary, then continue (empty = ask me)",

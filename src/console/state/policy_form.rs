@@ -15,6 +15,8 @@ use crate::engine::query::PolicyScope;
 const VALUE_MAX: usize = 40;
 /// The key that is absent from a policy that does not set it.
 const BACKOFF_RETRIES: &str = "backoff_retries";
+/// The key without which there is no slow start.
+const SLOW_START: &str = "slow_start";
 
 /// A policy that is being written.
 #[derive(Clone, Debug)]
@@ -159,16 +161,17 @@ const fn owner(scope: &PolicyScope) -> PolicyOwner {
 fn lines(owner: PolicyOwner) -> Vec<FormLine> {
     let defaults = RetryPolicy {
         backoff_retries: Some(0),
+        slow_start: 1,
         ..RetryPolicy::default()
     };
     let Value::Table(entries) = defaults.to_value(owner) else {
         return Vec::new();
     };
     let line = |(key, value): (String, Value)| FormLine {
-        default: if key == BACKOFF_RETRIES {
-            "by the delays".to_owned()
-        } else {
-            written_as(&value)
+        default: match key.as_str() {
+            BACKOFF_RETRIES => "by the delays".to_owned(),
+            SLOW_START => "0".to_owned(),
+            _ => written_as(&value),
         },
         choices: choices(&key, &value),
         input: Input::default(),

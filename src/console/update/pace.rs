@@ -9,8 +9,9 @@ use super::keys::Press;
 use crate::console::state::Mode;
 use crate::console::state::dialog::{Dialog, Friction, Knob, RunPace, WayBack};
 use crate::console::state::effect::Effect;
-use crate::engine::Command;
+use crate::domain::pace::{PaceOrder, Ramp, STEP_S, STOP_AFTER};
 use crate::engine::runs::{Order, OrderKind};
+use crate::engine::{Command, PaceWish};
 
 /// Digits of a number, at most.
 const DIGITS_MAX: usize = 6;
@@ -25,7 +26,24 @@ pub(super) fn of(commands: &[Command]) -> Option<RunPace> {
             watch_s: order.canary_watch.map(|watch| watch.as_secs()),
             ramp: order.ramp,
             via: goes_back(order).then(|| order.via.map_or(WayBack::Best, WayBack::By)),
-            typing: None,
+            ..RunPace::default()
+        }),
+        Command::Redeliver(_) => Some(RunPace {
+            of_endpoint: true,
+            ..RunPace::default()
+        }),
+        Command::RedeliverPaced { order, .. }
+        | Command::PaceEndpoint {
+            wish: PaceWish::Go(order),
+            ..
+        } => Some(RunPace {
+            rate: order.rate,
+            canary: order.canary.map(u64::from),
+            watch_s: order.watch_s.map(u64::from),
+            ramp: order.ramp.map(|ramp| ramp.factor),
+            stop_after: order.stop_after,
+            of_endpoint: true,
+            ..RunPace::default()
         }),
         _ => None,
     })
@@ -79,6 +97,42 @@ pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
     Vec::new()
 }
 
+/// The pace of an endpoint; `None`: nothing limits it.
+fn order_of(pace: &RunPace) -> Option<PaceOrder> {
+    let few = |number: Option<u64>| number.and_then(|number| u32::try_from(number).ok());
+    let order = PaceOrder {
+        rate: pace.rate,
+        ramp: pace.ramp.map(|factor| Ramp {
+            from: 1,
+            factor,
+            every_s: STEP_S,
+        }),
+        canary: few(pace.canary),
+        watch_s: few(pace.watch_s),
+        stop_after: pace.stop_after,
+        ends_at_rate: false,
+    };
+    (pace.of_endpoint && !order.is_none()).then_some(order)
+}
+
+/// The command at the pace that was typed; `None`: it has none.
+fn paced(command: &Command, pace: &RunPace) -> Option<Command> {
+    match (command, order_of(pace)) {
+        (Command::Redeliver(target) | Command::RedeliverPaced { target, .. }, Some(order)) => {
+            let target = target.clone();
+            Some(Command::RedeliverPaced { target, order })
+        }
+        (Command::Redeliver(target) | Command::RedeliverPaced { target, .. }, None) => {
+            Some(Command::Redeliver(target.clone()))
+        }
+        (Command::PaceEndpoint { url, .. }, order) => Some(Command::PaceEndpoint {
+            url: url.clone(),
+            wish: order.map_or(PaceWish::Release, PaceWish::Go),
+        }),
+        _ => None,
+    }
+}
+
 fn knob(key: char) -> Option<Knob> {
     Knob::ALL.into_iter().find(|knob| knob.key() == key)
 }
@@ -94,7 +148,11 @@ fn turn(state: &mut State) -> Vec<Effect> {
     let Some((knob, digits)) = pace.typing.take() else {
         return Vec::new();
     };
+    let was_paced = order_of(pace).is_some();
     pace.turn(knob, digits.parse().ok().filter(|number| *number > 0));
+    if pace.of_endpoint && !was_paced && order_of(pace).is_some() && knob != Knob::Stop {
+        pace.stop_after = Some(STOP_AFTER);
+    }
     let Some(task) = state
         .commands
         .tasks
@@ -112,6 +170,9 @@ fn turn(state: &mut State) -> Vec<Effect> {
             if goes_back(order) {
                 order.via = pace.via.and_then(WayBack::via);
             }
+        }
+        if let Some(paced) = paced(command, pace) {
+            *command = paced;
         }
     }
     task.request = request;

@@ -47,7 +47,7 @@ pub(super) struct Attempts;
 
 static ABOUT: About = About {
     title: "Attempts",
-    short_title: "",
+    short_title: "Attempts",
     reads: &["store"],
     go: Action::new("attempts", "attempts", &["."])
         .help("Go to the attempts as they are made.")
@@ -94,7 +94,13 @@ impl Screen for Attempts {
 
     fn glance(&self, canvas: &mut Canvas<'_>, area: Rect, state: &State) {
         let table = &state.lists.tail.fed.table;
-        let used = list::glance(canvas, area, table, "Enter opens it among the attempts of its queue.");
+        let used = list::glance(
+            canvas,
+            area,
+            state,
+            table,
+            "Enter opens it among the attempts of its queue.",
+        );
         let body = table.selected_row().and_then(|row| row.response.as_deref());
         let Some(body) = body.filter(|body| !body.is_empty()) else {
             return;

@@ -84,7 +84,7 @@ impl Screen for Audit {
 
     fn glance(&self, canvas: &mut Canvas<'_>, area: Rect, state: &State) {
         let more = "Enter opens what it is about.";
-        list::glance(canvas, area, &state.lists.audit.table, more);
+        list::glance(canvas, area, state, &state.lists.audit.table, more);
     }
 
     fn name(&self, state: &State) -> Option<String> {

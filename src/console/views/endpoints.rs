@@ -16,7 +16,7 @@ use std::sync::Arc;
 use ratatui::layout::{Position, Rect};
 
 use super::list::{self, Cell, Listed, OUTSIDE_MAX};
-use super::{command_words, is_unread, listed};
+use super::{command_words, is_unread, listed, moving};
 use crate::console::state::action::Action;
 use crate::console::state::detail::Subject;
 use crate::console::state::feed::Listing;
@@ -41,7 +41,7 @@ pub(super) struct Endpoints;
 
 static ABOUT: About = About {
     title: "Endpoints",
-    short_title: "Endp",
+    short_title: "Endpoints",
     reads: &["broker", "store"],
     go: Action::new("endpoints", "endpoints", &["3"])
         .help("Go to the endpoints, those that are not available first.")
@@ -63,6 +63,10 @@ impl Screen for Endpoints {
 
     fn paint(&self, canvas: &mut Canvas<'_>, area: Rect, state: &State) -> Option<Position> {
         list::paint(canvas, area, state, &state.lists.endpoints)
+    }
+
+    fn glance(&self, canvas: &mut Canvas<'_>, area: Rect, state: &State) {
+        list::glance(canvas, area, state, &state.lists.endpoints, "");
     }
 
     fn subject(&self, state: &State) -> Option<Subject> {
@@ -105,6 +109,26 @@ impl Row for EndpointRow {
         })
         .time(),
         Column::new("waiting", "Waiting", Fixed(9), 0, |row: &Self| key::count(row.waiting)).count(),
+        Column::new("out", "Out/s", Fixed(7), 2, |row: &Self| {
+            moving::out_key(row.moving.as_ref())
+        })
+        .count(),
+        Column::new("spark", "10 min", Fixed(10), 6, |row: &Self| {
+            moving::out_key(row.moving.as_ref())
+        })
+        .greatest_first(),
+        Column::new("empty_in", "Empty in", Fixed(8), 4, |row: &Self| {
+            moving::empty_in_key(row.time_to_empty())
+        })
+        .count(),
+        Column::new("failing", "Failing", Fixed(7), 4, |row: &Self| {
+            moving::failing_key(row.moving.as_ref())
+        })
+        .count(),
+        Column::new("p95", "p95", Fixed(7), 5, |row: &Self| {
+            moving::p95_key(row.moving.as_ref())
+        })
+        .count(),
         Column::new("next_attempt_at", "Next attempt", Fixed(12), 1, |row: &Self| {
             key::time(row.endpoint.next_attempt_at)
         })
@@ -170,6 +194,11 @@ impl Listed for EndpointRow {
             "since" => Cell::new(span(now.since(endpoint.since)), Role::Text),
             "waiting" => Cell::new(known(self.waiting), Role::Text),
             "next_attempt_at" => Cell::or_none(endpoint.next_attempt_at.map(|at| until(now, at)), Role::Warning),
+            "out" => moving::out(self.moving.as_ref()),
+            "spark" => moving::spark(self.moving.as_ref()),
+            "empty_in" => moving::empty_in(self.time_to_empty()),
+            "failing" => moving::failing(self.moving.as_ref()),
+            "p95" => moving::p95(self.moving.as_ref()),
             "queues" => Cell::new(count(self.queues), Role::TextMuted),
             "status" => Cell::or_none(
                 endpoint.last_status.map(|status| status.to_string()),
@@ -186,7 +215,10 @@ impl Listed for EndpointRow {
     fn says(&self) -> Cow<'_, str> {
         let endpoint = &self.endpoint;
         match (endpoint.state, &endpoint.last_error, endpoint.last_status) {
-            (EndpointState::Available, _, _) => Cow::Borrowed("available: everything is sent"),
+            (EndpointState::Available, _, _) => match &self.pace {
+                Some(pace) => Cow::Owned(show(pace, OUTSIDE_MAX)),
+                None => Cow::Borrowed("available: everything is sent"),
+            },
             (_, Some(error), _) => Cow::Owned(format!("last error: {}", show(error, OUTSIDE_MAX))),
             (_, None, Some(status)) => Cow::Owned(format!("last answer: {status}")),
             (_, None, None) => Cow::Borrowed("nothing was sent since it is in this state"),

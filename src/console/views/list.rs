@@ -183,7 +183,13 @@ const LABEL: u16 = 15;
 
 /// Paints everything that a list has of its selected row: its sentence, and every column whole. `more` is what to press for
 /// what the list does not have. Answers how many lines it took.
-pub(in crate::console) fn glance<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, table: &Table<R>, more: &str) -> u16 {
+pub(in crate::console) fn glance<R: Listed>(
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    state: &State,
+    table: &Table<R>,
+    more: &str,
+) -> u16 {
     let Some(one) = table.selected_row() else {
         return 0;
     };
@@ -191,9 +197,14 @@ pub(in crate::console) fn glance<R: Listed>(canvas: &mut Canvas<'_>, area: Rect,
         height: area.height.min(4),
         ..area
     };
-    let mut rest = below(area, canvas.wrapped(sentence, &one.says(), Role::Title) + 1);
+    let says = one.says();
+    let text = super::keys::by_keys(&says, &state.input.keymap);
+    let mut rest = below(area, canvas.wrapped(sentence, &text, Role::Title) + 1);
     for column in R::COLUMNS.iter().filter(|column| column.name != R::SAID_BY) {
         let cell = one.cell(column.name, canvas.now);
+        if cell.text.is_empty() {
+            continue;
+        }
         let label = Rect {
             width: rest.width.min(LABEL - 1),
             ..rest

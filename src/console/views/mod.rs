@@ -10,6 +10,7 @@ mod expiring;
 pub(super) mod keys;
 pub(super) mod list;
 mod log;
+mod moving;
 mod overview;
 mod policies;
 mod queues;

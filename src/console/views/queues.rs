@@ -16,7 +16,7 @@ use std::sync::Arc;
 use ratatui::layout::{Position, Rect};
 
 use super::list::{self, Cell, Listed, OUTSIDE_MAX};
-use super::{command_words, filtered, listed};
+use super::{command_words, filtered, listed, moving};
 use crate::console::state::action::Action;
 use crate::console::state::detail::Subject;
 use crate::console::state::feed::Listing;
@@ -35,12 +35,15 @@ use crate::domain::text::show;
 use crate::domain::time::Timestamp;
 use crate::engine::snapshot::{self, QueueRow, Snapshot};
 
+/// Columns of how queues move.
+const MOVING: [&str; 5] = ["out", "spark", "empty_in", "failing", "p95"];
+
 /// The view.
 pub(super) struct Queues;
 
 static ABOUT: About = About {
     title: "Queues",
-    short_title: "Queue",
+    short_title: "Queues",
     reads: &["broker", "store"],
     go: Action::new("queues", "queues", &["2"])
         .help("Go to the queues.")
@@ -64,6 +67,10 @@ impl Screen for Queues {
         list::paint(canvas, area, state, &state.lists.queues)
     }
 
+    fn glance(&self, canvas: &mut Canvas<'_>, area: Rect, state: &State) {
+        list::glance(canvas, area, state, &state.lists.queues, "");
+    }
+
     fn subject(&self, state: &State) -> Option<Subject> {
         let row = state.lists.queues.selected_row();
         row.map(|row| Subject::Queue(row.name.clone()))
@@ -75,7 +82,9 @@ impl Screen for Queues {
 
     fn command(&self, state: &State) -> Option<Vec<String>> {
         let list = state.list()?;
-        let sort = list.sorted_by().map(|(column, descending)| {
+        // A command of another process has no series.
+        let is_known = |(column, _): &(&str, bool)| !MOVING.contains(column);
+        let sort = list.sorted_by().filter(is_known).map(|(column, descending)| {
             let sign = if descending { "-" } else { "" };
             vec!["--sort".to_owned(), format!("{sign}{column}")]
         });
@@ -118,6 +127,20 @@ impl Row for QueueRow {
             key::count(row.attempts().map(|(made, _)| made.into()))
         })
         .count(),
+        Column::new("out", "Out/s", Fixed(7), 5, |row: &Self| moving::out_key(row.moving())).count(),
+        Column::new("spark", "10 min", Fixed(10), 9, |row: &Self| {
+            moving::out_key(row.moving())
+        })
+        .greatest_first(),
+        Column::new("empty_in", "Empty in", Fixed(8), 9, |row: &Self| {
+            moving::empty_in_key(row.time_to_empty())
+        })
+        .count(),
+        Column::new("failing", "Failing", Fixed(7), 9, |row: &Self| {
+            moving::failing_key(row.moving())
+        })
+        .count(),
+        Column::new("p95", "p95", Fixed(7), 9, |row: &Self| moving::p95_key(row.moving())).count(),
         Column::new("delivered", "Delivered", Fixed(10), 6, |row: &Self| {
             key::count(row.delivered())
         })
@@ -179,6 +202,11 @@ impl Listed for QueueRow {
             "attempts" => Cell::or_none(self.attempts().map(|(made, of)| format!("{made}/{of}")), Role::Warning),
             "execution" => Cell::or_none(self.execution(), Role::Text),
             "delivered" => Cell::or_none(self.delivered().map(words::count), Role::TextMuted),
+            "out" => moving::out(self.moving()),
+            "spark" => moving::spark(self.moving()),
+            "empty_in" => moving::empty_in(self.time_to_empty()),
+            "failing" => moving::failing(self.moving()),
+            "p95" => moving::p95(self.moving()),
             "owner" => Cell::or_none(self.owner.as_deref(), Role::TextMuted),
             "why" => Cell::new(self.says(), Role::Text),
             _ => Cell::new("", Role::Text),

@@ -48,7 +48,7 @@ pub(super) struct Retries;
 
 static ABOUT: About = About {
     title: "Retries",
-    short_title: "Retry",
+    short_title: "Retries",
     reads: &["store"],
     go: Action::new("retries", "retries", &["4"])
         .help("Go to what is tried when.")
@@ -79,6 +79,10 @@ impl Screen for Retries {
             timeline::paint(canvas, Rect { height: line, ..area }, retries);
         }
         list::paint(canvas, below(area, line), state, &state.lists.retries)
+    }
+
+    fn glance(&self, canvas: &mut Canvas<'_>, area: Rect, state: &State) {
+        list::glance(canvas, area, state, &state.lists.retries, "");
     }
 
     fn subject(&self, state: &State) -> Option<Subject> {

@@ -75,6 +75,10 @@ impl Screen for Runs {
         list::paint(canvas, area, state, &state.lists.runs.table)
     }
 
+    fn glance(&self, canvas: &mut Canvas<'_>, area: Rect, state: &State) {
+        list::glance(canvas, area, state, &state.lists.runs.table, "");
+    }
+
     fn subject(&self, state: &State) -> Option<Subject> {
         let row = state.lists.runs.table.selected_row();
         row.map(|row| Subject::Run(row.record.id.clone()))

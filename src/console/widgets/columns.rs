@@ -40,20 +40,43 @@ pub(in crate::console) fn place<R>(
             rank(columns, index)
         }
     };
-    let mut movable = 0;
-    let mut candidates: Vec<usize> = Vec::with_capacity(columns.len());
-    for index in shown.iter().copied() {
-        let stays = rank(index) == 0;
-        if !stays {
-            movable += 1;
+    let (stay, movable): (Vec<usize>, Vec<usize>) = shown.iter().copied().partition(|index| rank(*index) == 0);
+    let unscrolled = choose(columns, &stay, &movable, None, width, rank);
+    let mut chosen = match offset.checked_sub(1) {
+        None => unscrolled,
+        Some(past) => {
+            // Where the first that may go has no room before anything is scrolled, scrolling begins with it.
+            let is_first_seen = movable.first().is_none_or(|first| unscrolled.indices.contains(first));
+            let skipped = if is_first_seen { offset } else { past };
+            let left = movable.get(skipped..).unwrap_or_default();
+            choose(columns, &stay, left, left.first().copied(), width, rank)
         }
-        if stays || movable > offset {
-            candidates.push(index);
-        }
+    };
+    chosen.indices.sort_unstable_by_key(|index| place_of(*index));
+    if chosen.used > width && chosen.squeezed <= width {
+        lay_out(columns, &chosen.indices, width, chosen.squeezed, floor)
+    } else {
+        lay_out(columns, &chosen.indices, width, chosen.used, least)
     }
-    // Who scrolls wants to see what comes next, whatever else would be worth more.
-    let scrolled_to = candidates.iter().copied().find(|index| offset > 0 && rank(*index) > 0);
-    let mut by_rank = candidates;
+}
+
+/// Columns that have room, and what they need: as wide as they should be, and squeezed.
+struct Chosen {
+    indices: Vec<usize>,
+    used: u16,
+    squeezed: u16,
+}
+
+/// Of those that may go, the lowest rank stays longest; what was scrolled to comes first, whatever else is worth more.
+fn choose<R>(
+    columns: &[Column<R>],
+    stay: &[usize],
+    movable: &[usize],
+    scrolled_to: Option<usize>,
+    width: u16,
+    rank: impl Fn(usize) -> u8,
+) -> Chosen {
+    let mut by_rank = [stay, movable].concat();
     by_rank.sort_by_key(|index| (rank(*index) > 0 && Some(*index) != scrolled_to, rank(*index)));
     let (mut used, mut squeezed) = (0_u16, 0_u16);
     let mut chosen = Vec::with_capacity(by_rank.len());
@@ -71,11 +94,10 @@ pub(in crate::console) fn place<R>(
         squeezed = squeezed.saturating_add(floor);
         chosen.push(index);
     }
-    chosen.sort_unstable_by_key(|index| place_of(*index));
-    if used > width && squeezed <= width {
-        lay_out(columns, &chosen, width, squeezed, floor)
-    } else {
-        lay_out(columns, &chosen, width, used, least)
+    Chosen {
+        indices: chosen,
+        used,
+        squeezed,
     }
 }
 

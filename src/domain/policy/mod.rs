@@ -10,6 +10,8 @@ mod reschedule;
 mod schedule;
 mod validate;
 
+use super::pace::{PaceOrder, Ramp};
+
 pub use reschedule::{Failing, Failures, Rescheduled, next_retry, reschedule};
 pub use schedule::{Phase, Schedule, ScheduledRetry, with_jitter};
 pub use validate::{PolicyError, PolicyOwner};
@@ -49,6 +51,29 @@ pub struct RetryPolicy {
     pub on_refused: OnRefused,
     /// A queue's policy only: it holds even where a subscription brings its own.
     pub ignore_subscription_override: bool,
+    /// Added, key `slow_start`: messages a second with which an endpoint begins that is available again by itself, twice
+    /// as many after each interval; 0: everything at once.
+    #[serde(default)]
+    pub slow_start: u32,
+    /// Added, key `slow_start_interval`: seconds until the rate doubles.
+    #[serde(default = "slow_start_interval_s")]
+    pub slow_start_interval_s: u32,
+    /// Added, key `slow_start_maximum`: messages a second at which nothing is held back any more.
+    #[serde(default = "slow_start_maximum")]
+    pub slow_start_maximum: u32,
+}
+
+/// Without `slow_start_interval`.
+pub const SLOW_START_INTERVAL_S: u32 = 10;
+/// Without `slow_start_maximum`.
+pub const SLOW_START_MAXIMUM: u32 = 1_000;
+
+const fn slow_start_interval_s() -> u32 {
+    SLOW_START_INTERVAL_S
+}
+
+const fn slow_start_maximum() -> u32 {
+    SLOW_START_MAXIMUM
 }
 
 impl Default for RetryPolicy {
@@ -65,6 +90,9 @@ impl Default for RetryPolicy {
             on_exhausted: OnExhausted::Park,
             on_refused: OnRefused::DeadLetter,
             ignore_subscription_override: false,
+            slow_start: 0,
+            slow_start_interval_s: SLOW_START_INTERVAL_S,
+            slow_start_maximum: SLOW_START_MAXIMUM,
         }
     }
 }
@@ -87,7 +115,26 @@ impl RetryPolicy {
             on_exhausted: OnExhausted::Park,
             on_refused: OnRefused::DeadLetter,
             ignore_subscription_override: false,
+            slow_start: 0,
+            slow_start_interval_s: SLOW_START_INTERVAL_S,
+            slow_start_maximum: SLOW_START_MAXIMUM,
         }
+    }
+
+    /// How an endpoint goes that is available again by itself; `None`: as fast as it can.
+    #[must_use]
+    pub fn pace(&self) -> Option<PaceOrder> {
+        let ramp = Ramp {
+            from: self.slow_start,
+            factor: 2,
+            every_s: self.slow_start_interval_s,
+        };
+        (self.slow_start > 0).then(|| PaceOrder {
+            rate: Some(self.slow_start_maximum),
+            ramp: Some(ramp),
+            ends_at_rate: true,
+            ..PaceOrder::default()
+        })
     }
 }
 

@@ -5,6 +5,7 @@
 //! policy with every key at its default.
 
 use super::super::nearest::nearest;
+use super::super::pace::{RATE_MAX, SPAN_S_MAX};
 use super::super::value::Value;
 use super::{BackoffFunction, DELAY_S_MAX, OnExhausted, OnRefused, Phase, RETRIES_MAX, RetryPolicy, SCHEDULE_S_MAX};
 
@@ -53,7 +54,13 @@ const ON_EXHAUSTED: &str = "on_exhausted";
 const ON_REFUSED: &str = "on_refused";
 const IGNORE_SUBSCRIPTION: &str = "ignore_subscription_override";
 
-const KEYS: [&str; 11] = [
+/// What a rate is counted in.
+const A_SECOND: &str = "messages a second";
+const SLOW_START: &str = "slow_start";
+const SLOW_START_INTERVAL: &str = "slow_start_interval";
+const SLOW_START_MAXIMUM: &str = "slow_start_maximum";
+
+const KEYS: [&str; 14] = [
     NO_DELAY_RETRIES,
     MINIMUM_DELAY_RETRIES,
     MINIMUM_DELAY,
@@ -64,6 +71,9 @@ const KEYS: [&str; 11] = [
     JITTER,
     ON_EXHAUSTED,
     ON_REFUSED,
+    SLOW_START,
+    SLOW_START_INTERVAL,
+    SLOW_START_MAXIMUM,
     IGNORE_SUBSCRIPTION,
 ];
 
@@ -94,12 +104,13 @@ impl RetryPolicy {
         }
         let maximum_given = entries.iter().any(|(key, _)| key == MAXIMUM_DELAY);
         policy.check_delays(maximum_given)?;
+        policy.check_slow_start(|key| entries.iter().any(|(given, _)| given == key))?;
         policy.check_length()?;
         Ok(Some(policy))
     }
 
     /// The policy as it would be written, every key of its owner in the order of the documentation;
-    /// `backoff_retries` only where it is set.
+    /// `backoff_retries` only where it is set, and so the slow start.
     #[must_use]
     pub fn to_value(&self, owner: PolicyOwner) -> Value {
         let mut entries = vec![
@@ -114,6 +125,11 @@ impl RetryPolicy {
         entries.push((JITTER, Value::Number(self.jitter)));
         entries.push((ON_EXHAUSTED, text(self.on_exhausted.as_str())));
         entries.push((ON_REFUSED, text(self.on_refused.as_str())));
+        if self.slow_start > 0 {
+            entries.push((SLOW_START, integer(self.slow_start)));
+            entries.push((SLOW_START_INTERVAL, integer(self.slow_start_interval_s)));
+            entries.push((SLOW_START_MAXIMUM, integer(self.slow_start_maximum)));
+        }
         if owner != PolicyOwner::Subscription {
             entries.push((IGNORE_SUBSCRIPTION, Value::Bool(self.ignore_subscription_override)));
         }
@@ -137,6 +153,9 @@ impl RetryPolicy {
             JITTER => self.jitter = share(key, value)?,
             ON_EXHAUSTED => self.on_exhausted = choice(key, value, &OnExhausted::ALL, OnExhausted::as_str)?,
             ON_REFUSED => self.on_refused = choice(key, value, &OnRefused::ALL, OnRefused::as_str)?,
+            SLOW_START => self.slow_start = bounded(key, value, 0, RATE_MAX, A_SECOND)?,
+            SLOW_START_INTERVAL => self.slow_start_interval_s = bounded(key, value, 1, SPAN_S_MAX, "seconds (a day)")?,
+            SLOW_START_MAXIMUM => self.slow_start_maximum = bounded(key, value, 1, RATE_MAX, A_SECOND)?,
             IGNORE_SUBSCRIPTION if owner == PolicyOwner::Subscription => {
                 return Err(PolicyError::of(
                     key,
@@ -170,6 +189,29 @@ impl RetryPolicy {
             return Err(PolicyError::of(MINIMUM_DELAY, &message));
         }
         Ok(())
+    }
+
+    /// What says how a slow start goes says nothing where there is none, and a ramp that ends below its begin is none.
+    fn check_slow_start(&self, given: impl Fn(&str) -> bool) -> Result<(), PolicyError> {
+        if self.slow_start == 0 {
+            let alone = [SLOW_START_INTERVAL, SLOW_START_MAXIMUM]
+                .into_iter()
+                .find(|key| given(key));
+            return alone.map_or(Ok(()), |key| {
+                let message = format!("needs {SLOW_START}: messages a second to begin with, 1 for example");
+                Err(PolicyError::of(key, &message))
+            });
+        }
+        let (start, maximum) = (self.slow_start, self.slow_start_maximum);
+        if maximum >= start {
+            return Ok(());
+        }
+        if given(SLOW_START_MAXIMUM) {
+            let message = format!("{maximum} is below {SLOW_START} {start}; both are messages a second");
+            return Err(PolicyError::of(SLOW_START_MAXIMUM, &message));
+        }
+        let message = format!("{start} is above {SLOW_START_MAXIMUM} {maximum}, its default; give both");
+        Err(PolicyError::of(SLOW_START, &message))
     }
 
     fn check_length(&self) -> Result<(), PolicyError> {
@@ -221,21 +263,22 @@ fn unknown_key(key: &str, owner: PolicyOwner) -> PolicyError {
 }
 
 fn count(key: &str, value: &Value) -> Result<u32, PolicyError> {
-    bounded(key, value, RETRIES_MAX, "retries")
+    bounded(key, value, 0, RETRIES_MAX, "retries")
 }
 
 fn delay(key: &str, value: &Value) -> Result<u32, PolicyError> {
-    bounded(key, value, DELAY_S_MAX, "seconds (30 days)")
+    bounded(key, value, 0, DELAY_S_MAX, "seconds (30 days)")
 }
 
-fn bounded(key: &str, value: &Value, maximum: u32, unit: &str) -> Result<u32, PolicyError> {
+fn bounded(key: &str, value: &Value, minimum: u32, maximum: u32, unit: &str) -> Result<u32, PolicyError> {
     // Readers of JSON hand over an integer that is too long for them as a fractional number.
     const INTEGER_IN_DOUBT: f64 = 9e15;
-    let outside =
-        |shown: &dyn std::fmt::Display| PolicyError::of(key, &format!("{shown} is not between 0 and {maximum} {unit}"));
+    let outside = |shown: &dyn std::fmt::Display| {
+        PolicyError::of(key, &format!("{shown} is not between {minimum} and {maximum} {unit}"))
+    };
     match value {
         Value::Integer(integer) => match u32::try_from(*integer) {
-            Ok(number) if number <= maximum => Ok(number),
+            Ok(number) if (minimum..=maximum).contains(&number) => Ok(number),
             Ok(_) | Err(_) => Err(outside(integer)),
         },
         Value::Number(number) if number.abs() >= INTEGER_IN_DOUBT => Err(outside(number)),
@@ -376,6 +419,46 @@ mod tests {
     }
 
     #[test]
+    fn a_slow_start_says_what_is_missing_and_which_number_is_wrong() {
+        refused(
+            r#"{"slow_start_interval": 5}"#,
+            "slow_start_interval",
+            "needs slow_start",
+        );
+        refused(
+            r#"{"slow_start": 0, "slow_start_maximum": 5}"#,
+            "slow_start_maximum",
+            "needs slow_start",
+        );
+        refused(
+            r#"{"slow_start": 10, "slow_start_maximum": 9}"#,
+            "slow_start_maximum",
+            "9 is below slow_start 10",
+        );
+        refused(
+            r#"{"slow_start": 5000}"#,
+            "slow_start",
+            "above slow_start_maximum 1000, its default",
+        );
+        refused(
+            r#"{"slow_start": 1, "slow_start_interval": 0}"#,
+            "slow_start_interval",
+            "between 1 and 86400 seconds",
+        );
+        refused(r#"{"slow_start": true}"#, "slow_start", "must be an integer");
+        let pace = check(r#"{"slow_start": 1, "slow_start_maximum": 50}"#)
+            .unwrap()
+            .unwrap()
+            .pace()
+            .unwrap();
+        assert_eq!(
+            pace.in_words(),
+            "from 1 a second, times 2 every 10 s, at most 50 a second"
+        );
+        assert_eq!(check("{}").unwrap().unwrap().pace(), None);
+    }
+
+    #[test]
     fn a_key_given_twice_is_refused() {
         let twice = [
             ("jitter".to_owned(), Value::Integer(0)),
@@ -400,6 +483,14 @@ mod tests {
             on_refused: OnRefused::Retry,
             ..RetryPolicy::default()
         };
+        let slow = RetryPolicy {
+            slow_start: 2,
+            slow_start_interval_s: 5,
+            slow_start_maximum: 64,
+            ..policy.clone()
+        };
+        let read = RetryPolicy::from_value(&slow.to_value(PolicyOwner::Queue), PolicyOwner::Queue).unwrap();
+        assert_eq!(read, Some(slow));
         for owner in [PolicyOwner::Queue, PolicyOwner::Subscription, PolicyOwner::Default] {
             let read = RetryPolicy::from_value(&policy.to_value(owner), owner).unwrap();
             assert_eq!(read, Some(policy.clone()));

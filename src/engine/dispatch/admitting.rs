@@ -11,6 +11,7 @@ use super::rooms::Roomy;
 use super::{ANSWER_MAX, Asked, Dispatcher, Tell, micros};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
+use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::candidates::{Line, Turn};
 use crate::engine::endpoints::{LiveEndpoint, SLOW_AFTER, SLOW_AFTER_UNSEEN, Standing};
@@ -121,13 +122,14 @@ impl Dispatcher {
     fn next_of(&mut self, line: Line) -> Option<(QueueName, EndpointUrl)> {
         let mut near = Vec::new();
         let slow_full = self.slow_is_full();
+        let store_now = self.engine.store_time.now();
         let (engine, holdings) = (&self.engine, &self.holdings);
         let next = self.candidates.next(line, |url| {
             let live = engine.endpoints.get(url);
             let of = line_of(&live);
-            let near_in = live.turn_is_near_in(engine.clock.uptime());
+            let near_in = live.turn_is_near_in(engine.clock.uptime(), store_now);
             let used = holdings.slots(url);
-            if !live.is_available() || used >= slots_of(&live, engine.settings.in_flight_per_endpoint) {
+            if !live.is_available() || used >= slots_of(&live, engine.settings.in_flight_per_endpoint, store_now) {
                 Turn::Aside
             } else if slow_full && used > 0 && holdings.hangs(url) {
                 // One that hangs says what the next one would do.
@@ -199,7 +201,9 @@ impl Dispatcher {
         let live = self.engine.endpoints.get(url);
         let line = line_of(&live);
         let granted = live.is_available()
-            && live.turn_is_near_in(self.engine.clock.uptime()).is_zero()
+            && live
+                .turn_is_near_in(self.engine.clock.uptime(), self.engine.store_time.now())
+                .is_zero()
             && self.holdings.slots(url) < self.slots_of(&live)
             && (line != Line::Silent || !self.slow_is_full())
             && self.holdings.give_slot(queue, url);
@@ -211,7 +215,11 @@ impl Dispatcher {
 
     /// How many workers may be on queues of one URL.
     pub(super) fn slots_of(&self, live: &LiveEndpoint) -> usize {
-        slots_of(live, self.engine.settings.in_flight_per_endpoint)
+        slots_of(
+            live,
+            self.engine.settings.in_flight_per_endpoint,
+            self.engine.store_time.now(),
+        )
     }
 
     /// The line of a queue that begins to wait.
@@ -357,13 +365,13 @@ pub(super) const fn place_of(line: Line) -> Place {
 }
 
 /// How many workers may be on queues of one URL.
-fn slots_of(live: &LiveEndpoint, in_flight: usize) -> usize {
+fn slots_of(live: &LiveEndpoint, in_flight: usize, now: Timestamp) -> usize {
     let unavailable = live
         .detail()
         .is_some_and(|detail| detail.state != EndpointState::Available);
-    if unavailable || !live.is_proven() || live.is_paced() {
+    if unavailable || !live.is_proven() {
         1
     } else {
-        in_flight.max(1)
+        live.slots(in_flight.max(1), now)
     }
 }

@@ -149,7 +149,9 @@ impl Dispatcher {
             let live = url.as_ref().map(|url| self.engine.endpoints.get(url));
             let takes = live.as_ref().is_none_or(|live| {
                 live.is_available()
-                    && live.turn_is_near_in(self.engine.clock.uptime()).is_zero()
+                    && live
+                        .turn_is_near_in(self.engine.clock.uptime(), self.engine.store_time.now())
+                        .is_zero()
                     && self.holdings.slots(&live.url) < self.slots_of(live)
             });
             if !takes {

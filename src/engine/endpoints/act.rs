@@ -7,6 +7,7 @@ use crate::delivery::{Method, Request};
 use crate::domain::endpoint::{Endpoint, EndpointChange, EndpointState};
 use crate::domain::id::{NotificationId, TEST_ID_PREFIX};
 use crate::domain::outcome::Outcome;
+use crate::domain::pace::PaceOrder;
 use crate::domain::text;
 use crate::domain::url::EndpointUrl;
 use crate::domain::words::plural_of;
@@ -21,6 +22,12 @@ const LINES_MAX: usize = 10_000;
 /// What a test of an endpoint may send.
 const TEST_METHODS: [&str; 4] = ["HEAD", "GET", "OPTIONS", "POST"];
 
+/// Endpoints are available again, at once or at a pace.
+pub(in crate::engine) struct Redeliver<'a> {
+    pub(in crate::engine) target: &'a RedeliverTarget,
+    pub(in crate::engine) order: Option<&'a PaceOrder>,
+}
+
 /// Nothing is sent to it until somebody redelivers.
 pub(in crate::engine) struct Disable<'a>(pub(in crate::engine) &'a EndpointUrl);
 
@@ -30,16 +37,16 @@ pub(in crate::engine) struct Test<'a> {
     pub(in crate::engine) method: Option<&'a str>,
 }
 
-impl Operation<Endpoints> for RedeliverTarget {
+impl Operation<Endpoints> for Redeliver<'_> {
     fn about(&self) -> About {
         About {
             name: "redeliver",
-            subject: match self {
-                Self::Urls(urls) => match urls.as_slice() {
+            subject: match self.target {
+                RedeliverTarget::Urls(urls) => match urls.as_slice() {
                     [one] => Subject::Url(one.clone()),
                     many => Subject::Several(many.len(), "endpoint"),
                 },
-                Self::All => Subject::Words("all endpoints"),
+                RedeliverTarget::All => Subject::Words("all endpoints"),
             },
             friction: Friction::Lines("number of endpoints"),
             undo: Err("what was sent is sent: P pauses a queue, D disables the endpoint for what still waits"),
@@ -47,13 +54,17 @@ impl Operation<Endpoints> for RedeliverTarget {
     }
 
     async fn count(&self, endpoints: &Arc<Endpoints>) -> Result<Option<u64>, EngineError> {
-        let targets = endpoints.target_endpoints(self).await?;
+        let targets = endpoints.target_endpoints(self.target).await?;
         let urls: Vec<&EndpointUrl> = targets.iter().map(|endpoint| &endpoint.url).collect();
         endpoints.waiting_for(&urls).await
     }
 
     async fn plan(&self, endpoints: &Arc<Endpoints>) -> Result<Plan, EngineError> {
-        let targets = endpoints.targets(self).await?;
+        self.order.map_or(Ok(()), checked)?;
+        let targets = endpoints.targets(self.target).await?;
+        let at_pace = self
+            .order
+            .map_or_else(String::new, |order| format!("; {}", order.in_words()));
         let mut plan = simple(String::new(), String::new(), String::new());
         plan.lines.clear();
         for (endpoint, queues) in &targets {
@@ -61,7 +72,7 @@ impl Operation<Endpoints> for RedeliverTarget {
                 target: endpoint.url.redacted(),
                 now: format!("{}, epoch {}", endpoint.state.as_str(), endpoint.epoch),
                 effect: format!(
-                    "available again; {} with all retries",
+                    "available again; {} with all retries{at_pace}",
                     plural_of(*queues, "queue continues", "queues continue")
                 ),
             });
@@ -81,15 +92,18 @@ impl Operation<Endpoints> for RedeliverTarget {
         Ok(plan)
     }
 
-    async fn perform(&self, endpoints: &Arc<Endpoints>, _: &Plan, _: &WriteGrant) -> Result<Done, EngineError> {
+    async fn perform(&self, endpoints: &Arc<Endpoints>, _: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
         let mut done = Vec::new();
-        for (endpoint, queues) in endpoints.targets(self).await? {
+        let open = match self.order.filter(|order| !order.is_none()) {
+            None => EndpointChange::Open,
+            Some(order) => EndpointChange::OpenPaced {
+                order: *order,
+                by: grant.actor().to_owned(),
+            },
+        };
+        for (endpoint, queues) in endpoints.targets(self.target).await? {
             let before = endpoint.state;
-            if let Changed::Done { now, .. } = endpoints
-                .store
-                .endpoint_change(&endpoint.url, None, &EndpointChange::Open)
-                .await?
-            {
+            if let Changed::Done { now, .. } = endpoints.store.endpoint_change(&endpoint.url, None, &open).await? {
                 endpoints.endpoint_moved(&now);
             }
             endpoints
@@ -198,6 +212,14 @@ impl Operation<Endpoints> for Test<'_> {
     }
 }
 
+/// What is out of bounds names its field.
+pub(super) fn checked(order: &PaceOrder) -> Result<(), EngineError> {
+    order.check().map_err(|(field, message)| EngineError::Invalid {
+        field: field.to_owned(),
+        message,
+    })
+}
+
 impl Endpoints {
     /// What is redelivered to, with the number of its queues.
     async fn targets(&self, target: &RedeliverTarget) -> Result<Vec<(Endpoint, usize)>, EngineError> {
@@ -234,7 +256,7 @@ impl Endpoints {
         }
     }
 
-    async fn wake_queues_of(&self, url: &EndpointUrl) -> Result<(), EngineError> {
+    pub(super) async fn wake_queues_of(&self, url: &EndpointUrl) -> Result<(), EngineError> {
         let mut pages = self.queue_pages(Some(url.clone()));
         while let Some(rows) = pages.next().await? {
             for row in rows {

@@ -50,6 +50,7 @@ impl Endpoints {
                 problems: Vec::new(),
                 endpoint,
                 queues,
+                taken_at: self.clock.now(),
             })
             .collect();
         Ok(Page {
@@ -74,6 +75,7 @@ impl Endpoints {
         let its_own = listing.seen.iter().filter(|queue| queues.contains(&queue.name));
         Ok(EndpointView {
             endpoint,
+            taken_at: self.clock.now(),
             queues: queues.len() as u64,
             waiting: its_own.fold(Some(0), with).filter(|_| listing.unread.is_none()),
             problems: listing.unread.into_iter().collect(),

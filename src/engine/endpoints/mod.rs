@@ -2,15 +2,18 @@
 
 mod act;
 mod list;
+mod pace;
+mod rates;
 pub(super) mod retries;
 pub(super) mod table;
 
 use std::sync::Arc;
 
-pub(super) use self::act::{Disable, Test};
+pub(super) use self::act::{Disable, Redeliver, Test};
 use self::list::WaitingCache;
+pub(super) use self::pace::ChangePace;
 pub(super) use self::table::{
-    Answered, EndpointTable, LiveEndpoint, NEAR, REMEMBERED_MAX, SLOW_AFTER, SLOW_AFTER_UNSEEN, Standing,
+    Answered, EndpointTable, HELD, LiveEndpoint, NEAR, REMEMBERED_MAX, SLOW_AFTER, SLOW_AFTER_UNSEEN, Standing,
 };
 use super::core::{Core, over_core};
 use super::queues::Queues;

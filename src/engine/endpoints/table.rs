@@ -14,12 +14,15 @@ use crate::ambient::{HashMap, HashSet};
 use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::id::{EndpointEpoch, QueueName};
 use crate::domain::outcome::{FailureKind, Outcome};
+use crate::domain::pace::Pace;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::domain::verdict::REFUSED_BY_RULES_FOR;
 
 /// How long a worker waits for the turn of its URL while others wait for a worker.
 pub(in crate::engine) const NEAR: Duration = Duration::from_millis(250);
+/// When a URL that takes nothing at present is asked again, unless it is told of before.
+pub(in crate::engine) const HELD: Duration = Duration::from_secs(5);
 /// A request that is older waits in vain more likely than not: it leaves the workers.
 pub(in crate::engine) const SLOW_AFTER: Duration = Duration::from_secs(2);
 /// The same, where this process never saw an answer: first contacts would wait for each other (`dispatch/bounds.rs`).
@@ -47,29 +50,26 @@ pub(in crate::engine) struct LiveEndpoint {
     /// When (uptime) our own address rules refused it first, without an attempt since that came further; 0: they do
     /// not. Not stored: another daemon finds it out itself.
     refused_since_us: AtomicI64,
-    /// Requests a second, at most, and when the next may start.
-    rate: Option<Pace>,
+    /// Requests a second by the configuration, at most.
+    rate: Option<u32>,
+    /// When the next request of a limited rate may start (uptime).
+    next_us: AtomicI64,
+    /// Daemons that have a part of a rate each (docs/protocols.md 16).
+    sharers: Arc<AtomicI64>,
+    /// How fast it goes at present, by what the store says.
+    pace: Mutex<Option<Pace>>,
+    /// Whether there is one: what is not paced asks nothing else.
+    has_pace: AtomicBool,
+    /// When its pace was learned, counted in questions to the store.
+    pace_learned: AtomicU64,
+    /// Workers that hold a message for its turn.
+    waiting_for_turn: AtomicU32,
 }
 
 /// When the store was asked, counted in questions to it. An answer that knows less than what was known before its
 /// question comes from a store that went back (docs/protocols.md 34).
 #[derive(Clone, Copy, Debug)]
 pub(in crate::engine) struct Question(u64);
-
-/// Spaces requests evenly, on a clock that nobody sets: at most one in each interval.
-#[derive(Debug)]
-struct Pace {
-    per_second: i64,
-    /// Daemons that have a part of the rate each (docs/protocols.md 16).
-    sharers: Arc<AtomicI64>,
-    next_us: AtomicI64,
-}
-
-impl Pace {
-    fn interval_us(&self) -> i64 {
-        1_000_000 * self.sharers.load(Ordering::Relaxed).max(1) / self.per_second.max(1)
-    }
-}
 
 impl LiveEndpoint {
     fn new(url: EndpointUrl, per_second: Option<u32>, table: &EndpointTable) -> Self {
@@ -84,11 +84,13 @@ impl LiveEndpoint {
             standing: AtomicU8::new(Standing::Unmet as u8),
             last_success_us: AtomicI64::new(0),
             detail: Mutex::new(None),
-            rate: per_second.map(|n| Pace {
-                per_second: i64::from(n),
-                sharers: Arc::clone(&table.sharers),
-                next_us: AtomicI64::new(0),
-            }),
+            rate: per_second,
+            next_us: AtomicI64::new(0),
+            sharers: Arc::clone(&table.sharers),
+            pace: Mutex::new(None),
+            has_pace: AtomicBool::new(false),
+            pace_learned: AtomicU64::new(0),
+            waiting_for_turn: AtomicU32::new(0),
         }
     }
 
@@ -214,35 +216,134 @@ impl LiveEndpoint {
         let not_available = endpoint.filter(|endpoint| endpoint.state != EndpointState::Available);
         self.available.store(not_available.is_none(), Ordering::SeqCst);
         *detail = not_available.cloned();
+        self.believe_pace(endpoint.and_then(|endpoint| endpoint.pace.as_ref()), question);
         true
     }
 
-    /// Whether its rate is limited: then one worker at a time is enough.
-    pub(in crate::engine) const fn is_paced(&self) -> bool {
-        self.rate.is_some()
+    /// What this process wrote itself is newer than an answer to what it asked before.
+    fn believe_pace(&self, pace: Option<&Pace>, question: Question) {
+        let wrote = question.0 == 0;
+        if !wrote && question.0 <= self.pace_learned.load(Ordering::SeqCst) {
+            return;
+        }
+        if wrote {
+            self.pace_learned
+                .store(self.questions.load(Ordering::SeqCst), Ordering::SeqCst);
+        }
+        let mut known = lock(&self.pace);
+        if known.as_ref() != pace {
+            *known = pace.cloned();
+        }
+        self.has_pace.store(pace.is_some(), Ordering::SeqCst);
     }
 
-    /// Takes the turn of the next request, by the endpoint's rate; `Err`: it comes after so long. A turn that is
+    /// How fast it goes at present, where that is limited by more than the configuration.
+    pub(in crate::engine) fn pace(&self) -> Option<Pace> {
+        self.has_pace
+            .load(Ordering::Relaxed)
+            .then(|| lock(&self.pace).clone())
+            .flatten()
+    }
+
+    /// Whether its pace takes nothing at `now` of the store's clock but a probe.
+    pub(in crate::engine) fn is_held(&self, now: Timestamp) -> bool {
+        self.of_pace(|pace| pace.is_held(now)).unwrap_or(false)
+    }
+
+    /// Whether each request is counted in the store before it begins.
+    pub(in crate::engine) fn is_canary(&self) -> bool {
+        self.of_pace(Pace::is_canary).unwrap_or(false)
+    }
+
+    /// Whether anything limits how fast requests begin.
+    pub(in crate::engine) fn is_limited(&self) -> bool {
+        self.rate.is_some() || self.has_pace()
+    }
+
+    /// Whether failures count for its pace.
+    pub(in crate::engine) fn has_pace(&self) -> bool {
+        self.has_pace.load(Ordering::Relaxed)
+    }
+
+    fn of_pace<T>(&self, ask: impl FnOnce(&Pace) -> T) -> Option<T> {
+        self.has_pace().then(|| lock(&self.pace).as_ref().map(ask)).flatten()
+    }
+
+    /// Workers that hold a message for its turn.
+    pub(in crate::engine) fn waiting_for_turn(&self) -> u32 {
+        self.waiting_for_turn.load(Ordering::Relaxed)
+    }
+
+    /// One more, until the answer is dropped.
+    pub(in crate::engine) fn wait_for_turn(self: &Arc<Self>) -> WaitsForTurn {
+        self.waiting_for_turn.fetch_add(1, Ordering::Relaxed);
+        WaitsForTurn(Arc::clone(self))
+    }
+
+    /// How many workers may be on its queues at `now` of the store's clock, of `at_most`: no more than requests begin in
+    /// a second. By the configuration's rate one worker at a time is enough.
+    pub(in crate::engine) fn slots(&self, at_most: usize, now: Timestamp) -> usize {
+        if self.rate.is_some() || self.is_canary() {
+            return 1;
+        }
+        let rate = self.of_pace(|pace| pace.rate_at(now)).flatten();
+        rate.map_or(at_most, |rate| at_most.min(usize::try_from(rate).unwrap_or(at_most)))
+            .max(1)
+    }
+
+    /// Microseconds between two requests of this process; `None`: nothing limits them.
+    fn interval_us(&self, now: Timestamp) -> Option<i64> {
+        let paced = self.of_pace(|pace| pace.rate_at(now)).flatten();
+        let rate = match (self.rate, paced) {
+            (Some(one), Some(other)) => one.min(other),
+            (Some(only), None) | (None, Some(only)) => only,
+            (None, None) => return None,
+        };
+        Some(1_000_000 * self.sharers.load(Ordering::Relaxed).max(1) / i64::from(rate).max(1))
+    }
+
+    /// Takes the turn of the next request, by the endpoint's rate and pace; `Err`: it comes after so long. A turn that is
     /// taken late makes the next one no later, as far as that is less than a turn.
-    /// `uptime` is now.
-    pub(in crate::engine) fn take_turn(&self, uptime: Duration) -> Result<(), Duration> {
-        let Some(pace) = &self.rate else { return Ok(()) };
-        let (now, interval) = (micros(uptime), pace.interval_us());
-        let taken = pace.next_us.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |next| {
+    /// `uptime` is now, and so is `now` by the store's clock.
+    pub(in crate::engine) fn take_turn(&self, uptime: Duration, now: Timestamp) -> Result<(), Duration> {
+        let Some(interval) = self.interval_us(now) else {
+            return Ok(());
+        };
+        let now = micros(uptime);
+        let taken = self.next_us.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |next| {
+            // One that was set by a slower rate.
+            let next = next.min(now + interval);
             let from = if now - next < interval { next } else { now };
             (next <= now).then_some(from + interval)
         });
         match taken {
             Ok(_) => Ok(()),
-            Err(next) => Err(Duration::from_micros(u64::try_from(next - now).unwrap_or(0))),
+            Err(next) => Err(Duration::from_micros(
+                u64::try_from(next.min(now + interval) - now).unwrap_or(0),
+            )),
         }
     }
 
     /// How long it is until its turn is so near that a worker may wait for it (docs/protocols.md 16).
-    pub(in crate::engine) fn turn_is_near_in(&self, uptime: Duration) -> Duration {
-        let turn_in = |pace: &Pace| pace.next_us.load(Ordering::Relaxed) - micros(uptime);
-        let turn_in = Duration::from_micros(self.rate.as_ref().map_or(0, turn_in).try_into().unwrap_or(0));
-        turn_in.saturating_sub(NEAR)
+    pub(in crate::engine) fn turn_is_near_in(&self, uptime: Duration, now: Timestamp) -> Duration {
+        if self.is_held(now) {
+            return HELD;
+        }
+        let Some(interval) = self.interval_us(now) else {
+            return Duration::ZERO;
+        };
+        let turn_in = (self.next_us.load(Ordering::Relaxed) - micros(uptime)).min(interval);
+        Duration::from_micros(u64::try_from(turn_in).unwrap_or(0)).saturating_sub(NEAR)
+    }
+}
+
+/// A worker that holds a message for its turn.
+#[derive(Debug)]
+pub(in crate::engine) struct WaitsForTurn(Arc<LiveEndpoint>);
+
+impl Drop for WaitsForTurn {
+    fn drop(&mut self) {
+        self.0.waiting_for_turn.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -302,6 +403,8 @@ pub(in crate::engine) struct EndpointTable {
 struct Known {
     by_url: HashMap<EndpointUrl, Arc<LiveEndpoint>>,
     not_available: HashSet<EndpointUrl>,
+    /// Those that are paced.
+    paced: HashSet<EndpointUrl>,
     /// When the probes of those that are unavailable are due.
     due: BTreeSet<(Timestamp, EndpointUrl)>,
     due_at: HashMap<EndpointUrl, Timestamp>,
@@ -319,7 +422,7 @@ impl Known {
             return;
         }
         self.by_url
-            .retain(|_, live| Arc::strong_count(live) > 1 || !live.is_available());
+            .retain(|_, live| Arc::strong_count(live) > 1 || !live.is_available() || live.has_pace());
         self.sweep_at = self.by_url.len() + self.by_url.len() / 2;
     }
 
@@ -383,9 +486,14 @@ impl EndpointTable {
     ) -> Arc<LiveEndpoint> {
         let mut known = lock(&self.endpoints);
         let live = self.get_from(&mut known, url);
-        let was = live.is_available();
+        let (was, paced) = (live.is_available(), live.pace());
         if !live.believe(endpoint, question) {
             return live;
+        }
+        if live.has_pace() {
+            known.paced.insert(url.clone());
+        } else {
+            known.paced.remove(url);
         }
         known.due_from(url, endpoint.and_then(probe_due_at));
         if live.is_available() {
@@ -395,7 +503,7 @@ impl EndpointTable {
             known.not_available.insert(url.clone());
         }
         drop(known);
-        if was != live.is_available() {
+        if was != live.is_available() || paced != live.pace() {
             lock(&self.moved).insert(url.clone());
         }
         live
@@ -415,17 +523,24 @@ impl EndpointTable {
         std::mem::take(&mut lock(&self.moved))
     }
 
-    /// Takes over the whole set of endpoints that are not available, the answer to `question`; answers those that
-    /// were taken for not available and are not in it: they have to be read again.
-    pub(in crate::engine) fn replace(&self, not_available: &[Endpoint], question: Question) -> Vec<EndpointUrl> {
-        for endpoint in not_available {
+    /// Those that are paced.
+    pub(in crate::engine) fn paced(&self) -> Vec<Arc<LiveEndpoint>> {
+        let known = lock(&self.endpoints);
+        let live = |url| known.by_url.get(url).map(Arc::clone);
+        known.paced.iter().filter_map(live).collect()
+    }
+
+    /// Takes over the whole set of endpoints that are not available or paced, the answer to `question`; answers those
+    /// that were taken for it and are not in it: they have to be read again.
+    pub(in crate::engine) fn replace(&self, special: &[Endpoint], question: Question) -> Vec<EndpointUrl> {
+        for endpoint in special {
             self.believe(&endpoint.url, Some(endpoint), question);
         }
-        let listed: HashSet<&EndpointUrl> = not_available.iter().map(|e| &e.url).collect();
+        let listed: HashSet<&EndpointUrl> = special.iter().map(|e| &e.url).collect();
         let known = lock(&self.endpoints);
         known
             .not_available
-            .iter()
+            .union(&known.paced)
             .filter(|url| !listed.contains(url))
             .cloned()
             .collect()
@@ -495,6 +610,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::pace::{self, PaceChange, PaceOrder};
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_seconds(1_000 + seconds)
+    }
 
     fn paced(per_second: u32) -> (EndpointTable, Arc<LiveEndpoint>) {
         let url = EndpointUrl::parse("http://example.com/").unwrap();
@@ -507,7 +627,7 @@ mod tests {
     fn turns(live: &LiveEndpoint, begin: i64, late: i64, count: usize) -> Vec<i64> {
         let mut now = begin;
         let take = |_| {
-            while let Err(wait) = live.take_turn(Duration::from_micros(now.unsigned_abs())) {
+            while let Err(wait) = live.take_turn(Duration::from_micros(now.unsigned_abs()), at(0)) {
                 now += i64::try_from(wait.as_micros()).unwrap() + late;
             }
             (now - begin) / 1_000
@@ -540,12 +660,12 @@ mod tests {
     #[test]
     fn a_turn_that_is_far_is_waited_for_without_a_worker() {
         let (_, live) = paced(1);
-        let at = |millis: u64| Duration::from_millis(1_000 + millis);
-        assert!(live.turn_is_near_in(at(0)).is_zero());
-        assert_eq!(live.take_turn(at(0)), Ok(()));
-        assert_eq!(live.take_turn(at(100)), Err(Duration::from_millis(900)));
-        assert_eq!(live.turn_is_near_in(at(100)), Duration::from_millis(650));
-        assert!(live.turn_is_near_in(at(800)).is_zero());
+        let up = |millis: u64| Duration::from_millis(1_000 + millis);
+        assert!(live.turn_is_near_in(up(0), at(0)).is_zero());
+        assert_eq!(live.take_turn(up(0), at(0)), Ok(()));
+        assert_eq!(live.take_turn(up(100), at(0)), Err(Duration::from_millis(900)));
+        assert_eq!(live.turn_is_near_in(up(100), at(0)), Duration::from_millis(650));
+        assert!(live.turn_is_near_in(up(800), at(0)).is_zero());
     }
 
     /// As the store has it, with its probe due at once.
@@ -563,6 +683,88 @@ mod tests {
             probe_queue: None,
             probe_message: None,
             probe: None,
+            pace: None,
+        }
+    }
+
+    /// Available, and paced by this order since `at(0)`.
+    fn going(table: &EndpointTable, url: &EndpointUrl, order: PaceOrder) -> Arc<LiveEndpoint> {
+        table.update(&Endpoint {
+            state: EndpointState::Available,
+            next_attempt_at: None,
+            attempts: 0,
+            pace: Some(Pace::new(order, None, at(0))),
+            ..unavailable(url)
+        })
+    }
+
+    #[test]
+    fn a_pace_spaces_requests_and_the_slower_one_of_two_rates_holds() {
+        let (table, live) = paced(10);
+        let slow = PaceOrder {
+            rate: Some(5),
+            ..PaceOrder::default()
+        };
+        going(&table, &live.url, slow);
+        assert_eq!(turns(&live, 1_000_000, 0, 3), [0, 200, 400]);
+        table.share(2);
+        assert_eq!(turns(&live, 60_000_000, 0, 3), [0, 400, 800]);
+        table.share(1);
+        let fast = PaceOrder {
+            rate: Some(1_000),
+            ..PaceOrder::default()
+        };
+        going(&table, &live.url, fast);
+        assert_eq!(turns(&live, 90_000_000, 0, 3), [0, 100, 200], "the configuration's");
+    }
+
+    #[test]
+    fn a_rate_that_is_raised_while_a_turn_is_waited_for_holds_at_once() {
+        let table = EndpointTable::default();
+        let url = EndpointUrl::parse("http://example.com/").unwrap();
+        let rate = |rate| PaceOrder {
+            rate: Some(rate),
+            ..PaceOrder::default()
+        };
+        let live = going(&table, &url, rate(1));
+        let up = |millis: u64| Duration::from_millis(5_000 + millis);
+        assert_eq!(live.take_turn(up(0), at(0)), Ok(()));
+        assert_eq!(live.take_turn(up(1), at(0)), Err(Duration::from_millis(999)));
+        going(&table, &url, rate(100));
+        assert_eq!(live.take_turn(up(2), at(0)), Err(Duration::from_millis(10)));
+    }
+
+    #[test]
+    fn a_brake_takes_nothing_and_an_older_answer_of_the_store_does_not_release_it() {
+        let table = EndpointTable::default();
+        let url = EndpointUrl::parse("http://example.com/").unwrap();
+        let asked_before = table.question();
+        let live = going(&table, &url, PaceOrder::default());
+        assert!(!live.is_held(at(1)));
+        let brake = pace::after(live.pace().as_ref(), &PaceChange::Brake { by: "ana".to_owned() }, at(1));
+        table.update(&Endpoint {
+            state: EndpointState::Available,
+            next_attempt_at: None,
+            attempts: 0,
+            pace: brake.unwrap(),
+            ..unavailable(&url)
+        });
+        assert!(live.is_held(at(2)));
+        assert_eq!(live.turn_is_near_in(Duration::from_secs(9), at(2)), HELD);
+        assert_eq!(table.paced().len(), 1);
+        table.believe(&url, Some(&unpaced(&url)), asked_before);
+        assert!(live.is_held(at(2)), "it was read before the brake");
+        let question = table.question();
+        table.believe(&url, Some(&unpaced(&url)), question);
+        assert!(!live.is_held(at(2)) && table.paced().is_empty());
+    }
+
+    fn unpaced(url: &EndpointUrl) -> Endpoint {
+        Endpoint {
+            state: EndpointState::Available,
+            next_attempt_at: None,
+            attempts: 0,
+            ..unavailable(url)
         }
     }
 
@@ -606,7 +808,7 @@ mod tests {
     #[test]
     fn a_url_without_a_rate_waits_for_nothing() {
         let live = EndpointTable::default().get(&EndpointUrl::parse("http://example.com/").unwrap());
-        assert!(!live.is_paced());
+        assert_eq!(live.slots(16, at(0)), 16);
         assert_eq!(turns(&live, 1, 0, 3), [0, 0, 0]);
     }
 }

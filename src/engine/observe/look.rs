@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Observation;
 use super::intern::Interner;
 use super::kept;
-use super::rows::{Rows, recounted, seen_before};
+use super::rows::{Moves, Rows, recounted, seen_before};
 use super::totals::{Listed, endpoint_rows, totals};
 use crate::ambient::{self, HashMap};
 use crate::broker::{BrokerError, VhostFound};
@@ -55,11 +55,11 @@ struct Known {
 }
 
 impl Known {
-    /// The endpoints that something waits for; of many that are available none is copied.
-    fn not_available(&self) -> impl Iterator<Item = Endpoint> {
+    /// The endpoints that something waits for; of many that are available and not paced none is copied.
+    fn special(&self) -> impl Iterator<Item = Endpoint> {
         self.endpoints
             .iter()
-            .filter(|(endpoint, _)| endpoint.state != EndpointState::Available)
+            .filter(|(endpoint, _)| endpoint.state != EndpointState::Available || endpoint.pace.is_some())
             .map(|(endpoint, _)| endpoint.clone())
     }
 }
@@ -72,6 +72,15 @@ struct Content {
     incarnations: Arc<Vec<Incarnation>>,
     /// Since the last look.
     delivered: u64,
+}
+
+/// How everything moves, at present.
+fn moves(engine: &Observation) -> Moves<'_> {
+    Moves {
+        series: &engine.seen.series,
+        uptime: engine.clock.uptime(),
+        only_looks: !*engine.news.delivering.borrow(),
+    }
 }
 
 impl Looker {
@@ -116,7 +125,7 @@ impl Looker {
             Ok(known) => {
                 let world = World::new(
                     &known.incarnations,
-                    known.not_available(),
+                    known.special(),
                     blocked.clone(),
                     &self.engine.settings.rates,
                     now,
@@ -165,9 +174,20 @@ impl Looker {
         listed: &Listed,
     ) -> Result<Content, StoreError> {
         let last = Arc::clone(&self.last);
-        let mut items = retries::arrange(known.not_available(), &known.waiting);
+        let mut items = retries::arrange(known.special(), &known.waiting);
         items.truncate(RETRIES_MAX as usize);
-        let mut rows = Rows::new(&last.queues, &mut self.texts, seen, retries::unfilled(&items));
+        let engine = Arc::clone(&self.engine);
+        let moves = moves(&engine);
+        if moves.only_looks {
+            let waiting = |seen: &Seen| Some(seen.ready? + seen.unacked.unwrap_or(0));
+            engine
+                .seen
+                .series
+                .listed(seen.iter().map(|seen| (&seen.name, waiting(seen))));
+        }
+        engine.seen.series.roll(moves.uptime);
+        let probing = retries::unfilled(&items);
+        let mut rows = Rows::new(&last.queues, &mut self.texts, seen, probing, moves);
         self.engine.queues.join(world, seen, |view| rows.push(view)).await?;
         retries::fill(&mut items, &rows.heads);
         let delivered = rows.delivered;
@@ -177,7 +197,14 @@ impl Looker {
         }
         let queues = rows.finish(&last.queues);
         Ok(Content {
-            endpoints: endpoint_rows(known.endpoints, &queues, listed, &last.endpoints, &delivered_to),
+            endpoints: endpoint_rows(
+                known.endpoints,
+                &queues,
+                listed,
+                &last.endpoints,
+                &delivered_to,
+                (engine.clock.now(), moves),
+            ),
             retries: shared(items, &last.retries),
             incarnations: Arc::new(known.incarnations),
             queues,
@@ -202,6 +229,7 @@ impl Looker {
                 listed,
                 &last.endpoints,
                 &HashMap::default(),
+                (self.engine.clock.now(), moves(&self.engine)),
             ),
             retries: Arc::clone(&last.retries),
             incarnations: Arc::clone(&last.incarnations),

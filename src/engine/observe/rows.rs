@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::intern::Interner;
 use super::kept;
@@ -12,6 +13,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::queues::seen::Seen;
 use crate::engine::row::{QueueFacts, QueueRow};
+use crate::engine::series::{Key, Series};
 use crate::engine::view::QueueView;
 
 /// The rows of a snapshot while they are made.
@@ -27,6 +29,16 @@ pub(super) struct Rows<'a> {
     pub(super) delivered: u64,
     /// Of that, to each endpoint.
     pub(super) delivered_to: HashMap<Arc<EndpointUrl>, u64>,
+    moves: Moves<'a>,
+}
+
+/// How queues move, as this process knows it.
+#[derive(Clone, Copy)]
+pub(super) struct Moves<'a> {
+    pub(super) series: &'a Series,
+    pub(super) uptime: Duration,
+    /// This process delivers nothing itself: what it sees is all that it knows.
+    pub(super) only_looks: bool,
 }
 
 impl<'a> Rows<'a> {
@@ -36,6 +48,7 @@ impl<'a> Rows<'a> {
         texts: &'a mut Interner,
         seen: &[Seen],
         probing: HashSet<QueueName>,
+        moves: Moves<'a>,
     ) -> Self {
         let oldest = seen
             .iter()
@@ -49,12 +62,18 @@ impl<'a> Rows<'a> {
             heads: HashMap::default(),
             delivered: 0,
             delivered_to: HashMap::default(),
+            moves,
         }
     }
 
     pub(super) fn push(&mut self, view: QueueView) {
         if let Some(head) = view.head.as_ref().filter(|_| self.probing.contains(&view.name)) {
             self.heads.insert(view.name.clone(), head.clone());
+        }
+        if self.moves.only_looks
+            && let (Some(url), Some(delivered)) = (&view.url, view.delivered)
+        {
+            self.moves.series.seen(&view.name, url, delivered);
         }
         let row = self.row(view);
         let last = find(self.last, &row.name);
@@ -81,6 +100,7 @@ impl<'a> Rows<'a> {
             warnings: view.warnings,
             findings: view.findings,
             attempts: head.map(|head| (head.failures, head.attempts_allowed)),
+            moving: self.moves.series.moving(Key::queue(&view.name), self.moves.uptime),
             kind: view.kind,
             state: view.state,
             paused: view.paused.is_some(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::kept;
+use super::rows::Moves;
 use crate::ambient::{HashMap, HashSet};
 use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::id::QueueName;
@@ -11,6 +12,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::queues::seen::Seen;
 use crate::engine::row::QueueRow;
+use crate::engine::series::Key;
 use crate::engine::snapshot::{EndpointRow, Totals};
 
 /// Messages, and the time of the oldest one.
@@ -121,6 +123,7 @@ pub(super) fn endpoint_rows(
     listed: &Listed,
     last: &Arc<Vec<Arc<EndpointRow>>>,
     delivered: &HashMap<Arc<EndpointUrl>, u64>,
+    (now, moves): (Timestamp, Moves<'_>),
 ) -> Arc<Vec<Arc<EndpointRow>>> {
     let mut sums: HashMap<&EndpointUrl, Sum> = HashMap::default();
     for row in queues.iter().filter(|row| !listed.is_gone(row)) {
@@ -133,10 +136,13 @@ pub(super) fn endpoint_rows(
         let sum = sums.get(&endpoint.url).copied().unwrap_or(Sum::NOTHING);
         let before = known.get(&endpoint.url).copied();
         let new = delivered.get(&endpoint.url).copied().unwrap_or(0);
+        let waiting = sum.waiting.filter(|_| listed.known);
         let row = EndpointRow {
+            moving: moves.series.moving(Key::endpoint(&endpoint.url), moves.uptime),
+            pace: endpoint.pace.as_ref().map(|pace| pace.says(waiting, now)),
             delivered: before.map_or(0, |row| row.delivered).saturating_add(new),
             queues,
-            waiting: sum.waiting.filter(|_| listed.known),
+            waiting,
             oldest_at: sum.oldest_at,
             endpoint,
         };

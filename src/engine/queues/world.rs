@@ -22,6 +22,9 @@ struct IncarnationName {
     alive: bool,
 }
 
+/// Paced endpoints that are read, at most.
+const PACED_MAX: u32 = 10_000;
+
 /// Who delivers, which URLs are not available, whether the broker is blocked, and what time it is.
 #[derive(Debug)]
 pub(in crate::engine) struct World {
@@ -35,7 +38,7 @@ pub(in crate::engine) struct World {
 }
 
 impl World {
-    /// `endpoints` are those that are not available.
+    /// `endpoints` are those that are not available or paced.
     pub(in crate::engine) fn new(
         incarnations: &[Incarnation],
         endpoints: impl IntoIterator<Item = Endpoint>,
@@ -133,6 +136,7 @@ impl World {
             daemons: self.daemons,
             blocked: self.blocked.as_deref(),
             rate: record.url.as_ref().and_then(|url| self.rates.get(url)).copied(),
+            now: self.now,
         });
         view.owner = owner.cloned();
         view.explain(why);
@@ -183,7 +187,8 @@ impl Queues {
     /// The world as it is now, and why the broker cannot be reached.
     pub(super) async fn world(&self) -> Result<(World, Option<String>), EngineError> {
         let incarnations = self.store.incarnations().await?;
-        let endpoints = self.store.endpoints_not_available().await?;
+        let mut endpoints = self.store.endpoints_not_available().await?;
+        endpoints.extend(self.store.endpoints_paced(PACED_MAX).await?);
         let health = self.broker.health().await;
         let away = (!health.reachable).then(|| health.problem.unwrap_or_else(|| "no answer".to_owned()));
         let world = World::new(

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::{End, Flow, OpenRequest, Worker};
 use crate::ambient;
@@ -17,11 +18,12 @@ use crate::domain::id::EndpointEpoch;
 use crate::domain::message::Message;
 use crate::domain::notification::Notification;
 use crate::domain::outcome::{FailureKind, Outcome, OutcomeClass};
+use crate::domain::pace::PaceChange;
 use crate::domain::signature::SigningSecret;
 use crate::domain::url::EndpointUrl;
-use crate::engine::endpoints::{Answered, LiveEndpoint, NEAR};
+use crate::engine::endpoints::{Answered, HELD, LiveEndpoint, NEAR};
 use crate::engine::traces;
-use crate::store::{Changed, ProbeNext, StoreError, Success};
+use crate::store::{Changed, PaceChanged, ProbeNext, StoreError, Success};
 
 /// Bytes of an error that are kept.
 const ERROR_MAX: usize = 1024;
@@ -33,6 +35,8 @@ pub(super) struct InHand {
     pub(super) message: Message,
     pub(super) fingerprint: Fingerprint,
     pub(super) endpoint: Arc<LiveEndpoint>,
+    /// Its attempt is one of a canary's, and was counted before it began.
+    pub(super) of_canary: bool,
 }
 
 /// What one attempt was.
@@ -62,9 +66,10 @@ impl Worker {
             message,
             fingerprint,
             endpoint,
+            of_canary: false,
         };
         loop {
-            if let Err(end) = self.may_start(&hand).await {
+            if let Err(end) = self.may_start(&mut hand).await {
                 return Flow::Stop(end);
             }
             let engine = Arc::clone(&self.engine);
@@ -99,18 +104,57 @@ impl Worker {
 
     /// Fence, pause, wish, endpoint and rate: everything that may forbid an attempt, the next one of the same
     /// message too (docs/protocols.md 30).
-    async fn may_start(&self, hand: &InHand) -> Result<(), End> {
+    async fn may_start(&self, hand: &mut InHand) -> Result<(), End> {
         self.wait_for_turn(&hand.endpoint).await?;
         self.may_go_on()?;
         if self.probe.is_none() && !hand.endpoint.is_available() {
             return Err(End::EndpointClosed);
         }
+        hand.of_canary = false;
+        if self.probe.is_none() && hand.endpoint.is_canary() {
+            self.take_of_canary(&hand.endpoint).await?;
+            hand.of_canary = true;
+            // The store may have answered late.
+            self.may_go_on()?;
+        }
         Ok(())
     }
 
-    /// By the rate of the URL. A turn that is far is not waited for with a worker that others could use.
-    async fn wait_for_turn(&self, endpoint: &LiveEndpoint) -> Result<(), End> {
-        while let Err(wait) = endpoint.take_turn(self.engine.clock.uptime()) {
+    /// One more request of a canary, over all daemons: the store counts them.
+    async fn take_of_canary(&self, endpoint: &LiveEndpoint) -> Result<(), End> {
+        let (engine, url) = (Arc::clone(&self.engine), &endpoint.url);
+        let taken = engine
+            .insist(self.incarnation, || {
+                engine.store.endpoint_pace(url, None, &PaceChange::Take)
+            })
+            .await;
+        match taken.map_err(|()| End::Fenced)? {
+            PaceChanged::Done(now) => {
+                engine.endpoint_moved(&now);
+                Ok(())
+            }
+            // It is sent, or over: what this process knows now says which.
+            PaceChanged::Refused(_, now) => {
+                engine.endpoint_moved(&now);
+                Err(End::Paced(NEAR))
+            }
+            PaceChanged::Unknown => Ok(()),
+        }
+    }
+
+    /// By the rate and the pace of the URL. A turn that is far is not waited for with a worker that others could use,
+    /// and none is waited for while its pace takes nothing: the message goes back to its place.
+    async fn wait_for_turn(&self, endpoint: &Arc<LiveEndpoint>) -> Result<(), End> {
+        let mut waits = None;
+        while endpoint.is_limited() {
+            let now = self.engine.store_time.now();
+            if self.probe.is_none() && endpoint.is_held(now) {
+                return Err(End::Paced(HELD));
+            }
+            let Err(wait) = endpoint.take_turn(self.engine.clock.uptime(), now) else {
+                break;
+            };
+            waits.get_or_insert_with(|| endpoint.wait_for_turn());
             if wait > NEAR && self.probe.is_none() && self.control.others_wait.load(Ordering::SeqCst) {
                 return Err(End::Paced(wait));
             }
@@ -173,8 +217,25 @@ impl Worker {
         let attempt = self.attempt_row(hand, &sent, number);
         tracing::trace!(queue = ?self.queue, message = ?attempt.message_id, outcome = ?sent.outcome, took = ?sent.duration, "attempted");
         self.engine.meters.attempted(attempt.class, sent.duration);
+        self.count(hand, attempt.class, sent.duration);
         traces::attempted(&hand.notification, &attempt, &sent);
         Some(Tried { sent, attempt, epoch })
+    }
+
+    /// In the series of its queue and its endpoint: both are looked up once.
+    fn count(&mut self, hand: &InHand, class: OutcomeClass, took: Duration) {
+        let delivered = match class {
+            OutcomeClass::Delivered => true,
+            OutcomeClass::Failed | OutcomeClass::Refused | OutcomeClass::Gone => false,
+            OutcomeClass::Interrupted => return,
+        };
+        let (engine, queue) = (&self.engine, &self.queue);
+        let moves = self
+            .moves
+            .get_or_insert_with(|| engine.seen.series.of(queue, &hand.notification.url));
+        for meter in moves {
+            meter.attempted(delivered, took);
+        }
     }
 
     fn attempt_row(&self, hand: &InHand, sent: &Sent, number: u32) -> Attempt {
@@ -222,6 +283,9 @@ impl Worker {
     async fn delivered(&mut self, attached: &mut dyn Attached, hand: &mut InHand, tried: Tried) -> Step {
         self.engine.answered(&hand.endpoint, Answered::Success);
         let settled = self.settle(attached, hand, tried.attempt).await;
+        if hand.of_canary {
+            self.engine.canary_ended(&hand.endpoint).await;
+        }
         if self.probe.is_some()
             && let Err(end) = self.open_endpoint(hand, tried.epoch).await
         {
@@ -250,9 +314,12 @@ impl Worker {
     async fn open_endpoint(&mut self, hand: &InHand, epoch: EndpointEpoch) -> Result<(), End> {
         self.probe = None;
         let (engine, url) = (Arc::clone(&self.engine), &hand.notification.url);
+        let applied = engine.insist(self.incarnation, || engine.policy_for(&hand.notification));
+        let slow_start = applied.await.map_err(|()| End::Fenced)?.policy.pace();
+        let reopen = EndpointChange::Reopen { slow_start };
         let changed = engine
             .insist(self.incarnation, || {
-                engine.store.endpoint_change(url, Some(epoch), &EndpointChange::Open)
+                engine.store.endpoint_change(url, Some(epoch), &reopen)
             })
             .await;
         match changed.map_err(|()| End::Fenced)? {
@@ -319,6 +386,15 @@ impl crate::engine::core::Core {
             });
         }
         self.endpoints.changed.notify_one();
+    }
+
+    /// A request of a canary ended well. A store that is away does not hold the message up: the canary passes later.
+    async fn canary_ended(&self, endpoint: &LiveEndpoint) {
+        match self.store.endpoint_pace(&endpoint.url, None, &PaceChange::Ended).await {
+            Ok(PaceChanged::Done(now)) => self.endpoint_moved(&now),
+            Ok(PaceChanged::Refused(..) | PaceChanged::Unknown) => {}
+            Err(error) => tracing::debug!(error = ?error, "the end of a request of a canary is not recorded"),
+        }
     }
 
     /// How an endpoint answered; the dispatcher is told when that changes what it may do.

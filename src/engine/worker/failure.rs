@@ -344,6 +344,7 @@ impl Worker {
             endpoint: consequence.endpoint.clone().map(|change| (tried.epoch, change)),
             decision: consequence.decision.clone(),
             terms,
+            paced: self.probe.is_none() && hand.endpoint.has_pace(),
         };
         if failure.decision.is_some() {
             // About the head behind the companion that this message is in: there can be one decision only.

@@ -31,6 +31,7 @@ use crate::domain::fingerprint::Fingerprint;
 use crate::domain::id::{Epoch, IncarnationId, QueueName};
 use crate::domain::queue::QueueRecord;
 use crate::engine::delivery::Delivery;
+use crate::engine::series::Meter;
 use crate::store::{Lease, QueueMark};
 use crate::telemetry::names;
 
@@ -163,6 +164,8 @@ pub(super) struct Worker {
     /// Fires when the queue may have been empty for long enough.
     quiet: Pin<Box<ambient::Sleep>>,
     attaching: Attaching,
+    /// What its attempts are counted by: for its queue, and for the endpoint.
+    pub(super) moves: Option<[Arc<Meter>; 2]>,
 }
 
 /// What is known of the attachment and of those before it.
@@ -211,6 +214,7 @@ impl Worker {
             room,
             quiet: Box::pin(ambient::sleep(Duration::ZERO)),
             attaching: Attaching::default(),
+            moves: None,
         }
     }
 

@@ -17,6 +17,7 @@ pub(super) const CHANGES: &[Change] = &[
     (1, include_str!("migrations/0001.sql")),
     (2, include_str!("migrations/0002.sql")),
     (3, include_str!("migrations/0003.sql")),
+    (4, include_str!("migrations/0004.sql")),
 ];
 
 const SCHEMA: &str = "CREATE SCHEMA redrive";

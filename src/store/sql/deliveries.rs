@@ -211,6 +211,12 @@ async fn record_failure(
         endpoint = endpoint_change(session, attempt, (*expected, change), now).await?;
         endpoint_changed = endpoint.is_some();
     }
+    if failure.paced
+        && endpoint_changed
+        && let Some(after) = endpoints::failed_at_its_pace(session, attempt, now).await?
+    {
+        endpoint = Some(after);
+    }
     Ok(FailureRecorded::Recorded {
         next_attempt_at,
         endpoint,
@@ -239,7 +245,10 @@ async fn recorded_before(session: &mut Session<'_>, failure: &Failure) -> Result
         return Ok(FailureRecorded::Fenced);
     };
     let found = endpoints::get_all(session, vec![attempt.url.clone()]).await?;
-    let endpoint = found.into_iter().next().filter(|_| failure.endpoint.is_some());
+    let endpoint = found
+        .into_iter()
+        .next()
+        .filter(|_| failure.endpoint.is_some() || failure.paced);
     Ok(FailureRecorded::Recorded {
         next_attempt_at,
         endpoint: endpoint.map(Box::new),

@@ -9,11 +9,12 @@ use crate::ambient;
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointChange, EndpointState};
 use crate::domain::id::{EndpointEpoch, QueueName};
+use crate::domain::pace::{self, PaceChange};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::store::columns::{endpoint, endpoint_columns, endpoint_url, integer, number};
-use crate::store::rules::{endpoint_after, raises};
-use crate::store::{Changed, EndpointQuery, Endpoints, Numbers, ProbeNext, ProbeOutcome, StoreError};
+use crate::store::rules::{endpoint_after, endpoint_after_failure, raises};
+use crate::store::{Changed, EndpointQuery, Endpoints, Numbers, PaceChanged, ProbeNext, ProbeOutcome, StoreError};
 
 static NUMBERS: Statement = Statement::new(
     "SELECT (SELECT value FROM redrive.numbers WHERE name = 'generation') AS generation, \
@@ -30,6 +31,12 @@ static NOT_AVAILABLE: Statement = Statement::new(concat!(
     endpoint_columns!(),
     " FROM redrive.endpoints WHERE state <> 'available' ORDER BY url"
 ));
+static PACED: Statement = Statement::new(concat!(
+    "SELECT ",
+    endpoint_columns!(),
+    " FROM redrive.endpoints WHERE pace IS NOT NULL ORDER BY url LIMIT $1"
+));
+static PACE: Statement = Statement::new("UPDATE redrive.endpoints SET pace = $2 WHERE url_key = redrive.url_key($1)");
 static ANSWERED: Statement = Statement::new(
     "SELECT url FROM redrive.endpoints WHERE last_success_at IS NOT NULL ORDER BY last_success_at DESC LIMIT $1",
 );
@@ -66,7 +73,7 @@ static MAKE: Statement = Statement::new(
 );
 static PUT: Statement = Statement::new(
     "UPDATE redrive.endpoints SET state = $2, epoch = $3, since = $4, attempts = $5, next_attempt_at = $6, \
-     last_status = $7, last_error = $8, probe_queue = $9, probe_message = $10, probe_token = NULL, \
+     last_status = $7, last_error = $8, probe_queue = $9, probe_message = $10, pace = $11, probe_token = NULL, \
      probe_until = NULL WHERE url_key = redrive.url_key($1)",
 );
 static CLAIM: Statement = Statement::new(concat!(
@@ -119,6 +126,24 @@ impl<D: Driver> Endpoints for D {
     async fn endpoints_not_available(&self) -> Result<Vec<Endpoint>, StoreError> {
         let operation = "listing endpoints that are not available";
         self.list(operation, &NOT_AVAILABLE, values![], endpoint).await
+    }
+
+    async fn endpoints_paced(&self, limit: u32) -> Result<Vec<Endpoint>, StoreError> {
+        self.list("listing paced endpoints", &PACED, values![limit], endpoint)
+            .await
+    }
+
+    async fn endpoint_pace(
+        &self,
+        url: &EndpointUrl,
+        expected: Option<i64>,
+        change: &PaceChange,
+    ) -> Result<PaceChanged, StoreError> {
+        let (url, change) = (url.clone(), change.clone());
+        self.transaction("changing the pace of an endpoint", move |mut session, now| {
+            Box::pin(async move { change_pace(&mut session, &url, expected, &change, now).await })
+        })
+        .await
     }
 
     async fn endpoints_answered(&self, limit: u32) -> Result<Vec<EndpointUrl>, StoreError> {
@@ -195,7 +220,7 @@ pub(super) async fn apply(
     (change, attempt): (&EndpointChange, Option<&Attempt>),
     now: Timestamp,
 ) -> Result<Changed, sqlx::Error> {
-    if matches!(change, EndpointChange::Open) {
+    if change.opens() {
         queues::heads_lock(session, url).await?;
     }
     let Some(before) = session.find(&LOCKED, values![url], endpoint).await? else {
@@ -206,7 +231,7 @@ pub(super) async fn apply(
     }
     let now = endpoint_after(&before, change, attempt, now);
     put(session, &now).await?;
-    if matches!(change, EndpointChange::Open) {
+    if change.opens() {
         queues::heads_reset(session, url).await?;
     }
     if raises(&before, change) {
@@ -216,6 +241,60 @@ pub(super) async fn apply(
         before: Box::new(before),
         now: Box::new(now),
     })
+}
+
+async fn change_pace(
+    session: &mut Session<'_>,
+    url: &EndpointUrl,
+    expected: Option<i64>,
+    change: &PaceChange,
+    now: Timestamp,
+) -> Result<PaceChanged, sqlx::Error> {
+    let Some(mut endpoint) = session.find(&LOCKED, values![url], endpoint).await? else {
+        return Ok(PaceChanged::Unknown);
+    };
+    let revision = endpoint.pace.as_ref().map(|pace| pace.revision);
+    if expected.is_some() && expected != revision {
+        let why = "its pace was changed meanwhile";
+        return Ok(PaceChanged::Refused(why, Box::new(endpoint)));
+    }
+    match pace::after(endpoint.pace.as_ref(), change, now) {
+        Err(why) => Ok(PaceChanged::Refused(why, Box::new(endpoint))),
+        Ok(after) => {
+            endpoint.pace = after;
+            session.change(&PACE, values![url, pace_text(&endpoint)]).await?;
+            // What a canary counts is asked for at each of its requests.
+            if !matches!(change, PaceChange::Take | PaceChange::Ended) {
+                generation_raise(session).await?;
+            }
+            Ok(PaceChanged::Done(Box::new(endpoint)))
+        }
+    }
+}
+
+/// An attempt failed that was no probe: where the endpoint is paced that counts, and may close it. `None`: it is not.
+pub(super) async fn failed_at_its_pace(
+    session: &mut Session<'_>,
+    attempt: &Attempt,
+    now: Timestamp,
+) -> Result<Option<Box<Endpoint>>, sqlx::Error> {
+    let Some(before) = session.find(&LOCKED, values![&attempt.url], endpoint).await? else {
+        return Ok(None);
+    };
+    let Some(after) = endpoint_after_failure(&before, attempt, now) else {
+        return Ok(None);
+    };
+    if after.epoch == before.epoch {
+        session.change(&PACE, values![&after.url, pace_text(&after)]).await?;
+    } else {
+        put(session, &after).await?;
+    }
+    generation_raise(session).await?;
+    Ok(Some(Box::new(after)))
+}
+
+fn pace_text(endpoint: &Endpoint) -> Option<String> {
+    endpoint.pace.as_ref().and_then(|pace| serde_json::to_string(pace).ok())
 }
 
 /// Locks endpoints, after queues.
@@ -247,6 +326,7 @@ async fn put(session: &mut Session<'_>, endpoint: &Endpoint) -> Result<(), sqlx:
         &endpoint.last_error,
         &endpoint.probe_queue,
         &endpoint.probe_message,
+        pace_text(endpoint),
     ];
     session.change(&PUT, values).await.map(drop)
 }

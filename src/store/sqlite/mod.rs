@@ -38,6 +38,7 @@ const CHANGES: &[Change] = &[
     (1, include_str!("migrations/0001.sql")),
     (2, include_str!("migrations/0002.sql")),
     (3, include_str!("migrations/0003.sql")),
+    (4, include_str!("migrations/0004.sql")),
 ];
 /// What the changes are counted for in the file.
 const NAMESPACE: &str = "store";

@@ -51,6 +51,9 @@ impl Rows {
             };
             endpoint_changed = endpoint.is_some();
         }
+        if failure.paced && endpoint_changed {
+            endpoint = self.failed_at_its_pace(now, attempt).or(endpoint);
+        }
         FailureRecorded::Recorded {
             next_attempt_at: failure.delay.map(|delay| now.plus(delay)),
             endpoint,
@@ -67,7 +70,10 @@ impl Rows {
             return FailureRecorded::Fenced;
         };
         let next_attempt_at = head.next_attempt_at;
-        let endpoint = self.endpoints.get(&attempt.url).filter(|_| failure.endpoint.is_some());
+        let endpoint = self
+            .endpoints
+            .get(&attempt.url)
+            .filter(|_| failure.endpoint.is_some() || failure.paced);
         FailureRecorded::Recorded {
             next_attempt_at,
             endpoint: endpoint.cloned().map(Box::new),

@@ -6,11 +6,12 @@ use redrive::internals::ambient;
 use redrive::internals::domain::attempt::Attempt;
 use redrive::internals::domain::endpoint::{Endpoint, EndpointChange, EndpointState, ProbeClaim};
 use redrive::internals::domain::id::{EndpointEpoch, QueueName};
+use redrive::internals::domain::pace::{self, PaceChange};
 use redrive::internals::domain::time::Timestamp;
 use redrive::internals::domain::url::EndpointUrl;
 use redrive::internals::store::{
-    Changed, EndpointQuery, HeadScope, NewAudit, NewStoredLetter, Numbers, ProbeNext, ProbeOutcome, endpoint_after,
-    next_number, raises,
+    Changed, EndpointQuery, HeadScope, NewAudit, NewStoredLetter, Numbers, PaceChanged, ProbeNext, ProbeOutcome,
+    endpoint_after, endpoint_after_failure, next_number, raises,
 };
 
 use super::Rows;
@@ -49,6 +50,51 @@ impl Rows {
             .take(limit as usize)
             .map(|endpoint| endpoint.url.clone())
             .collect()
+    }
+
+    pub(super) fn endpoints_paced(&mut self, _: Timestamp, limit: u32) -> Vec<Endpoint> {
+        let paced = |endpoint: &&Endpoint| endpoint.pace.is_some();
+        self.endpoints
+            .values()
+            .filter(paced)
+            .take(limit as usize)
+            .cloned()
+            .collect()
+    }
+
+    pub(super) fn endpoint_pace(
+        &mut self,
+        now: Timestamp,
+        url: &EndpointUrl,
+        expected: Option<i64>,
+        change: &PaceChange,
+    ) -> PaceChanged {
+        let Some(endpoint) = self.endpoints.get_mut(url) else {
+            return PaceChanged::Unknown;
+        };
+        let revision = endpoint.pace.as_ref().map(|pace| pace.revision);
+        if expected.is_some() && expected != revision {
+            return PaceChanged::Refused("its pace was changed meanwhile", Box::new(endpoint.clone()));
+        }
+        match pace::after(endpoint.pace.as_ref(), change, now) {
+            Err(why) => PaceChanged::Refused(why, Box::new(endpoint.clone())),
+            Ok(after) => {
+                endpoint.pace = after;
+                let after = Box::new(endpoint.clone());
+                if !matches!(change, PaceChange::Take | PaceChange::Ended) {
+                    self.generation_raise(now);
+                }
+                PaceChanged::Done(after)
+            }
+        }
+    }
+
+    pub(super) fn failed_at_its_pace(&mut self, now: Timestamp, attempt: &Attempt) -> Option<Box<Endpoint>> {
+        let before = self.endpoints.get(&attempt.url)?;
+        let after = endpoint_after_failure(before, attempt, now)?;
+        self.endpoints.insert(attempt.url.clone(), after.clone());
+        self.generation_raise(now);
+        Some(Box::new(after))
     }
 
     pub(super) fn endpoint_get(&mut self, _: Timestamp, url: &EndpointUrl) -> Option<Endpoint> {
@@ -94,7 +140,7 @@ impl Rows {
         }
         let after = endpoint_after(&before, change, attempt, now);
         self.endpoints.insert(url.clone(), after.clone());
-        if matches!(change, EndpointChange::Open) {
+        if change.opens() {
             self.heads_reset(now, &HeadScope::Url(url.clone()));
         }
         if raises(&before, change) {

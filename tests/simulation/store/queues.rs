@@ -33,6 +33,7 @@ impl Rows {
             probe_queue: None,
             probe_message: None,
             probe: None,
+            pace: None,
         });
     }
 

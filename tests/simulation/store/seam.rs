@@ -9,6 +9,7 @@ use redrive::internals::domain::dead_letter::{DeadLetter, DeadLetterId};
 use redrive::internals::domain::endpoint::{Endpoint, EndpointChange};
 use redrive::internals::domain::event::{Event, EventType, HandlingRules, LeaseKey, Reference};
 use redrive::internals::domain::id::{EndpointEpoch, Epoch, IncarnationId, QueueName, StoreId};
+use redrive::internals::domain::pace::PaceChange;
 use redrive::internals::domain::queue::{Decision, QueueRecord};
 use redrive::internals::domain::run::{RunCounts, RunState};
 use redrive::internals::domain::time::Timestamp;
@@ -23,11 +24,11 @@ use redrive::internals::store::{
     HandledEvent, HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, ItemQuery, ItemRecord, KeptKind,
     KeptMessage, KeptPolicies, KeptQuery, LearnedQueue, LeaseOutcome, LifetimeQuery, LifetimeRecord, Lifetimes,
     LifetimesSweep, NamedLease, NewAudit, NewClaim, NewEventType, NewIncarnation, NewItem, NewPause, NewPolicy, NewRun,
-    NewSave, NewStoredLetter, NewSubscription, OutboxRow, Policies, PolicyChange, PolicyChanged, PolicyScope,
-    PolicyVersion, ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery, QueueUrl, Queues, Reaped,
-    Records, RescuedMessage, RunQuery, RunRecord, RunStop, RunTaken, Runs, SaveBegun, SaveQuery, SaveRecord, SaveTaken,
-    SaveWindow, SavedMessage, Saves, SourceTaken, Store, StoreError, StoreVersion, StoredLetter, StoredLetters,
-    Subscription, Success, Tally, Trim, Trimming, TypePut, WaitingHead, WaitingQuery,
+    NewSave, NewStoredLetter, NewSubscription, OutboxRow, PaceChanged, Policies, PolicyChange, PolicyChanged,
+    PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery, QueueUrl, Queues,
+    Reaped, Records, RescuedMessage, RunQuery, RunRecord, RunStop, RunTaken, Runs, SaveBegun, SaveQuery, SaveRecord,
+    SaveTaken, SaveWindow, SavedMessage, Saves, SourceTaken, Store, StoreError, StoreVersion, StoredLetter,
+    StoredLetters, Subscription, Success, Tally, Trim, Trimming, TypePut, WaitingHead, WaitingQuery,
 };
 
 use super::{Handle, absent};
@@ -152,6 +153,8 @@ modelled! {
         generation_raise() -> ();
         endpoints_not_available() -> Vec<Endpoint>;
         endpoints_answered(limit: u32) -> Vec<EndpointUrl>;
+        endpoints_paced(limit: u32) -> Vec<Endpoint>;
+        endpoint_pace(url: &EndpointUrl, expected: Option<i64>, change: &PaceChange) -> PaceChanged;
         endpoint_get(url: &EndpointUrl) -> Option<Endpoint>;
         endpoints_page(query: &EndpointQuery) -> Vec<(Endpoint, u64)>;
         endpoint_change(url: &EndpointUrl, expected: Option<EndpointEpoch>, change: &EndpointChange) -> Changed;

@@ -116,7 +116,7 @@ async fn the_command_of_an_alert_opens_the_console_at_its_row() {
     scene.publish("second", "/hook", 1).await;
     let listed = scene.installation.run(&["queues", "--json"]).await.expect_code(0);
     let listed: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
-    let mut names = listed["items"].as_array().unwrap().iter();
+    let mut names = listed.as_array().unwrap().iter();
     let name = names
         .find_map(|queue| queue["name"].as_str().filter(|name| name.contains("second")))
         .unwrap();

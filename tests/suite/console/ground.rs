@@ -7,7 +7,7 @@ use crate::support::daemon::Installation;
 use crate::support::wait::wait_until;
 
 /// The head of the list of queues.
-const QUEUES: &str = "Waiting  Queue";
+const QUEUES: &str = "Waiting  Endpoint";
 const SIZE: (u16, u16) = (80, 24);
 /// Longer than an answer is waited for.
 const LATE: Duration = Duration::from_millis(1_500);

@@ -162,6 +162,9 @@ async fn a_policy_is_written_in_its_form_shown_and_saved_by_keys() {
     accept(&pty).await;
     pty.shows("saved the policy of").await;
     pty.key("6");
+    pty.shows("History").await;
+    // The list alone has room for every column.
+    pty.key("e");
     pty.until("the policy in its list", |screen| {
         screen.contains("Applies") && screen.contains("  20  ") && screen.contains("console")
     })

@@ -169,7 +169,7 @@ fn the_numbers_of_the_pictures_agree_with_each_other() {
         assert_eq!(found.len(), 1, "{what} in\n{screen}");
         found[0]
     };
-    let badge = |screen: &str| one(screen, r"5 Dead letters ([\d,]+)");
+    let badge = |screen: &str| one(screen, r"5 Dead(?: letters)? ([\d,]+)");
 
     let overview = shown(&scene("overview"));
     let by_endpoint: u64 = numbers(&overview, r"(\d+) waiting · \d").iter().sum();

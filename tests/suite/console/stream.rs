@@ -57,7 +57,10 @@ impl vte::Perform for Judge {
             .map(|word| String::from_utf8_lossy(word).into_owned())
             .collect();
         let ours = match words.first().map(String::as_str) {
-            Some("0") => words.get(1).is_some_and(|title| title.starts_with("redrive")),
+            // What is worst, where, and the name of the program: at the begin before anything is known, then at the end.
+            Some("0") => words
+                .get(1)
+                .is_some_and(|title| title.starts_with("redrive") || title.ends_with("redrive")),
             // What the ground of the terminal is.
             Some("11") => words.get(1).is_some_and(|text| text == "?"),
             // A copy that a key asked for, not the one that a name asks for.

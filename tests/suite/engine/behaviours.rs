@@ -9,6 +9,14 @@ use redrive::internals::engine::dead::{DeadListQuery, DeadSelection};
 use redrive::internals::engine::query;
 use redrive::internals::engine::{Command, Done, Ended, RedeliverTarget};
 
+pub(super) use super::pacing::{
+    a_brake_holds_over_a_restart_and_the_rate_is_changed_while_it_goes,
+    a_canary_is_sent_and_then_a_person_has_the_rest_go, a_canary_that_is_watched_passes_by_itself,
+    a_redelivered_endpoint_goes_at_its_rate_until_nothing_waits,
+    an_endpoint_that_comes_back_by_itself_starts_slowly_where_its_policy_says_so,
+    so_many_failures_close_a_paced_endpoint_again_and_it_says_so,
+    what_was_delivered_is_in_the_rates_of_its_queue_and_its_endpoint,
+};
 use super::stage::{BOUND, Stage};
 use crate::support::checker::Left;
 use crate::support::receiver::Behaviour;

@@ -3,6 +3,7 @@
 //! Each behaviour is a test for each pairing: embedded, RabbitMQ with SQLite, RabbitMQ with PostgreSQL.
 
 mod behaviours;
+mod pacing;
 pub(crate) mod stage;
 
 /// Makes one test per behaviour and pairing.
@@ -48,4 +49,11 @@ behaviours! {
     a_waiting_queue_is_browsed_without_a_change
     our_own_dead_letters_are_listed_grouped_and_shown
     unavailability_survives_a_restart
+    a_redelivered_endpoint_goes_at_its_rate_until_nothing_waits
+    a_canary_is_sent_and_then_a_person_has_the_rest_go
+    a_canary_that_is_watched_passes_by_itself
+    so_many_failures_close_a_paced_endpoint_again_and_it_says_so
+    a_brake_holds_over_a_restart_and_the_rate_is_changed_while_it_goes
+    an_endpoint_that_comes_back_by_itself_starts_slowly_where_its_policy_says_so
+    what_was_delivered_is_in_the_rates_of_its_queue_and_its_endpoint
 }

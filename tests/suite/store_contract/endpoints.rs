@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use redrive::internals::domain::endpoint::{Endpoint, EndpointChange, EndpointState};
 use redrive::internals::domain::id::{EndpointEpoch, ExecutionId};
+use redrive::internals::domain::pace::{PaceChange, PaceOrder};
 use redrive::internals::domain::url::EndpointUrl;
-use redrive::internals::store::{Changed, EndpointQuery, LearnedQueue, ProbeNext, ProbeOutcome, Store};
+use redrive::internals::store::{
+    Changed, EndpointQuery, Failure, LearnedQueue, PaceChanged, ProbeNext, ProbeOutcome, Store,
+};
 
 use super::fixtures::{
     HOUR, Place, closing_failure, endpoint, failure, held_queue, learned, living, message, queue, record, recorded,
@@ -423,4 +426,70 @@ pub(super) async fn urls_that_answered_are_remembered_without_a_queue_the_latest
     store.queues_learn(&[learned("q3", "never")]).await.unwrap();
     assert_eq!(store.endpoints_answered(10).await.unwrap(), [url("two"), url("one")]);
     assert_eq!(store.endpoints_answered(1).await.unwrap(), [url("two")]);
+}
+
+pub(super) async fn a_pace_is_kept_counts_failures_and_closes_its_endpoint(place: &Place) {
+    let store = &*place.store;
+    let lease = held_queue(store, "q", "one").await;
+    let order = PaceOrder {
+        rate: Some(5),
+        canary: Some(1),
+        stop_after: Some(2),
+        ..PaceOrder::default()
+    };
+    let by = "ana".to_owned();
+    let paced = changed(store, &EndpointChange::OpenPaced { order, by: by.clone() }).await;
+    assert_eq!(paced.pace.as_ref().map(|pace| pace.order), Some(order));
+    assert_eq!(store.endpoints_paced(10).await.unwrap(), std::slice::from_ref(&paced));
+    let change = async |expected: Option<i64>, change: PaceChange| {
+        store.endpoint_pace(&url("one"), expected, &change).await.unwrap()
+    };
+    let generation = store.numbers().await.unwrap().generation;
+    let PaceChanged::Done(taken) = change(None, PaceChange::Take).await else {
+        panic!("the canary begins")
+    };
+    let after = store.numbers().await.unwrap().generation;
+    assert_eq!(after, generation, "nobody has to look");
+    assert!(matches!(change(None, PaceChange::Take).await, PaceChanged::Refused(..)));
+    assert_eq!(taken.epoch, paced.epoch);
+    let revision = taken.pace.unwrap().revision;
+    let brake = PaceChange::Brake { by };
+    let stale = change(Some(revision + 1), brake.clone()).await;
+    assert!(matches!(stale, PaceChanged::Refused(..)), "{stale:?}");
+    assert!(matches!(change(Some(revision), brake).await, PaceChanged::Done(_)));
+    let after = store.numbers().await.unwrap().generation;
+    assert!(after > generation, "every daemon looks");
+    let failed = Failure {
+        paced: true,
+        ..failure(&lease, "one", "m", Some(HOUR))
+    };
+    let once = recorded(store, &failed).await.unwrap();
+    assert_eq!((once.state, once.pace.unwrap().failed), (EndpointState::Available, 1));
+    let again = Failure {
+        paced: true,
+        ..failure(&lease, "one", "n", Some(HOUR))
+    };
+    let twice = recorded(store, &again).await.unwrap();
+    assert_eq!((twice.state, twice.pace), (EndpointState::Parked, None));
+    assert!(twice.epoch > paced.epoch);
+    assert!(store.endpoints_paced(10).await.unwrap().is_empty());
+    let unknown = store.endpoint_pace(&url("nowhere"), None, &PaceChange::Resume).await;
+    assert_eq!(unknown.unwrap(), PaceChanged::Unknown);
+}
+
+pub(super) async fn an_endpoint_that_opens_again_keeps_its_pace_and_a_person_ends_it(place: &Place) {
+    let store = &*place.store;
+    closed(store, HOUR).await;
+    let slow = PaceOrder {
+        rate: Some(7),
+        ..PaceOrder::default()
+    };
+    let reopen = |slow_start| EndpointChange::Reopen { slow_start };
+    let opened = changed(store, &reopen(Some(slow))).await;
+    assert_eq!(opened.pace.as_ref().map(|pace| pace.order), Some(slow));
+    let other = PaceOrder { rate: Some(9), ..slow };
+    let again = changed(store, &reopen(Some(other))).await;
+    assert_eq!(again.pace.map(|pace| pace.order), Some(slow), "its own stays");
+    assert_eq!(changed(store, &EndpointChange::Open).await.pace, None);
+    assert_eq!(changed(store, &reopen(None)).await.pace, None);
 }

@@ -131,7 +131,9 @@ modelled! {
         a_claim_that_ran_out_is_retaken
         a_released_probe_goes_back_or_elsewhere
         endpoints_are_listed_with_the_unavailable_first_and_their_queues
-        a_url_of_eight_kibibytes_is_an_endpoint;
+        a_url_of_eight_kibibytes_is_an_endpoint
+        a_pace_is_kept_counts_failures_and_closes_its_endpoint
+        an_endpoint_that_opens_again_keeps_its_pace_and_a_person_ends_it;
 }
 
 contract! {
@@ -208,7 +210,9 @@ contract! {
         a_released_probe_goes_back_or_elsewhere
         endpoints_are_listed_with_the_unavailable_first_and_their_queues
         urls_that_answered_are_remembered_without_a_queue_the_latest_first
-        a_url_of_eight_kibibytes_is_an_endpoint;
+        a_url_of_eight_kibibytes_is_an_endpoint
+        a_pace_is_kept_counts_failures_and_closes_its_endpoint
+        an_endpoint_that_opens_again_keeps_its_pace_and_a_person_ends_it;
     records:
         the_audit_is_a_chain_of_hashes
         concurrent_appends_to_the_audit_do_not_fork_the_chain

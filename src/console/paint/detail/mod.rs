@@ -51,6 +51,10 @@ pub(super) fn beside(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail:
     let hint = if state.is_beside() { "Tab: list" } else { "Tab: here" };
     name(canvas, row(area, 0), detail, "");
     tabs(canvas, row(area, 1), detail, hint);
+    if detail.answer.is_none() {
+        // What the list has of it is known at once.
+        state.nav.view.screen().glance(canvas, below(area, 5), state);
+    }
     read(canvas, area, state, detail)
 }
 

@@ -331,6 +331,18 @@ fn endpoint_facts(canvas: &Canvas<'_>, view: &EndpointView) -> Vec<Fact> {
                 .map_or_else(|| "never, or not recorded".to_owned(), |at| when(canvas, at)),
         ),
     ];
+    if let Some(pace) = &endpoint.pace {
+        let (says, order) = (pace.says(view.waiting, canvas.now), pace.order.in_words());
+        facts.push(Fact::new("pace", says).with(Role::Warning));
+        let by = pace.by.as_deref().unwrap_or("its retry policy");
+        facts.push(Fact::new(
+            "paced by",
+            format!("{by}, {}: {order}", when(canvas, pace.began_at)),
+        ));
+        if pace.failed > 0 {
+            facts.push(Fact::new("failed since", pace.failed.to_string()).with(Role::Bad));
+        }
+    }
     if let Some(queue) = &endpoint.probe_queue {
         facts.push(Fact::new("probed by", queue.as_str()));
     }

@@ -238,7 +238,7 @@ fn columns_are_hidden_moved_and_sorted_by() {
     assert!(!stage.state.list().unwrap().columns()[1].shown);
     stage.play("J");
     let columns = stage.state.list().unwrap().columns();
-    assert_eq!((columns[1].name, columns[2].name), ("name", "depth"));
+    assert_eq!((columns[1].name, columns[2].name), ("endpoint", "depth"));
     stage.play("Up Enter");
     assert_eq!(
         stage.state.lists.queues.selected_row().map(|row| row.id()),
@@ -249,9 +249,9 @@ fn columns_are_hidden_moved_and_sorted_by() {
             .row(stage.state.lists.queues.cursor)
             .map(|row| row.id())
     );
-    assert_eq!(stage.state.list().unwrap().sorted_by(), Some(("name", false)));
+    assert_eq!(stage.state.list().unwrap().sorted_by(), Some(("endpoint", false)));
     stage.play("Enter");
-    assert_eq!(stage.state.list().unwrap().sorted_by(), Some(("name", true)));
+    assert_eq!(stage.state.list().unwrap().sorted_by(), Some(("endpoint", true)));
     stage.play("0 Esc");
     assert!(stage.state.list().unwrap().columns().iter().all(|column| column.shown));
 }

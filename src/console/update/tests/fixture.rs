@@ -139,6 +139,8 @@ pub(super) fn queues(count: usize) -> Vec<QueueRow> {
 
 pub(super) fn endpoint(url: &str, state: EndpointState) -> EndpointRow {
     EndpointRow {
+        pace: None,
+        moving: None,
         endpoint: Endpoint {
             url: self::url(url),
             state,
@@ -152,6 +154,7 @@ pub(super) fn endpoint(url: &str, state: EndpointState) -> EndpointRow {
             probe_queue: None,
             probe_message: None,
             probe: None,
+            pace: None,
         },
         queues: 2,
         waiting: Some(3),
@@ -202,7 +205,11 @@ pub(super) fn is_execution(effect: &Effect) -> bool {
 
 pub(super) fn plan(command: &Command) -> Plan {
     let targets = match command {
-        Command::Redeliver(RedeliverTarget::Urls(urls)) => urls.iter().map(EndpointUrl::redacted).collect(),
+        Command::Redeliver(RedeliverTarget::Urls(urls))
+        | Command::RedeliverPaced {
+            target: RedeliverTarget::Urls(urls),
+            ..
+        } => urls.iter().map(EndpointUrl::redacted).collect(),
         Command::PauseQueue(queue)
         | Command::ResumeQueue(queue)
         | Command::PurgeQueue(queue)
@@ -216,7 +223,9 @@ pub(super) fn plan(command: &Command) -> Plan {
         | Command::ChangeRun { .. }
         | Command::EditDead { .. }
         | Command::Policy(_) => Vec::new(),
-        Command::TestEndpoint { url, .. } | Command::DisableEndpoint(url) => vec![url.redacted()],
+        Command::TestEndpoint { url, .. } | Command::PaceEndpoint { url, .. } | Command::DisableEndpoint(url) => {
+            vec![url.redacted()]
+        }
         other => panic!("the console does not ask for {other:?}"),
     };
     let line = |target| PlanLine {

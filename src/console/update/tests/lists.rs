@@ -43,8 +43,8 @@ fn the_digits_and_tab_go_to_the_views() {
         ("2", View::Queues),
         ("Tab", View::Endpoints),
         ("Tab Tab", View::Dead),
-        ("Tab Tab Tab Tab Tab Tab Tab", View::Overview),
-        ("Shift+Tab", View::Expiring),
+        ("Tab Tab Tab Tab Tab Tab Tab Tab", View::Overview),
+        ("Shift+Tab", View::Attempts),
         ("4", View::Retries),
     ] {
         stage.play(keys);

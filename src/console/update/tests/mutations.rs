@@ -15,8 +15,10 @@ use crate::console::state::effect::Effect;
 use crate::console::state::event::Event;
 use crate::console::state::{Mode, View};
 use crate::domain::endpoint::EndpointState;
+use crate::domain::pace::{self, Pace, PaceChange, PaceOrder};
 use crate::domain::queue::QueueState;
-use crate::engine::{Access, Command, Danger, RedeliverTarget};
+use crate::domain::time::Timestamp;
+use crate::engine::{Access, Command, Danger, PaceWish, RedeliverTarget};
 
 fn dialog(stage: &Stage) -> &Dialog {
     match &stage.state.input.mode {
@@ -40,6 +42,8 @@ fn way_to(action: &Action) -> &'static str {
     match action.name {
         "resume" => "2 /dlv.mail.b Enter",
         "disable" => "3",
+        // The first one is parked: nothing is sent to it.
+        "pause_endpoint" | "pace_endpoint" => "3 /shop Enter",
         _ => "2",
     }
 }
@@ -50,8 +54,9 @@ fn changing() -> impl Iterator<Item = &'static Action> {
     all().filter(move |action| {
         let here = of_a_snapshot.iter().any(|view| action.context.has(*view));
         // What loses messages has friction of its own, and without a last action there is nothing to undo: `find`.
-        // A test of one endpoint is done at once: `feel`.
-        let elsewhere = matches!(action.name, "edit_policy" | "purge" | "undo" | "test");
+        // A test of one endpoint is done at once (`feel`), and so is its pause. None of the endpoints is paused.
+        let at_once = matches!(action.name, "test" | "pause_endpoint");
+        let elsewhere = at_once || matches!(action.name, "edit_policy" | "purge" | "undo" | "resume_endpoint");
         action.mutates() && here && !elsewhere
     })
 }
@@ -90,6 +95,58 @@ fn a_console_that_may_only_look_refuses_every_action_that_changes_something() {
         assert_eq!(stage.toasts(), [expected.as_str()]);
         assert!(!is_open(&stage));
     }
+}
+
+#[test]
+fn a_redelivery_is_paced_in_its_plan_and_without_any_number_goes_at_once() {
+    let mut stage = stage(incident());
+    stage.plan("3 R");
+    let commands = stage.plan("t 5 0 Enter");
+    let [Command::RedeliverPaced { order, .. }] = commands.as_slice() else {
+        panic!("{commands:?}");
+    };
+    assert_eq!((order.rate, order.stop_after, order.ramp), (Some(50), Some(5), None));
+    let commands = stage.plan("m 2 Enter");
+    let [Command::RedeliverPaced { order, .. }] = commands.as_slice() else {
+        panic!("{commands:?}");
+    };
+    assert_eq!(
+        order.in_words(),
+        "from 1 a second, times 2 every 10 s, at most 50 a second, stops after 5 failures"
+    );
+    stage.plan("t Enter");
+    let commands = stage.plan("m Enter");
+    assert!(matches!(commands.as_slice(), [Command::Redeliver(_)]), "{commands:?}");
+}
+
+#[test]
+fn an_endpoint_that_goes_is_paused_with_a_key_and_continues_with_another() {
+    let mut paced = endpoint("https://slow.example/hook", EndpointState::Available);
+    let order = PaceOrder {
+        rate: Some(5),
+        ..PaceOrder::default()
+    };
+    paced.endpoint.pace = Some(Pace::new(order, None, Timestamp::from_seconds(0)));
+    let mut stage = stage(snapshot(1, queues(1), vec![paced.clone()]));
+    let wish = |commands: &[Command]| match commands {
+        [Command::PaceEndpoint { wish, .. }] => wish.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(wish(&stage.plan("3 P")), PaceWish::Pause);
+    stage.play("Esc");
+    assert_eq!(wish(&stage.plan("F")), PaceWish::Go(order));
+    let changed = stage.plan("t 9 Enter");
+    assert!(
+        matches!(wish(&changed), PaceWish::Go(PaceOrder { rate: Some(9), .. })),
+        "{changed:?}"
+    );
+    stage.play("Esc U");
+    assert_eq!(stage.toasts(), ["resume: this endpoint is not paused"]);
+    let brake = PaceChange::Brake { by: "ana".to_owned() };
+    let pace = pace::after(paced.endpoint.pace.as_ref(), &brake, Timestamp::from_seconds(9));
+    paced.endpoint.pace = pace.unwrap();
+    let mut stage = super::fixture::stage(snapshot(1, queues(1), vec![paced]));
+    assert_eq!(wish(&stage.plan("3 U")), PaceWish::Resume);
 }
 
 #[test]

@@ -17,8 +17,8 @@ use crate::console::state::event::{Event, Mouse, MouseDid};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueState;
-use crate::engine::Command;
 use crate::engine::snapshot::Snapshot;
+use crate::engine::{Command, PaceWish};
 
 /// One thing that happens.
 #[derive(Clone, Debug)]
@@ -244,12 +244,20 @@ impl Play {
     }
 }
 
-/// A test request to an endpoint is the one thing that its key alone does: nothing that waits changes by it.
+/// A test request to an endpoint and its brake are what their key alone does: nothing that waits changes by it.
 fn changes_something(effect: &Effect) -> bool {
+    let is_key_enough = |command: &Command| {
+        matches!(
+            command,
+            Command::TestEndpoint { .. }
+                | Command::PaceEndpoint {
+                    wish: PaceWish::Pause,
+                    ..
+                }
+        )
+    };
     match effect {
-        Effect::Execute { plans, .. } => plans
-            .iter()
-            .any(|plan| !matches!(plan.command, Command::TestEndpoint { .. })),
+        Effect::Execute { plans, .. } => plans.iter().any(|plan| !is_key_enough(&plan.command)),
         _ => false,
     }
 }

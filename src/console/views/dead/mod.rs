@@ -117,9 +117,9 @@ impl Screen for Dead {
         let dead = &state.lists.dead;
         if dead.open.is_some() {
             let more = "Tab reads the message: payload, headers, where it died.";
-            list::glance(canvas, area, &dead.letters.table, more);
+            list::glance(canvas, area, state, &dead.letters.table, more);
         } else {
-            list::glance(canvas, area, &dead.groups.table, "Enter shows the letters.");
+            list::glance(canvas, area, state, &dead.groups.table, "Enter shows the letters.");
         }
     }
 

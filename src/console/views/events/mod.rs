@@ -43,7 +43,7 @@ pub(super) struct Events;
 
 static ABOUT: About = About {
     title: "Events",
-    short_title: "Event",
+    short_title: "Events",
     reads: &["store"],
     go: Action::new("events", "events", &["0"])
         .help("Go to the event table: types with what is dead and due, why events are there, events.")
@@ -97,12 +97,15 @@ impl Screen for Events {
 
     fn glance(&self, canvas: &mut Canvas<'_>, area: Rect, state: &State) {
         let view = &state.lists.events;
-        if view.choice.is_some() {
-            list::glance(canvas, area, &view.groups.table, "Enter shows the events.");
+        if view.group.is_some() {
+            list::glance(canvas, area, state, &view.events.table, "");
+        } else if view.choice.is_some() {
+            list::glance(canvas, area, state, &view.groups.table, "Enter shows the events.");
         } else {
             list::glance(
                 canvas,
                 area,
+                state,
                 &view.types.table,
                 "Enter shows why they are there, i the type.",
             );

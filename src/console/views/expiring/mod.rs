@@ -110,12 +110,18 @@ impl Screen for Expiring {
     }
 
     fn glance(&self, canvas: &mut Canvas<'_>, area: Rect, state: &State) {
-        list::glance(
-            canvas,
-            area,
-            &state.lists.expiring.saves.table,
-            "R puts it back into its queue.",
-        );
+        let expiring = &state.lists.expiring;
+        if expiring.shows_saves {
+            list::glance(
+                canvas,
+                area,
+                state,
+                &expiring.saves.table,
+                "R puts it back into its queue.",
+            );
+        } else {
+            list::glance(canvas, area, state, &expiring.queues.table, "");
+        }
     }
 
     fn open(&self, state: &mut State) -> Option<Subject> {

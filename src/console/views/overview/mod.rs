@@ -61,7 +61,7 @@ pub(super) struct Overview;
 
 static ABOUT: About = About {
     title: "Overview",
-    short_title: "Over",
+    short_title: "Overview",
     reads: &["broker", "store"],
     go: Action::new("overview", "overview", &["1"])
         .help("Go to the overview: is anything stuck, since when, how much.")

@@ -1,0 +1,122 @@
+//! What a person changes of the pace of an endpoint while it goes: the rate, the brake, the end of its canary.
+
+use std::sync::Arc;
+
+use super::Endpoints;
+use super::act::checked;
+use crate::domain::endpoint::{Endpoint, EndpointState};
+use crate::domain::pace::{self, PaceChange};
+use crate::domain::text;
+use crate::domain::url::EndpointUrl;
+use crate::engine::EngineError;
+use crate::engine::command::{Command, Done, PaceWish, Plan, WriteGrant, simple};
+use crate::engine::operation::{About, Friction, Operation, Subject};
+use crate::store::PaceChanged;
+
+/// How fast an endpoint goes is changed.
+pub(in crate::engine) struct ChangePace<'a> {
+    pub(in crate::engine) url: &'a EndpointUrl,
+    pub(in crate::engine) wish: &'a PaceWish,
+}
+
+impl Operation<Endpoints> for ChangePace<'_> {
+    fn about(&self) -> About {
+        let wish = |wish| Command::PaceEndpoint {
+            url: self.url.clone(),
+            wish,
+        };
+        let (name, undo) = match self.wish {
+            PaceWish::Go(_) => ("endpoint pace", Ok(wish(PaceWish::Release))),
+            PaceWish::Pause => ("endpoint pause", Ok(wish(PaceWish::Resume))),
+            PaceWish::Resume => ("endpoint resume", Ok(wish(PaceWish::Pause))),
+            PaceWish::Release => (
+                "endpoint pace",
+                Err("what was sent is sent: `endpoint pace` limits what still waits"),
+            ),
+        };
+        About {
+            name,
+            subject: Subject::Url(self.url.clone()),
+            friction: Friction::Yes,
+            undo,
+        }
+    }
+
+    async fn count(&self, endpoints: &Arc<Endpoints>) -> Result<Option<u64>, EngineError> {
+        endpoints.waiting_for(&[self.url]).await
+    }
+
+    async fn plan(&self, endpoints: &Arc<Endpoints>) -> Result<Plan, EngineError> {
+        let endpoint = endpoints.endpoint_view(self.url).await?.endpoint;
+        // Who would do it is not known yet, and does not matter.
+        let change = self.change(&endpoint, "")?;
+        let after = pace::after(endpoint.pace.as_ref(), &change, endpoints.clock.now()).map_err(refused)?;
+        let (title, effect) = match self.wish {
+            PaceWish::Pause => ("pause", "nothing is sent to it until somebody resumes it".to_owned()),
+            PaceWish::Resume => ("resume", in_words(after.as_ref())),
+            PaceWish::Go(_) | PaceWish::Release => ("change the pace of", in_words(after.as_ref())),
+        };
+        let url = self.url.redacted();
+        let mut plan = simple(format!("{title} {url}"), url, effect);
+        plan.lines[0].now = in_words(endpoint.pace.as_ref());
+        if endpoint.state == EndpointState::Unavailable {
+            let why = "it is unavailable: this holds once it is available again";
+            plan.warnings.push(why.to_owned());
+        }
+        Ok(plan)
+    }
+
+    async fn perform(&self, endpoints: &Arc<Endpoints>, _: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
+        let endpoint = endpoints.endpoint_view(self.url).await?.endpoint;
+        let change = self.change(&endpoint, grant.actor())?;
+        match endpoints.store.endpoint_pace(self.url, None, &change).await? {
+            PaceChanged::Done(now) => endpoints.endpoint_moved(&now),
+            PaceChanged::Refused(why, _) => return Err(refused(why)),
+            PaceChanged::Unknown => {
+                return Err(EngineError::NotFound {
+                    what: format!("endpoint {}", self.url.redacted()),
+                });
+            }
+        }
+        Ok(Done::Endpoint(Box::new(endpoints.endpoint_view(self.url).await?)))
+    }
+}
+
+impl ChangePace<'_> {
+    /// What the store is asked for.
+    fn change(&self, endpoint: &Endpoint, by: &str) -> Result<PaceChange, EngineError> {
+        if matches!(endpoint.state, EndpointState::Parked | EndpointState::Disabled) {
+            return Err(EngineError::Refused {
+                why: format!(
+                    "this endpoint is {}: nothing is sent to it until somebody redelivers",
+                    endpoint.state.as_str()
+                ),
+            });
+        }
+        let by = by.to_owned();
+        Ok(match self.wish {
+            PaceWish::Pause => PaceChange::Brake { by },
+            PaceWish::Resume => PaceChange::Resume,
+            PaceWish::Release => PaceChange::Release,
+            PaceWish::Go(order) => {
+                checked(order)?;
+                PaceChange::Order { order: *order, by }
+            }
+        })
+    }
+}
+
+fn refused(why: &'static str) -> EngineError {
+    EngineError::Refused { why: why.to_owned() }
+}
+
+/// Only what stays while nobody changes it: a plan that says how far a ramp is would be stale at once.
+fn in_words(pace: Option<&pace::Pace>) -> String {
+    match pace {
+        None => "as fast as it goes".to_owned(),
+        Some(pace) => match &pace.brake {
+            Some(brake) => format!("{}; paused by {}", pace.order.in_words(), text::show(&brake.by, 60)),
+            None => pace.order.in_words(),
+        },
+    }
+}

@@ -1,0 +1,252 @@
+//! Endpoints that come back slowly: at a rate, with a canary, up a ramp, and closed again when it goes wrong.
+
+use std::time::Duration;
+
+use redrive::internals::domain::pace::{Pace, PaceOrder};
+use redrive::internals::engine::{Command, PaceWish, RedeliverTarget, query};
+use tokio_util::sync::CancellationToken;
+
+use super::stage::{BOUND, Stage};
+use crate::support::receiver::{Attempt, Behaviour};
+use crate::support::wait::{stays_absent, wait_until};
+
+/// What a timer and a busy machine may take off a span as the receiver sees it.
+const EARLY: Duration = Duration::from_millis(400);
+/// Messages in each of the three queues.
+const EACH: u32 = 8;
+
+/// An endpoint that a person disabled, with something in three queues of it; nothing of that was sent yet.
+async fn backlog(stage: &mut Stage) -> usize {
+    stage.publish("first", "/hook").await;
+    stage.delivered(1).await;
+    stage.execute(Command::DisableEndpoint(stage.url("/hook"))).await;
+    for execution in ["a", "b", "c"] {
+        stage.publish_many(execution, "/hook", EACH).await;
+    }
+    3 * EACH as usize
+}
+
+async fn redeliver(stage: &Stage, order: PaceOrder) {
+    let target = RedeliverTarget::Urls(vec![stage.url("/hook")]);
+    stage.execute(Command::RedeliverPaced { target, order }).await;
+}
+
+async fn wish(stage: &Stage, wish: PaceWish) {
+    let url = stage.url("/hook");
+    stage.execute(Command::PaceEndpoint { url, wish }).await;
+}
+
+fn rate(rate: u32) -> PaceOrder {
+    PaceOrder {
+        rate: Some(rate),
+        ..PaceOrder::default()
+    }
+}
+
+async fn pace(stage: &Stage) -> Option<Pace> {
+    stage.endpoint("/hook").await.unwrap().endpoint.pace
+}
+
+async fn released(stage: &Stage) {
+    wait_until("nothing to be held back any more", BOUND, async || {
+        pace(stage).await.is_none().then_some(())
+    })
+    .await;
+}
+
+pub(super) async fn a_redelivered_endpoint_goes_at_its_rate_until_nothing_waits(mut stage: Stage) {
+    let waiting = backlog(&mut stage).await;
+    redeliver(&stage, rate(10)).await;
+    stage.delivered(1 + waiting).await;
+    let attempts = stage.receiver.attempts_of("/hook");
+    let (first, last) = (attempts[1].started_at, attempts[waiting].started_at);
+    let least = Duration::from_millis(100) * u32::try_from(waiting - 1).unwrap();
+    assert!(last.duration_since(first) + EARLY >= least, "faster than 10 a second");
+    released(&stage).await;
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+pub(super) async fn a_canary_is_sent_and_then_a_person_has_the_rest_go(mut stage: Stage) {
+    let waiting = backlog(&mut stage).await;
+    let order = PaceOrder {
+        canary: Some(3),
+        ..PaceOrder::default()
+    };
+    redeliver(&stage, order).await;
+    stage.delivered(4).await;
+    let why = wait_until("what waits to say why", BOUND, async || {
+        let views = [
+            stage.queue_view("a", "/hook").await?,
+            stage.queue_view("b", "/hook").await?,
+            stage.queue_view("c", "/hook").await?,
+        ];
+        let asks = |text: &str| text.contains("canary of 3 is sent: waits for a person");
+        views
+            .into_iter()
+            .find_map(|view| view.why.filter(|why| asks(&why.text)))
+    })
+    .await;
+    assert_eq!(why.state.as_str(), "rate_limited");
+    stays_absent("a fourth message of the canary", Duration::from_secs(1), async || {
+        (stage.receiver.count() > 4).then_some(())
+    })
+    .await;
+    wish(&stage, PaceWish::Resume).await;
+    stage.delivered(1 + waiting).await;
+    released(&stage).await;
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+pub(super) async fn a_canary_that_is_watched_passes_by_itself(mut stage: Stage) {
+    let waiting = backlog(&mut stage).await;
+    let order = PaceOrder {
+        canary: Some(2),
+        watch_s: Some(2),
+        ..rate(100)
+    };
+    redeliver(&stage, order).await;
+    stage.delivered(1 + waiting).await;
+    let attempts = stage.receiver.attempts_of("/hook");
+    let watched = attempts[3].started_at.duration_since(attempts[2].started_at);
+    assert!(watched + EARLY >= Duration::from_secs(2), "{watched:?}");
+    released(&stage).await;
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+pub(super) async fn so_many_failures_close_a_paced_endpoint_again_and_it_says_so(mut stage: Stage) {
+    let waiting = backlog(&mut stage).await;
+    stage.receiver.behave("/hook", Behaviour::Status(500));
+    let order = PaceOrder {
+        stop_after: Some(3),
+        ..rate(50)
+    };
+    redeliver(&stage, order).await;
+    let closed = stage.endpoint_is("/hook", "parked").await.endpoint;
+    let why = closed.last_error.as_deref().unwrap();
+    assert!(
+        why.contains("closed again after 3 failed attempts") && why.contains("status 500"),
+        "{why}"
+    );
+    assert_eq!(closed.pace, None);
+    let tried = stage.receiver.count();
+    // Those in flight when it closed may end.
+    assert!(tried <= 1 + 3 + 3, "{tried}");
+    stage.receiver.behave("/hook", Behaviour::Status(200));
+    stage.execute(Command::Redeliver(RedeliverTarget::All)).await;
+    stage.delivered(1 + waiting).await;
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+pub(super) async fn a_brake_holds_over_a_restart_and_the_rate_is_changed_while_it_goes(mut stage: Stage) {
+    let waiting = backlog(&mut stage).await;
+    redeliver(&stage, rate(2)).await;
+    stage.delivered(2).await;
+    wish(&stage, PaceWish::Pause).await;
+    stage.restart(|_| {}).await;
+    let before = stage.receiver.count();
+    assert!(before < waiting, "{before}");
+    stays_absent("a message while it is paused", Duration::from_secs(2), async || {
+        (stage.receiver.count() > before).then_some(())
+    })
+    .await;
+    let braked = pace(&stage).await.unwrap();
+    assert_eq!(braked.brake.map(|brake| brake.by), Some("tester".to_owned()));
+    // At 2 a second it would take longer than this test may.
+    wish(&stage, PaceWish::Go(rate(500))).await;
+    wish(&stage, PaceWish::Resume).await;
+    stage.delivered(1 + waiting).await;
+    released(&stage).await;
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+pub(super) async fn an_endpoint_that_comes_back_by_itself_starts_slowly_where_its_policy_says_so(mut stage: Stage) {
+    stage
+        .restart(|settings| {
+            settings.default_policy.slow_start = 2;
+            settings.default_policy.slow_start_interval_s = 1;
+            settings.default_policy.slow_start_maximum = 64;
+        })
+        .await;
+    stage.receiver.behave("/hook", Behaviour::Status(503));
+    stage.publish("a", "/hook").await;
+    stage.endpoint_is("/hook", "unavailable").await;
+    for execution in ["a", "b", "c"] {
+        stage.publish_many(execution, "/hook", EACH).await;
+    }
+    stage.receiver.behave("/hook", Behaviour::Status(200));
+    stage.delivered(1 + 3 * EACH as usize).await;
+    let well: Vec<_> = stage
+        .receiver
+        .attempts_of("/hook")
+        .into_iter()
+        .filter(Attempt::succeeded)
+        .map(|attempt| attempt.started_at)
+        .collect();
+    // The probe; then 2, 4 and 8 in the first three seconds.
+    let after = |nth: usize| well[nth].duration_since(well[0]);
+    assert!(after(5) + EARLY >= Duration::from_secs(1), "{:?}", after(5));
+    assert!(after(17) + EARLY >= Duration::from_secs(3), "{:?}", after(17));
+    released(&stage).await;
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+pub(super) async fn what_was_delivered_is_in_the_rates_of_its_queue_and_its_endpoint(mut stage: Stage) {
+    stage.receiver.behave_by("/hook", |attempt| {
+        let failed = attempt.header("x-number") == Some("2") && attempt.earlier == 1;
+        Behaviour::Status(if failed { 500 } else { 200 })
+    });
+    stage.publish_many("a", "/hook", 5).await;
+    stage.delivered(5).await;
+    let (queue, url) = (stage.queue("a", "/hook"), stage.url("/hook"));
+    for of_endpoints in [false, true] {
+        let query = query::Rates {
+            of_endpoints,
+            limit: 10,
+        };
+        let page = stage.engine.query(query).await.unwrap();
+        let [row] = page.items.as_slice() else {
+            panic!("one moved: {:?}", page.items)
+        };
+        assert_eq!(row.queue.as_ref(), (!of_endpoints).then_some(&queue));
+        assert_eq!(row.url.as_ref(), Some(&url));
+        // Five in this minute or the one before, and one attempt of six failed.
+        assert!((1..=83).contains(&row.moving.out_milli), "{row:?}");
+        assert_eq!(row.moving.failed_milli, Some(166));
+        assert!(
+            row.moving.p95_ms > 0 && row.moving.p50_ms <= row.moving.p95_ms,
+            "{row:?}"
+        );
+    }
+    // A console sees the same in its rows.
+    let looked = CancellationToken::new();
+    let snapshots = stage
+        .engine
+        .observe(Duration::from_millis(250), looked.clone())
+        .snapshots();
+    wait_until("rows that move", BOUND, async || {
+        let snapshot = snapshots.borrow().clone();
+        let queue = snapshot
+            .queues
+            .iter()
+            .find(|row| row.name == queue)?
+            .moving()?
+            .out_milli;
+        let endpoint = snapshot
+            .endpoints
+            .iter()
+            .find(|row| row.endpoint.url == url)?
+            .moving?
+            .out_milli;
+        (queue > 0 && endpoint > 0).then_some(())
+    })
+    .await;
+    looked.cancel();
+    stage.stop().await;
+    stage.assert_kept();
+}
