@@ -3,6 +3,10 @@
 //!
 //! A change is never edited once it is released: its checksum is kept with it, and another text under the same number is
 //! refused. What a program does not know was applied by a newer one.
+//!
+//! An addition is a change that programs of before it can live with: a column that may be empty, an index. Additions are
+//! counted apart, where those programs do not look, so that versions can work beside each other and one can go back;
+//! those of a newer program are left alone.
 
 use sha2::{Digest, Sha256};
 
@@ -17,7 +21,10 @@ pub enum SchemaMode {
     Expect,
 }
 
-/// One step: its number, counted from 1 without a gap, and its statements.
+/// The number of the first addition.
+pub const ADDITIONS_FROM: i64 = 1_001;
+
+/// One step: its number, counted from 1 (of an addition: from [`ADDITIONS_FROM`]) without a gap, and its statements.
 pub type Change = (i64, &'static str);
 
 /// What was applied: number and checksum, ascending.
@@ -36,6 +43,12 @@ pub enum SchemaRefusal {
         found: i64,
         /// The number that the program needs.
         known: i64,
+    },
+    /// Without an addition that the program needs.
+    #[error("the store lacks the addition {number} to its schema: run `redrive store migrate`")]
+    Lacks {
+        /// Which.
+        number: i64,
     },
     /// Newer than the program.
     #[error("the store's schema is {found}, this program knows {known}: use the newer program, or another store")]
@@ -90,7 +103,8 @@ pub fn checksum(statements: &str) -> String {
 
 /// The changes that are missing, none where all is there.
 pub fn missing<'a>(applied: &Applied, known: &'a [Change]) -> Result<&'a [Change], SchemaRefusal> {
-    let found = applied.last().map_or(0, |(number, _)| *number);
+    let counts = |number: &i64| *number < ADDITIONS_FROM || *number <= newest(known);
+    let found = applied.iter().map(|(number, _)| *number).rfind(counts).unwrap_or(0);
     if found > newest(known) {
         return Err(SchemaRefusal::Newer {
             found,
@@ -109,10 +123,11 @@ pub fn missing<'a>(applied: &Applied, known: &'a [Change]) -> Result<&'a [Change
 
 /// Refuses what is not as this program needs it.
 pub fn expect(applied: &Applied, known: &[Change]) -> Result<(), SchemaRefusal> {
-    if missing(applied, known)?.is_empty() {
+    let Some((number, _)) = missing(applied, known)?.first() else {
         return Ok(());
-    }
+    };
     Err(match applied.last() {
+        _ if *number >= ADDITIONS_FROM => SchemaRefusal::Lacks { number: *number },
         None => SchemaRefusal::Missing,
         Some((found, _)) => SchemaRefusal::Behind {
             found: *found,
@@ -159,6 +174,21 @@ mod tests {
         assert_eq!(newer, Err(SchemaRefusal::Newer { found: 3, known: 2 }));
         let altered = missing(&applied(&["another"]), KNOWN);
         assert_eq!(altered, Err(SchemaRefusal::Altered { number: 1 }));
+    }
+
+    #[test]
+    fn an_addition_of_a_newer_program_is_left_alone_and_one_that_is_lacking_is_named() {
+        const ADDED: &[Change] = &[(1_001, "one"), (1_002, "two")];
+        let applied = |texts: &[&str]| -> Applied { (1_001..).zip(texts.iter().map(|text| checksum(text))).collect() };
+        assert_eq!(missing(&applied(&["one"]), ADDED), Ok(&ADDED[1..]));
+        assert_eq!(missing(&applied(&["one", "two", "three"]), ADDED), Ok(&[][..]));
+        assert_eq!(expect(&applied(&["one", "two", "three"]), ADDED), Ok(()));
+        assert_eq!(
+            expect(&applied(&[]), ADDED).unwrap_err().to_string(),
+            "the store lacks the addition 1001 to its schema: run `redrive store migrate`"
+        );
+        let altered = missing(&applied(&["another"]), ADDED);
+        assert_eq!(altered, Err(SchemaRefusal::Altered { number: 1_001 }));
     }
 
     #[test]

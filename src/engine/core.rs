@@ -43,7 +43,7 @@ pub(super) struct Core {
 }
 
 /// What this process sees of the world.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Seen {
     /// What cannot be read at present.
     pub(super) sources: Failing,
@@ -69,7 +69,10 @@ impl Core {
         Self {
             fence: Arc::new(fence),
             store_time: StoreTime::new(clock.clone()),
-            seen: Seen::default(),
+            seen: Seen {
+                sources: Failing::default(),
+                series: Series::since(clock.uptime()),
+            },
             sieves: Permits::default(),
             endpoints: EndpointTable::new(settings.rates.clone()),
             news: News {

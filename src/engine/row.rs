@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::domain::endpoint::Endpoint;
+use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::findings::Finding;
 use crate::domain::id::{ExecutionId, QueueName};
 use crate::domain::queue::{QueueKind, QueueState};
@@ -227,9 +227,12 @@ impl QueueRow {
         self.seldom.as_ref()?.moving.as_ref()
     }
 
-    /// How long what waits takes at the rate of the last minute; `None`: it does not become less.
+    /// How long what waits takes at the rate of the last minute; `None`: it does not become less, or it stands still.
     #[must_use]
     pub fn time_to_empty(&self) -> Option<Duration> {
+        if !matches!(self.state, Some(QueueState::Delivering | QueueState::RateLimited)) {
+            return None;
+        }
         self.moving()?.time_to_empty(self.depth().filter(|depth| *depth > 0)?)
     }
 
@@ -290,9 +293,19 @@ pub struct EndpointRow {
 }
 
 impl EndpointRow {
-    /// How long what waits takes at the rate of the last minute; `None`: it does not become less. Its pace says more.
+    /// Whether somebody paused it.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.endpoint.pace.as_ref().is_some_and(|pace| pace.brake.is_some())
+    }
+
+    /// How long what waits takes at the rate of the last minute; `None`: it does not become less, or nothing is sent to
+    /// it. Its pace says more.
     #[must_use]
     pub fn time_to_empty(&self) -> Option<Duration> {
+        if self.is_paused() || self.endpoint.state != EndpointState::Available {
+            return None;
+        }
         self.moving?.time_to_empty(self.waiting.filter(|waiting| *waiting > 0)?)
     }
 }
@@ -335,6 +348,29 @@ mod tests {
                 let at = count.map(|count| Timestamp::from_seconds(i64::try_from(count).unwrap()));
                 assert_eq!((row.oldest_at(), row.next_attempt_at()), (at, at));
             }
+        }
+    }
+
+    #[test]
+    fn what_stands_still_is_never_said_to_be_empty_soon() {
+        let moving = Moving {
+            out_milli: 1_000,
+            ..Moving::default()
+        };
+        for (state, takes) in [
+            (QueueState::Delivering, Some(Duration::from_secs(5))),
+            (QueueState::RateLimited, Some(Duration::from_secs(5))),
+            (QueueState::Paused, None),
+            (QueueState::EndpointUnavailable, None),
+        ] {
+            let name = QueueName::parse("redrive.run-17.0cc175b9c0f1b6a831c399e269772661").unwrap();
+            let row = QueueRow::from(QueueFacts {
+                ready: Some(5),
+                state: Some(state),
+                moving: Some(moving),
+                ..QueueFacts::unknown(name, QueueKind::Delivery)
+            });
+            assert_eq!(row.time_to_empty(), takes, "{state:?}");
         }
     }
 

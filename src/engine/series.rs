@@ -11,10 +11,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::ambient::HashMap;
+use crate::domain::attempt::Attempt;
 use crate::domain::id::QueueName;
+use crate::domain::outcome::OutcomeClass;
 use crate::domain::series::{BUCKETS, Moving, Point, Rings, SPARK, bucket, packed, quantile};
 use crate::domain::url::EndpointUrl;
 
+/// A rate that only passes changes once in so many seconds.
+const STEP_S: u64 = 10;
 /// Queues and endpoints together, at most: with all that is kept of each, less than 20 MiB.
 pub(super) const METERS_MAX: usize = 20_000;
 /// From so many on, those that are idle for an hour go.
@@ -81,12 +85,24 @@ impl Meter {
     pub(super) fn attempted(&self, delivered: bool, took: Duration) {
         let counter = if delivered { &self.sent } else { &self.failed };
         counter.fetch_add(1, Ordering::Relaxed);
+        self.took(took);
+    }
+
+    fn took(&self, took: Duration) {
         let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let counted = &self.took[bucket(millis)];
         // A full bucket stays full: the others say enough.
         if counted.load(Ordering::Relaxed) < u16::MAX - 1 {
             counted.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// So much waits, where known. What waits at the first look has not come since.
+    fn waits(&self, depth: Option<u64>) {
+        let depth = depth.unwrap_or(NO_DEPTH);
+        self.depth.store(depth, Ordering::Relaxed);
+        let (is_first, fine) = (NO_DEPTH, Ordering::Relaxed);
+        let _ = self.depth_before.compare_exchange(is_first, depth, fine, fine);
     }
 
     fn counts(&self) -> [u16; BUCKETS] {
@@ -118,7 +134,8 @@ impl Meter {
             (rings.last_minutes(minute, SPARK), rings.last())
         };
         let last = minutes.last().copied().unwrap_or_default();
-        let seconds = into.as_secs().min(59);
+        // In steps, so that a row that nothing happens to stays the same for a while.
+        let seconds = into.as_secs().min(59) / STEP_S * STEP_S;
         // What is left of the last whole minute counts as if it had been even.
         let rate = |whole: u64, since: u64| {
             let millis = (whole * (60 - seconds) / 60 + since).saturating_mul(1_000) / 60;
@@ -174,6 +191,14 @@ pub(super) struct Series {
 }
 
 impl Series {
+    /// Those of a process that begins at `uptime`.
+    pub(super) fn since(uptime: Duration) -> Self {
+        Self {
+            minute: AtomicU64::new(uptime.as_secs() / MINUTE.as_secs()),
+            ..Self::default()
+        }
+    }
+
     /// The meter of a queue that delivers to `url`, and that of the endpoint.
     pub(super) fn of(&self, queue: &QueueName, url: &EndpointUrl) -> [Arc<Meter>; 2] {
         let endpoint = Key::endpoint(url);
@@ -194,7 +219,7 @@ impl Series {
                 None if depth.is_some_and(|depth| depth > 0) => made(&mut meters, key),
                 None => continue,
             };
-            meter.depth.store(depth.unwrap_or(NO_DEPTH), Ordering::Relaxed);
+            meter.waits(depth);
             let endpoint = meter.endpoint.load(Ordering::Relaxed);
             if endpoint != 0 {
                 let sum = sums.entry(Key(endpoint)).or_insert(Some(0));
@@ -203,7 +228,7 @@ impl Series {
         }
         for (endpoint, depth) in sums {
             if let Some(meter) = meters.get(&endpoint) {
-                meter.depth.store(depth.unwrap_or(NO_DEPTH), Ordering::Relaxed);
+                meter.waits(depth);
             }
         }
     }
@@ -218,6 +243,20 @@ impl Series {
         let more = u32::try_from(delivered - before).unwrap_or(u32::MAX);
         queue.sent.fetch_add(more, Ordering::Relaxed);
         endpoint.sent.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// Takes in an attempt that another process made: how long it took, and whether it failed. What was delivered is
+    /// counted by [`Series::seen`].
+    pub(super) fn sampled(&self, attempt: &Attempt) {
+        let has_failed = match attempt.class {
+            OutcomeClass::Delivered => false,
+            OutcomeClass::Failed | OutcomeClass::Refused | OutcomeClass::Gone => true,
+            OutcomeClass::Interrupted => return,
+        };
+        for meter in self.of(&attempt.queue, &attempt.url) {
+            meter.failed.fetch_add(u32::from(has_failed), Ordering::Relaxed);
+            meter.took(Duration::from_millis(attempt.duration_ms));
+        }
     }
 
     /// Ends the minutes that are over at `uptime`.
@@ -366,6 +405,27 @@ mod tests {
         let moving = series.moving(Key::endpoint(&url), at(60)).unwrap();
         assert_eq!((moving.out_milli, moving.failed_milli), (1_000, Some(0)));
         assert_eq!(moving.p95_ms, 0);
+    }
+
+    #[test]
+    fn what_waits_at_the_first_look_has_not_come_since_and_what_waits_beyond_it_has() {
+        let series = Series::default();
+        let queue = queue(1);
+        let came = |depth| {
+            series.listed([(&queue, Some(depth))].into_iter());
+            series.moving(Key::queue(&queue), at(1)).map(|moving| moving.came_milli)
+        };
+        assert_eq!((came(100), came(160)), (None, Some(1_000)));
+    }
+
+    #[test]
+    fn what_happened_before_the_first_look_counts_however_long_the_machine_runs() {
+        let series = Series::since(at(54_030));
+        let [meter, _] = series.of(&queue(1), &url(1));
+        meter.attempted(false, Duration::from_millis(5));
+        series.roll(at(54_031));
+        let moving = series.moving(Key::queue(&queue(1)), at(54_031)).unwrap();
+        assert_eq!(moving.failed_milli, Some(1_000));
     }
 
     #[test]

@@ -157,6 +157,13 @@ impl EndpointRow {
     pub fn rank(&self) -> Option<usize> {
         place(&ENDPOINT_STATES, &self.endpoint.state)
     }
+
+    /// Its place among others: as its rank, and one that somebody paused before those that are sent to.
+    #[must_use]
+    pub fn order(&self) -> Option<usize> {
+        let is_sent_to = self.endpoint.state == EndpointState::Available && !self.is_paused();
+        Some(self.rank()? + usize::from(is_sent_to))
+    }
 }
 
 fn place<T: PartialEq>(states: &[T], state: &T) -> Option<usize> {

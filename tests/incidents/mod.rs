@@ -1,4 +1,4 @@
-//! Ten incidents: each is prepared on real servers, solved in the real console on a pseudo-terminal by keys alone,
+//! Twelve incidents: each is prepared on real servers, solved in the real console on a pseudo-terminal by keys alone,
 //! and asked for from outside whether it is over.
 //!
 //! A script has four parts. *Prepare*: broker, store, receivers and a daemon process are real, and own what they use.
@@ -11,15 +11,37 @@
 //! text that a line asks for (a number, a name, a filter, a command behind `:`) counts as one, however long. Starting
 //! the console and leaving it are not counted.
 
+/// The same incident at every seat.
+macro_rules! at_every_seat {
+    ($play:ident) => {
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn at_120_by_40() {
+            $play(crate::incidents::operator::Seat::Wide).await;
+        }
+
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn at_80_by_24() {
+            $play(crate::incidents::operator::Seat::Narrow).await;
+        }
+
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn attached_to_the_daemon() {
+            $play(crate::incidents::operator::Seat::Far).await;
+        }
+    };
+}
+
 mod backlog_after_an_outage;
 mod broker_alarm;
 mod endpoint_down_for_a_day;
 mod expiring_results;
+mod nobody_consumes;
 mod operator;
 mod outside;
 mod poison_message;
 mod production_for_staging;
 mod queue_that_does_not_move;
+mod slow_receiver;
 mod thousands_of_dead_letters;
 mod two_operators;
 mod wrong_policy;

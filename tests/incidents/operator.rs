@@ -2,33 +2,72 @@
 
 use std::time::Duration;
 
+use crate::attached;
 use crate::console::pty::{BOUND, Pty};
-use crate::support::daemon::Installation;
+use crate::support::daemon::{Daemon, Installation};
 use crate::support::wait::{at_moment, wait_until};
 
 use super::KEYS_MAX;
 use super::outside::who;
 
 const SIZE: (u16, u16) = (120, 40);
+const SMALL: (u16, u16) = (80, 24);
 /// Between two letters that a hand types: what comes faster is taken for pasted text.
 const HAND: Duration = Duration::from_millis(25);
 
 pub(super) const ENTER: &str = "\r";
 pub(super) const DOWN: &str = "\x1b[B";
 
+/// Where somebody sits.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Seat {
+    /// On the machine of the daemon, at 120 columns and 40 lines.
+    Wide,
+    /// The same at 80 and 24.
+    Narrow,
+    /// Elsewhere, attached to the daemon: neither broker nor store is known there.
+    Far,
+}
+
 /// Somebody at a console; whoever ends without [`Operator::leave`] has failed.
 pub(super) struct Operator {
     pty: Pty,
     /// What was pressed and typed.
     keys: Vec<String>,
+    /// What he has where he sits, when that is elsewhere.
+    _far: Option<Installation>,
 }
 
 impl Operator {
     /// Sits down at a console that shows live data.
     pub(super) async fn at(installation: &Installation, arguments: &[&str]) -> Self {
-        let pty = Pty::start(&installation.program(arguments), SIZE);
+        Self::sits(installation, arguments, SIZE).await
+    }
+
+    /// The same at a seat of his choice.
+    pub(super) async fn seated(seat: Seat, installation: &Installation, daemon: &Daemon) -> Self {
+        match seat {
+            Seat::Wide => Self::sits(installation, &[], SIZE).await,
+            Seat::Narrow => Self::sits(installation, &[], SMALL).await,
+            Seat::Far => {
+                let far = attached::far(daemon, &attached::token(daemon));
+                let operator = Self::sits(&far, &["--profile", "far"], SIZE).await;
+                Self {
+                    _far: Some(far),
+                    ..operator
+                }
+            }
+        }
+    }
+
+    async fn sits(installation: &Installation, arguments: &[&str], size: (u16, u16)) -> Self {
+        let pty = Pty::start(&installation.program(arguments), size);
         pty.shows("● live").await;
-        Self { pty, keys: Vec::new() }
+        Self {
+            pty,
+            keys: Vec::new(),
+            _far: None,
+        }
     }
 
     /// Who this is to the audit and to others: `ana@db-7 pts/3`.

@@ -37,6 +37,11 @@ pub enum Wrong {
         failed: u32,
         allowed: u32,
     },
+    /// A person could not look at a queue although nothing kept its lease.
+    NotGiven {
+        queue: String,
+        why: String,
+    },
     /// Something that should come does not.
     Stuck(String),
 }

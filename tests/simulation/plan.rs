@@ -98,18 +98,38 @@ pub enum Fault {
     ReceiverDown { manner: Manner, span_ms: u64 },
     /// A person pauses a queue and resumes it.
     Pause { queue: usize, span_ms: u64 },
+    /// A person looks at what waits in a queue: its worker gives the lease for as long as that takes.
+    Browse { queue: usize },
     /// A person makes every endpoint available.
     Redeliver,
 }
 
 impl Fault {
-    /// While there is still something to publish and to pause.
+    /// Whether a lease may be nobody's to give for a while: its holder is gone, away from the store, or taken for dead.
+    pub const fn keeps_leases(&self) -> bool {
+        matches!(
+            self,
+            Self::Kill { .. }
+                | Self::Restart { .. }
+                | Self::Cut { .. }
+                | Self::Isolated { .. }
+                | Self::BrokerStops { .. }
+                | Self::StoreAway { .. }
+                | Self::StoreSilent { .. }
+                | Self::StoreSlow { .. }
+                | Self::FailsOver { .. }
+                | Self::FilesGone
+        )
+    }
+
+    /// While there is still something to publish, to pause and to look at.
     const fn comes_early(&self) -> bool {
         matches!(
             self,
             Self::CutPublish { .. }
                 | Self::CutLetter { .. }
                 | Self::Pause { .. }
+                | Self::Browse { .. }
                 | Self::Isolated { .. }
                 | Self::Foreign { .. }
         )
@@ -309,9 +329,8 @@ fn fault(dice: &mut Dice, daemons: usize, streams: usize) -> Fault {
             cut_after_ms: 4_000 + dice.below(4_000),
             span_ms: 7_000 + dice.below(4_000),
         },
-        24 => Fault::Pause {
+        24 => Fault::Browse {
             queue: dice.index(streams.max(1)),
-            span_ms: 4_000,
         },
         27 | 28 => Fault::Foreign {
             queue: dice.index(streams.max(1)),

@@ -17,7 +17,7 @@ use redrive::internals::domain::retention::Retention;
 use redrive::internals::domain::time::Timestamp;
 use redrive::internals::domain::url::EndpointUrl;
 use redrive::internals::engine::{
-    Access, Command, Engine, EngineError, EngineSettings, NewNotification, RedeliverTarget, leftovers,
+    Access, Command, Engine, EngineError, EngineSettings, NewNotification, RedeliverTarget, leftovers, query,
 };
 use redrive::internals::store::Evidence;
 use tokio::task::JoinHandle;
@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::broker::{Client, Model, Rules, Step};
 use super::judge::{self, Wrong};
-use super::plan::{Fault, Plan, REQUEST_TIMEOUT, Stream, TAKE_OVER};
+use super::plan::{Fault, Plan, Planned, REQUEST_TIMEOUT, Stream, TAKE_OVER};
 use super::receivers::{Line, Receivers};
 use super::store::{self, Database, Handle, Trouble};
 use super::trace::Trace;
@@ -440,6 +440,7 @@ impl World {
             Fault::FilesGone => self.database.files_gone(),
             Fault::ReceiverDown { manner, span_ms } => self.receivers.down(manner.path(), ms(span_ms)),
             Fault::Pause { queue, span_ms } => return self.pause(queue, ms(span_ms)).await,
+            Fault::Browse { queue } => self.browse(queue).await,
             Fault::Redeliver => self.redeliver().await,
         }
         Vec::new()
@@ -511,6 +512,32 @@ impl World {
                 Err(error) => self.trace.note(&format!("not resumed: {error}")),
             }
             ambient::sleep(Duration::from_millis(500)).await;
+        }
+    }
+
+    /// What is looked at goes back to its place. Its worker has to let go of the queue, whatever it waits for.
+    async fn browse(&self, queue: usize) {
+        let Some(stream) = self.plan.streams.get(queue) else {
+            return;
+        };
+        let name = stream.queue(&self.settings.naming);
+        let query = query::Browse {
+            queue: name.clone(),
+            limit: 10,
+        };
+        let seen = self.operator.query(query).await;
+        self.trace
+            .note(&format!("looked at {queue}: {:?}", seen.as_ref().map(Vec::len)));
+        let keeps = |planned: &Planned| planned.fault.keeps_leases();
+        // What a limit counts may forbid the look itself.
+        if let Err(EngineError::Refused { why }) = seen
+            && self.plan.delivery_limit.is_none()
+            && !self.plan.faults.iter().any(keeps)
+        {
+            self.wrong(Wrong::NotGiven {
+                queue: name.as_str().to_owned(),
+                why,
+            });
         }
     }
 

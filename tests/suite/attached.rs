@@ -12,7 +12,7 @@ use crate::support::wait::wait_until;
 const SIZE: (u16, u16) = (120, 40);
 
 /// An installation whose profile `far` is this daemon, and which knows nothing else that is real.
-fn far(daemon: &Daemon, token: &str) -> Installation {
+pub(crate) fn far(daemon: &Daemon, token: &str) -> Installation {
     let mut installation = Installation::embedded();
     installation.set("broker", "url", "amqp://nobody:nothing@127.0.0.1:1/none");
     installation.set("broker", "management_url", "http://127.0.0.1:1");
@@ -25,7 +25,7 @@ fn far(daemon: &Daemon, token: &str) -> Installation {
     installation
 }
 
-fn token(daemon: &Daemon) -> String {
+pub(crate) fn token(daemon: &Daemon) -> String {
     daemon.token.clone().expect("a daemon that is ready")
 }
 

@@ -4,6 +4,7 @@ use super::{QUEUES, possible};
 use crate::console::state::action::{Action, Also, Context, Possible, connected, named, require};
 use crate::console::state::detail::{Detail, DetailTab, Subject};
 use crate::console::state::effect::Effect;
+use crate::console::state::heat::Zoom;
 use crate::console::state::{State, View};
 use crate::console::update::{act, details, feeds, find, menu, preview, reveal, snapshots};
 
@@ -89,6 +90,18 @@ pub(super) const DATA: &[Action] = &[
         .also(&[
             Also::Hinted,
             Also::Called(|state| state.data.frozen_at.is_some().then_some("go on")),
+        ]),
+    Action::new("heat_map", "map", &["h"])
+        .help("Show the attempts as a map: a line for each endpoint, a cell for each few seconds, and how long they took. Again: longer cells, then the list.")
+        .within(Context::Views(&[View::Attempts]))
+        .turns(|state| state.lists.tail.zoom = Zoom::after(state.lists.tail.zoom))
+        .also(&[
+            Also::Hinted,
+            Also::Called(|state| match state.lists.tail.zoom {
+                None => None,
+                Some(Zoom::Far) => Some("list"),
+                Some(Zoom::Near | Zoom::Middle) => Some("longer cells"),
+            }),
         ]),
     Action::new("refresh", "refresh", &["r"])
         .help("Refresh now.")

@@ -12,6 +12,7 @@ pub mod event_rates;
 pub mod events;
 pub mod feed;
 pub mod filter_line;
+pub mod heat;
 pub mod help;
 pub mod history;
 pub(super) mod inquire;

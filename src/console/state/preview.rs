@@ -109,7 +109,8 @@ impl State {
     pub fn sides(&self) -> Option<Sides> {
         let preview = &self.nav.preview;
         let in_front = self.nav.details.is_empty() || (preview.has_keys && self.nav.details.len() == 1);
-        let has_rows = self.nav.view.screen().listing(&self.lists).is_some();
+        let screen = self.nav.view.screen();
+        let has_rows = screen.listing(&self.lists).is_some() && !screen.has_whole_screen(&self.lists);
         Sides::of(self.terminal.size).filter(|_| !preview.is_off && in_front && has_rows)
     }
 

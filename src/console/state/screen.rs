@@ -102,6 +102,11 @@ pub(in crate::console) trait Screen: Sync {
     /// Paints what the list has of the selected row, where no detail stands beside it.
     fn glance(&self, _: &mut Canvas<'_>, _: Rect, _: &State) {}
 
+    /// Whether what it shows at present has the whole screen: then nothing stands beside it.
+    fn has_whole_screen(&self, _: &Lists) -> bool {
+        false
+    }
+
     /// The attempt that is selected in the detail that Enter opens.
     fn seeks(&self, _: &State) -> Option<Sought> {
         None

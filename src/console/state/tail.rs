@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::console::state::feed::{FedList, FedRows, Feed, Listing, Progress};
+use crate::console::state::heat::Zoom;
 use crate::console::table::{ArrangeJob, List};
 use crate::domain::id::{Epoch, NotificationId, QueueName};
 use crate::domain::mask::MaskRules;
@@ -38,6 +39,8 @@ pub struct TailView {
     pub fed: FedList<AttemptView>,
     /// Whose; `None`: everybody's.
     pub of: Option<Followed>,
+    /// They are shown as a map; `None`: as a list.
+    pub zoom: Option<Zoom>,
     /// What is masked in errors and answers.
     pub mask: Arc<MaskRules>,
     /// Which of [`LOOKS`] is asked for.
@@ -64,6 +67,7 @@ impl Default for TailView {
         Self {
             fed: FedList::default(),
             of: None,
+            zoom: None,
             mask: Arc::new(MaskRules::usual()),
             look: FIRST_LOOK,
         }

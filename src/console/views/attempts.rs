@@ -16,8 +16,8 @@ use std::time::Duration;
 use ratatui::layout::{Position, Rect};
 
 use super::list::{self, Cell, Listed};
-use super::{command_words, filtered, status_role};
-use crate::console::state::action::Action;
+use super::{command_words, filtered, heat, status_role};
+use crate::console::state::action::{Action, Possible, require};
 use crate::console::state::detail::{Sought, Subject};
 use crate::console::state::feed::{Batch, FedRows, FeedQuery, Listing, Source};
 use crate::console::state::inquire::inquire;
@@ -28,7 +28,7 @@ use crate::console::state::tail::{Followed, TailView, ended_at};
 use crate::console::state::{State, View};
 use crate::console::table::ColumnWidth::Fixed;
 use crate::console::table::export::{self, Record};
-use crate::console::table::{Column, Row, SortKey, key};
+use crate::console::table::{Column, List, Row, SortKey, key};
 use crate::console::theme::Role;
 use crate::console::widgets::canvas::{Canvas, below, row};
 use crate::console::widgets::words::{self, clock, size};
@@ -85,7 +85,22 @@ impl Screen for Attempts {
 
     fn paint(&self, canvas: &mut Canvas<'_>, area: Rect, state: &State) -> Option<Position> {
         title(canvas, row(area, 0), state);
-        list::paint(canvas, below(area, 1), state, &state.lists.tail.fed.table)
+        let rest = below(area, 1);
+        if let Some(zoom) = state.lists.tail.zoom {
+            heat::paint(canvas, rest, state, zoom);
+            return None;
+        }
+        list::paint(canvas, rest, state, &state.lists.tail.fed.table)
+    }
+
+    fn has_whole_screen(&self, lists: &Lists) -> bool {
+        lists.tail.zoom.is_some()
+    }
+
+    fn opens(&self, state: &State) -> Possible {
+        require(state.lists.tail.zoom.is_none(), "in the map nothing is selected")?;
+        let selected = state.list().is_some_and(List::has_selection);
+        require(selected, "nothing is selected")
     }
 
     fn previewed(&self, _: &State) -> Option<Subject> {

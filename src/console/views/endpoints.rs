@@ -29,8 +29,9 @@ use crate::console::table::{Column, Row, key};
 use crate::console::theme::Role;
 use crate::console::widgets::canvas::Canvas;
 use crate::console::widgets::words::{self, ago, count, known, span, until};
-use crate::domain::endpoint::EndpointState;
+use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::filter::{Field, FieldValue};
+use crate::domain::pace::Stage;
 use crate::domain::text::show;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
@@ -100,7 +101,7 @@ impl Screen for Endpoints {
 impl Row for EndpointRow {
     type Id = EndpointUrl;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new("state", "State", Fixed(14), 0, |row| key::rank(row.rank())),
+        Column::new("state", "State", Fixed(14), 0, |row| key::rank(row.order())),
         Column::new("url", "Endpoint", key::fill(20, 4), 0, |row| {
             key::url(Some(&row.endpoint.url))
         }),
@@ -170,8 +171,8 @@ impl Row for EndpointRow {
     }
 
     fn tie(&self, other: &Self) -> Ordering {
-        self.rank()
-            .cmp(&other.rank())
+        self.order()
+            .cmp(&other.order())
             .then_with(|| self.endpoint.since.cmp(&other.endpoint.since))
             .then_with(|| self.endpoint.url.cmp(&other.endpoint.url))
     }
@@ -189,7 +190,7 @@ impl Listed for EndpointRow {
     fn cell(&self, column: &'static str, now: Timestamp) -> Cell<'_> {
         let endpoint = &self.endpoint;
         match column {
-            "state" => state(endpoint.state),
+            "state" => state(endpoint, now),
             "url" => Cell::new(words::url(&endpoint.url), Role::Text),
             "since" => Cell::new(span(now.since(endpoint.since)), Role::Text),
             "waiting" => Cell::new(known(self.waiting), Role::Text),
@@ -226,9 +227,23 @@ impl Listed for EndpointRow {
     }
 }
 
-fn state(state: EndpointState) -> Cell<'static> {
-    let (symbol, role) = words::endpoint_state(state);
-    Cell::new(format!("{symbol} {}", state.as_str()), role)
+/// Its state; an available one to which not everything is sent says that.
+fn state(endpoint: &Endpoint, now: Timestamp) -> Cell<'static> {
+    let pace = endpoint
+        .pace
+        .as_ref()
+        .filter(|_| endpoint.state == EndpointState::Available);
+    if let Some(pace) = pace {
+        return match pace.stage(now) {
+            Stage::Braked => Cell::new("◆ paused", Role::Warning),
+            Stage::Asks => Cell::new("? canary asks", Role::Warning),
+            Stage::Canary(_) | Stage::Watched(_) => Cell::new("… canary", Role::Info),
+            Stage::Ramp => Cell::new("… ramping up", Role::Info),
+            Stage::Steady => Cell::new("● paced", Role::Good),
+        };
+    }
+    let (symbol, role) = words::endpoint_state(endpoint.state);
+    Cell::new(format!("{symbol} {}", endpoint.state.as_str()), role)
 }
 
 /// The colour of a status; the number itself says it, too.

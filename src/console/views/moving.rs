@@ -8,16 +8,51 @@ use crate::console::theme::Role;
 use crate::console::widgets::words::span;
 use crate::domain::series::{Moving, unpacked};
 
-const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+pub(super) const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// A share of failures, in thousandths, that is more than bad luck.
 const FAILS: u16 = 50;
 
-/// Delivered a second: `12.3`.
-pub(super) fn out(moving: Option<&Moving>) -> Cell<'static> {
-    let tenths = |milli: u32| match milli {
+/// What a detail says of it, label by label: the last minute, how long attempts take, when nothing waits any more.
+pub(in crate::console) fn facts(moving: Option<&Moving>, empty_in: Option<Duration>) -> Vec<(&'static str, String)> {
+    let Some(moving) = moving else { return Vec::new() };
+    let failed = moving
+        .failed_milli
+        .map_or_else(String::new, |milli| format!("; {} failed", share(milli)));
+    let (out, came) = (tenths(moving.out_milli), tenths(moving.came_milli));
+    let mut facts = vec![("last minute", format!("{out} a second out, {came} in{failed}"))];
+    if moving.p95_ms > 0 {
+        let [half, most, nearly_all] = [moving.p50_ms, moving.p95_ms, moving.p99_ms].map(millis);
+        let text = format!("half within {half}, 95 % within {most}, 99 % within {nearly_all}");
+        facts.push(("attempts take", text));
+    }
+    facts.extend(empty_in.map(|takes| ("empty in", format!("about {}", span(takes)))));
+    facts
+}
+
+fn tenths(milli: u32) -> String {
+    match milli {
         0..=99_999 => format!("{}.{}", milli / 1_000, milli % 1_000 / 100),
         _ => (milli / 1_000).to_string(),
-    };
+    }
+}
+
+fn share(milli: u16) -> String {
+    match milli {
+        0 => "0 %".to_owned(),
+        1_000 => "100 %".to_owned(),
+        _ => format!("{}.{} %", milli / 10, milli % 10),
+    }
+}
+
+pub(super) fn millis(millis: u32) -> String {
+    match millis {
+        0..=999 => format!("{millis} ms"),
+        _ => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),
+    }
+}
+
+/// Delivered a second: `12.3`.
+pub(super) fn out(moving: Option<&Moving>) -> Cell<'static> {
     Cell::or_none(
         moving
             .filter(|moving| moving.out_milli > 0)
@@ -32,18 +67,13 @@ pub(super) fn out_key(moving: Option<&Moving>) -> SortKey<'static> {
 
 /// Failed attempts among all: `2.5 %`.
 pub(super) fn failing(moving: Option<&Moving>) -> Cell<'static> {
-    let share = moving.and_then(|moving| moving.failed_milli);
-    let role = match share {
+    let failed = moving.and_then(|moving| moving.failed_milli);
+    let role = match failed {
         Some(0) | None => Role::TextMuted,
-        Some(share) if share < FAILS => Role::Warning,
+        Some(milli) if milli < FAILS => Role::Warning,
         Some(_) => Role::Bad,
     };
-    let text = |share: u16| match share {
-        0 => "0 %".to_owned(),
-        1_000 => "100 %".to_owned(),
-        _ => format!("{}.{} %", share / 10, share % 10),
-    };
-    Cell::or_none(share.map(text), role)
+    Cell::or_none(failed.map(share), role)
 }
 
 pub(super) fn failing_key(moving: Option<&Moving>) -> SortKey<'static> {
@@ -52,12 +82,8 @@ pub(super) fn failing_key(moving: Option<&Moving>) -> SortKey<'static> {
 
 /// Within which 95 of 100 attempts ended: `84 ms`, `1.2 s`.
 pub(super) fn p95(moving: Option<&Moving>) -> Cell<'static> {
-    let text = |millis: u32| match millis {
-        0..=999 => format!("{millis} ms"),
-        _ => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),
-    };
     let took = moving.map(|moving| moving.p95_ms).filter(|millis| *millis > 0);
-    Cell::or_none(took.map(text), Role::TextMuted)
+    Cell::or_none(took.map(millis), Role::TextMuted)
 }
 
 pub(super) fn p95_key(moving: Option<&Moving>) -> SortKey<'static> {

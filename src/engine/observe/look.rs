@@ -7,6 +7,7 @@ use super::Observation;
 use super::intern::Interner;
 use super::kept;
 use super::rows::{Moves, Rows, recounted, seen_before};
+use super::sample::Sample;
 use super::totals::{Listed, endpoint_rows, totals};
 use crate::ambient::{self, HashMap};
 use crate::broker::{BrokerError, VhostFound};
@@ -43,6 +44,7 @@ pub(super) struct Looker {
     engine: Arc<Observation>,
     pub(super) last: Arc<Snapshot>,
     texts: Interner,
+    sample: Sample,
 }
 
 /// What is read before the rows of queues.
@@ -87,6 +89,7 @@ impl Looker {
     pub(super) fn new(engine: Arc<Observation>) -> Self {
         Self {
             texts: Interner::default(),
+            sample: Sample::default(),
             last: Arc::default(),
             engine,
         }
@@ -184,6 +187,7 @@ impl Looker {
                 .seen
                 .series
                 .listed(seen.iter().map(|seen| (&seen.name, waiting(seen))));
+            self.sample.take(&engine).await;
         }
         engine.seen.series.roll(moves.uptime);
         let probing = retries::unfilled(&items);

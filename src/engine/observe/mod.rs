@@ -8,6 +8,7 @@ mod intern;
 mod kept;
 mod look;
 mod rows;
+mod sample;
 mod totals;
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};

@@ -17,12 +17,47 @@ pub(super) const CHANGES: &[Change] = &[
     (1, include_str!("migrations/0001.sql")),
     (2, include_str!("migrations/0002.sql")),
     (3, include_str!("migrations/0003.sql")),
-    (4, include_str!("migrations/0004.sql")),
+];
+
+/// What programs of before can live with.
+const ADDITIONS: &[Change] = &[(1_001, include_str!("additions/1001.sql"))];
+
+/// A list of changes, and the table that counts what of it was applied.
+struct Track {
+    changes: &'static [Change],
+    table: &'static str,
+    make: &'static str,
+    read: &'static str,
+    note: &'static str,
+}
+
+macro_rules! track {
+    ($changes:ident in $table:literal) => {
+        Track {
+            changes: $changes,
+            table: $table,
+            make: concat!(
+                "CREATE TABLE IF NOT EXISTS redrive.",
+                $table,
+                " (number bigint PRIMARY KEY, checksum text NOT NULL, applied_at bigint NOT NULL)"
+            ),
+            read: concat!("SELECT number, checksum FROM redrive.", $table, " ORDER BY number"),
+            note: concat!(
+                "INSERT INTO redrive.",
+                $table,
+                " VALUES ($1, $2, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)"
+            ),
+        }
+    };
+}
+
+/// In the order in which they are applied.
+const TRACKS: [Track; 2] = [
+    track!(CHANGES in "schema_changes"),
+    track!(ADDITIONS in "schema_additions"),
 ];
 
 const SCHEMA: &str = "CREATE SCHEMA redrive";
-const TABLE: &str = "CREATE TABLE IF NOT EXISTS redrive.schema_changes \
-    (number bigint PRIMARY KEY, checksum text NOT NULL, applied_at bigint NOT NULL)";
 /// The catalogue is read as a table: names that were looked up in vain are remembered by the session, even when another
 /// one has made them since.
 const RELATIONS: &str = "SELECT c.relname::text FROM pg_catalog.pg_class c \
@@ -33,9 +68,6 @@ const RIGHTS: &str = "SELECT pg_catalog.current_database()::text, current_user::
     pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'), \
     coalesce((SELECT pg_catalog.has_schema_privilege(oid, 'CREATE') AND pg_catalog.has_schema_privilege(oid, 'USAGE') \
         FROM pg_catalog.pg_namespace WHERE nspname = 'redrive'), false)";
-const READ: &str = "SELECT number, checksum FROM redrive.schema_changes ORDER BY number";
-const NOTE: &str = "INSERT INTO redrive.schema_changes VALUES ($1, $2, \
-    (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)";
 /// The table of before the first release.
 const DEVELOPMENT: &str = "schema_version";
 const OURS: &str = "schema_changes";
@@ -45,10 +77,13 @@ const NAME_WIDTH_MAX: usize = 60;
 
 pub(super) async fn run(pool: &PgPool, mode: SchemaMode) -> Result<(), StoreError> {
     let found = within(MIGRATION, READING, found(pool)).await?;
-    let missing = missing(&found)?;
-    if !missing.is_empty() {
+    if !missing(&found)?.is_empty() {
         match mode {
-            SchemaMode::Expect => schema::expect(&found.applied, CHANGES)?,
+            SchemaMode::Expect => {
+                for (track, applied) in TRACKS.iter().zip(&found.applied) {
+                    schema::expect(applied, track.changes)?;
+                }
+            }
             SchemaMode::Bring => bring(pool).await?,
         }
     }
@@ -58,8 +93,8 @@ pub(super) async fn run(pool: &PgPool, mode: SchemaMode) -> Result<(), StoreErro
     complete(&relations.await?)
 }
 
-/// What was found, and how many changes are missing.
-pub(super) async fn pending(pool: &PgPool) -> Result<&'static [Change], StoreError> {
+/// The changes that are missing.
+pub(super) async fn pending(pool: &PgPool) -> Result<Vec<Change>, StoreError> {
     let found = within(MIGRATION, READING, found(pool)).await?;
     missing(&found)
 }
@@ -77,7 +112,7 @@ async fn bring(pool: &PgPool) -> Result<(), StoreError> {
 
 struct Found {
     relations: Vec<String>,
-    applied: Applied,
+    applied: [Applied; TRACKS.len()],
     rights: Option<Rights>,
 }
 
@@ -91,7 +126,7 @@ async fn found(pool: &PgPool) -> Result<Found, sqlx::Error> {
         }),
         Err(error) if is_right_missing(&error) => Ok(Found {
             relations: Vec::new(),
-            applied: Applied::new(),
+            applied: Default::default(),
             rights: Some(rights(pool).await?),
         }),
         Err(error) => Err(error),
@@ -99,21 +134,27 @@ async fn found(pool: &PgPool) -> Result<Found, sqlx::Error> {
 }
 
 /// The tables of the schema, and the changes that were applied; none in an empty database.
-async fn read(connection: &mut PgConnection) -> Result<(Vec<String>, Applied), sqlx::Error> {
+async fn read(connection: &mut PgConnection) -> Result<(Vec<String>, [Applied; TRACKS.len()]), sqlx::Error> {
     let relations: Vec<String> = sqlx::query_scalar(RELATIONS).fetch_all(&mut *connection).await?;
-    let applied = if relations.iter().any(|one| one == OURS) {
-        sqlx::query_as(READ).fetch_all(connection).await?
-    } else {
-        Applied::new()
-    };
-    Ok((relations, applied))
+    let mut all: [Applied; TRACKS.len()] = Default::default();
+    for (track, applied) in TRACKS.iter().zip(&mut all) {
+        if relations.iter().any(|one| one == track.table) {
+            *applied = sqlx::query_as(track.read).fetch_all(&mut *connection).await?;
+        }
+    }
+    Ok((relations, all))
 }
 
-fn missing(found: &Found) -> Result<&'static [Change], StoreError> {
+fn missing(found: &Found) -> Result<Vec<Change>, StoreError> {
     if let Some(rights) = &found.rights {
         return Err(rights.unreadable());
     }
-    Ok(ours(&found.relations).and_then(|()| schema::missing(&found.applied, CHANGES))?)
+    ours(&found.relations)?;
+    let mut all = Vec::new();
+    for (track, applied) in TRACKS.iter().zip(&found.applied) {
+        all.extend_from_slice(schema::missing(applied, track.changes)?);
+    }
+    Ok(all)
 }
 
 /// Refuses a schema of this name that somebody else made something in.
@@ -152,16 +193,21 @@ async fn apply_missing(pool: &PgPool) -> Result<Result<(), SchemaRefusal>, sqlx:
     if !rights_of(&mut transaction).await?.schema_exists {
         sqlx::raw_sql(SCHEMA).execute(&mut *transaction).await?;
     }
-    let (relations, applied) = read(&mut transaction).await?;
-    let missing = match ours(&relations).and_then(|()| schema::missing(&applied, CHANGES)) {
-        Ok(missing) => missing,
-        Err(refusal) => return Ok(Err(refusal)),
-    };
-    sqlx::raw_sql(TABLE).execute(&mut *transaction).await?;
-    for (number, statements) in missing {
-        sqlx::raw_sql(*statements).execute(&mut *transaction).await?;
-        let note = sqlx::query(NOTE).bind(number).bind(schema::checksum(statements));
-        note.execute(&mut *transaction).await?;
+    let (relations, all) = read(&mut transaction).await?;
+    if let Err(refusal) = ours(&relations) {
+        return Ok(Err(refusal));
+    }
+    for (track, applied) in TRACKS.iter().zip(&all) {
+        let missing = match schema::missing(applied, track.changes) {
+            Ok(missing) => missing,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        sqlx::raw_sql(track.make).execute(&mut *transaction).await?;
+        for (number, statements) in missing {
+            sqlx::raw_sql(*statements).execute(&mut *transaction).await?;
+            let note = sqlx::query(track.note).bind(number).bind(schema::checksum(statements));
+            note.execute(&mut *transaction).await?;
+        }
     }
     transaction.commit().await?;
     Ok(Ok(()))

@@ -38,10 +38,11 @@ const CHANGES: &[Change] = &[
     (1, include_str!("migrations/0001.sql")),
     (2, include_str!("migrations/0002.sql")),
     (3, include_str!("migrations/0003.sql")),
-    (4, include_str!("migrations/0004.sql")),
 ];
-/// What the changes are counted for in the file.
-const NAMESPACE: &str = "store";
+/// What programs of before can live with.
+const ADDITIONS: &[Change] = &[(1_001, include_str!("additions/1001.sql"))];
+/// What the changes are counted for in the file, and what its additions are.
+const NAMESPACES: [(&str, &[Change]); 2] = [("store", CHANGES), ("additions to the store", ADDITIONS)];
 
 /// How long the close of the file waits for those that still read it.
 const CLOSING: Duration = Duration::from_secs(5);
@@ -72,11 +73,13 @@ impl SqliteStore {
 
     /// [`SqliteStore::open`], with the tables as `mode` says.
     pub async fn open_with(file: SqliteFile, clock: Clock, mode: SchemaMode) -> Result<Self, StoreError> {
-        match mode {
-            SchemaMode::Bring => file.migrate(NAMESPACE, CHANGES).await,
-            SchemaMode::Expect => file.expect(NAMESPACE, CHANGES).await,
+        for (namespace, changes) in NAMESPACES {
+            match mode {
+                SchemaMode::Bring => file.migrate(namespace, changes).await,
+                SchemaMode::Expect => file.expect(namespace, changes).await,
+            }
+            .map_err(unwritten("bringing the tables up to date"))?;
         }
-        .map_err(unwritten("bringing the tables up to date"))?;
         Ok(Self {
             file,
             known_types: KnownTypes::new(clock.clone()),
@@ -100,14 +103,19 @@ impl SqliteStore {
     /// The numbers of all changes: what a file that is not there lacks.
     #[must_use]
     pub fn all_changes() -> Vec<i64> {
-        CHANGES.iter().map(|(number, _)| *number).collect()
+        let changes = NAMESPACES.iter().flat_map(|(_, changes)| changes.iter());
+        changes.map(|(number, _)| *number).collect()
     }
 
     /// The numbers of the changes that the file lacks; changes nothing.
     pub async fn pending(file: &SqliteFile) -> Result<Vec<i64>, StoreError> {
-        let missing = file.missing(NAMESPACE, CHANGES).await;
-        let missing = missing.map_err(unwritten("reading the version of the tables"))?;
-        Ok(missing.iter().map(|(number, _)| *number).collect())
+        let mut pending = Vec::new();
+        for (namespace, changes) in NAMESPACES {
+            let missing = file.missing(namespace, changes).await;
+            let missing = missing.map_err(unwritten("reading the version of the tables"))?;
+            pending.extend(missing.iter().map(|(number, _)| *number));
+        }
+        Ok(pending)
     }
 
     /// Whether messages of the embedded broker wait in the file.

@@ -18,6 +18,7 @@ const TOUR: &[&str] = &[
     "queue_why",
     "queue_previewed",
     "attempts",
+    "attempts_map",
     "queue_attempts",
     "queue_messages",
     "queue_messages_found",

@@ -156,7 +156,7 @@ pub(super) async fn a_store_that_demands_a_newer_program_refuses_an_older_one(pl
 
 pub(super) async fn a_store_of_a_newer_schema_is_refused_with_both_versions(place: &Place) {
     place
-        .tamper("UPDATE TABLE.schema_changes SET number = 999 WHERE number = (SELECT max(number) FROM TABLE.schema_changes)")
+        .tamper("UPDATE TABLE.schema_changes SET number = 999 WHERE number = (SELECT max(number) FROM TABLE.schema_changes WHERE number < 999)")
         .await
         .unwrap();
     let refused = place.another().await;

@@ -63,10 +63,12 @@ async fn the_stores_of_0_1_0_are_gone_on_with() {
     let server = super::bare(Installation::on_servers(&vhost, &database.url()));
     let file = super::bare(Installation::embedded());
     in_file(&file.path("store.db"), SQLITE_0_1_0).await;
+    for installation in [&server, &file] {
+        installation.run(&["store", "migrate"]).await.expect_code(0);
+    }
     // Its broker was another one.
     server.run(&["store", "adopt", "--yes"]).await.expect_code(0);
     for installation in [&server, &file] {
-        installation.run(&["store", "migrate"]).await.expect_code(0);
         installation.daemon().await.stop().await;
         installation.run(&["audit", "verify"]).await.expect_code(0);
         let list = async |command: &[&str]| installation.run(command).await.expect_code(0).json();
@@ -104,6 +106,26 @@ async fn a_daemon_brings_the_store_of_the_version_before() {
     in_file(&file.path("store.db"), SQLITE_1).await;
     file.daemon().await.stop().await;
     holds_what_it_held(&file).await;
+}
+
+/// Additions are what programs of before can live with: versions work beside each other, and one can go back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_newer_program_added_stops_nobody() {
+    let (vhost, database) = (Vhost::create().await, Database::create().await);
+    let server = super::bare(Installation::on_servers(&vhost, &database.url()));
+    let file = super::bare(Installation::embedded());
+    for installation in [&server, &file] {
+        installation.run(&["store", "migrate"]).await.expect_code(0);
+    }
+    let newer = "INSERT INTO redrive.schema_additions VALUES (1999, 'of a newer program', 0)";
+    on(&database.url(), newer).await;
+    let newer = "INSERT INTO schema_changes VALUES ('additions to the store', 1999, 'of a newer program', 0)";
+    in_file(&file.path("store.db"), newer).await;
+    for installation in [&server, &file] {
+        installation.run(&["endpoints"]).await.expect_code(0);
+        installation.run(&["store", "migrate"]).await.expect_code(0);
+        assert_eq!(installation.daemon().await.stop().await, Some(0));
+    }
 }
 
 /// Rolling: new daemons come first. Downgrade: an older program is refused what a newer one made.

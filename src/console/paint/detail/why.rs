@@ -16,8 +16,10 @@ use super::{Fact, facts, hour, lasting, next_steps, when};
 use crate::console::state::State;
 use crate::console::state::detail::{Detail, DetailAnswer};
 use crate::console::state::keymap::Keymap;
+use crate::console::state::pointed::queue_row;
 use crate::console::theme::Role;
 use crate::console::views::keys::by_keys;
+use crate::console::views::moving;
 use crate::console::widgets::canvas::{Canvas, below, cells, row};
 use crate::console::widgets::words::{self, ago, clock, count, known, plural, span, until};
 use crate::domain::queue::{Head, QueueState};
@@ -41,7 +43,7 @@ const FACTS_MIN: u16 = 8;
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail, answer: &DetailAnswer) {
     let used = sentence(canvas, area, &state.input.keymap, answer);
     if area.height < ROOMY {
-        numbers(canvas, below(area, used + 1), detail, answer);
+        numbers(canvas, below(area, used + 1), state, detail, answer);
         return;
     }
     let mut rest = below(area, used + 1);
@@ -54,7 +56,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: 
         height: rest.height - chart,
         ..rest
     };
-    let taken = numbers(canvas, facts, detail, answer);
+    let taken = numbers(canvas, facts, state, detail, answer);
     let rest = below(rest, taken + 1);
     hour::below_facts(canvas, rest, state, detail);
 }
@@ -101,13 +103,20 @@ fn last_answer(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Deta
 }
 
 /// The facts; answers how many lines they took.
-fn numbers(canvas: &mut Canvas<'_>, rest: Rect, detail: &Detail, answer: &DetailAnswer) -> u16 {
+fn numbers(canvas: &mut Canvas<'_>, rest: Rect, state: &State, detail: &Detail, answer: &DetailAnswer) -> u16 {
     let queue = answer.queue.as_ref().map(|queue| match queue {
-        Ok(queue) => queue_facts(canvas, queue),
+        Ok(queue) => with_rates(queue_facts(canvas, queue), {
+            let row = queue_row(state, &queue.name);
+            row.map_or_else(Vec::new, |row| moving::facts(row.moving(), row.time_to_empty()))
+        }),
         Err(problem) => vec![Fact::new("queue", format!("cannot be read: {problem}")).with(Role::Error)],
     });
     let endpoint = answer.endpoint.as_ref().map(|endpoint| match endpoint {
-        Ok(endpoint) => endpoint_facts(canvas, endpoint),
+        Ok(endpoint) => with_rates(endpoint_facts(canvas, endpoint), {
+            let rows = state.data.snapshot.as_ref().map(|snapshot| snapshot.endpoints.iter());
+            let row = rows.and_then(|mut rows| rows.find(|row| row.endpoint.url == endpoint.endpoint.url));
+            row.map_or_else(Vec::new, |row| moving::facts(row.moving.as_ref(), row.time_to_empty()))
+        }),
         Err(problem) => vec![Fact::new("endpoint", format!("cannot be read: {problem}")).with(Role::Error)],
     });
     match (queue, endpoint) {
@@ -127,6 +136,15 @@ fn numbers(canvas: &mut Canvas<'_>, rest: Rect, detail: &Detail, answer: &Detail
         ),
         (None, None) => 0,
     }
+}
+
+/// How it moves stands behind what waits.
+fn with_rates(mut facts: Vec<Fact>, rates: Vec<(&'static str, String)>) -> Vec<Fact> {
+    let waits = facts.iter().position(|fact| fact.label.starts_with("waiting"));
+    let behind = waits.map_or(facts.len(), |place| place + 1);
+    let rates = rates.into_iter().map(|(label, text)| Fact::new(label, text));
+    drop(facts.splice(behind..behind, rates));
+    facts
 }
 
 fn side_by_side(canvas: &mut Canvas<'_>, area: Rect, queue: &[Fact], endpoint: &[Fact]) -> u16 {

@@ -98,3 +98,16 @@ fn an_attempt_opens_among_those_of_its_queue() {
     );
     assert!(open.seeks.is_some());
 }
+
+#[test]
+fn a_key_shows_them_as_a_map_in_which_nothing_is_opened_and_goes_on_to_the_list() {
+    let mut stage = following();
+    stage.state.terminal.size = (120, 40);
+    assert!(stage.state.sides().is_some());
+    stage.play("h");
+    assert!(stage.state.lists.tail.zoom.is_some() && stage.state.sides().is_none());
+    stage.play("Enter");
+    assert_eq!(stage.toasts(), ["open: in the map nothing is selected"]);
+    stage.play("h h h");
+    assert!(stage.state.lists.tail.zoom.is_none() && stage.state.sides().is_some());
+}

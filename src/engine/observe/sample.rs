@@ -1,0 +1,59 @@
+//! How long attempts took and which failed, for a process that delivers none: from the newest of the attempt log.
+//!
+//! A look reads one row while nothing is new. Of more than [`SAMPLE`] new ones between two looks the newest count: shares
+//! and times are those of a sample then, and rates are counted elsewhere.
+
+use super::Observation;
+use crate::ambient::HashSet;
+use crate::domain::attempt::Attempt;
+use crate::domain::id::{Epoch, NotificationId};
+use crate::domain::time::Timestamp;
+use crate::store::AttemptQuery;
+
+/// Attempts that one look reads, at most.
+const SAMPLE: u32 = 200;
+
+/// What a look knows an attempt by.
+type Known = (NotificationId, u32, Epoch, Timestamp);
+
+/// Those that were read last; `None`: nobody looked yet.
+#[derive(Debug, Default)]
+pub(super) struct Sample(Option<HashSet<Known>>);
+
+impl Sample {
+    /// Takes in what is new since the look before; what the first one finds is of nobody knows which minute. A log that
+    /// cannot be read leaves everything as it is: the look says so of the store.
+    pub(super) async fn take(&mut self, engine: &Observation) {
+        let of_all = |limit| AttemptQuery {
+            limit,
+            ..AttemptQuery::default()
+        };
+        let Ok(newest) = engine.store.attempts(&of_all(1)).await else {
+            return;
+        };
+        let is_first = self.0.is_none();
+        let before = self.0.get_or_insert_default();
+        if newest.first().is_none_or(|attempt| before.contains(&known(attempt))) {
+            return;
+        }
+        let Ok(found) = engine.store.attempts(&of_all(SAMPLE)).await else {
+            return;
+        };
+        for attempt in found
+            .iter()
+            .filter(|attempt| !is_first && !before.contains(&known(attempt)))
+        {
+            engine.seen.series.sampled(attempt);
+        }
+        *before = found.iter().map(known).collect();
+    }
+}
+
+fn known(attempt: &Attempt) -> Known {
+    (
+        attempt.message_id.clone(),
+        attempt.number,
+        attempt.epoch,
+        attempt.started_at,
+    )
+}
