@@ -92,13 +92,12 @@ pub(super) async fn test(
 }
 
 pub(super) async fn disable(
-    State(shared): State<Arc<Shared>>,
-    Extension(caller): Extension<Caller>,
-    Params(mut options): Params<Options>,
-    Input(which): Input<Which>,
+    state: State<Arc<Shared>>,
+    caller: Extension<Caller>,
+    options: Params<Options>,
+    which: Input<Which>,
 ) -> Result<Response, Problem> {
-    let url = which.merge(&mut options)?;
-    act(&shared, &caller, options, Command::DisableEndpoint(url), Asked::One).await
+    act_on(state, caller, options, which, Command::DisableEndpoint).await
 }
 
 /// What disabling would do: a GET changes nothing.
@@ -208,7 +207,7 @@ pub(super) async fn pace(
     let wish = match (input.order(), paced.release) {
         (Some(order), false) => {
             let view = shared.engine()?.query(query::Endpoint(url.clone())).await?;
-            PaceWish::Go(view.endpoint.pace.map_or(order, |pace| order.over(&pace.order)))
+            PaceWish::Go(view.endpoint.ordered(order))
         }
         (None, true) => PaceWish::Release,
         (Some(_), true) => {
@@ -234,7 +233,7 @@ pub(super) async fn pause(
     options: Params<Options>,
     which: Input<Which>,
 ) -> Result<Response, Problem> {
-    change(state, caller, options, which, PaceWish::Pause).await
+    act_on(state, caller, options, which, wishing(PaceWish::Pause)).await
 }
 
 pub(super) async fn resume(
@@ -243,17 +242,21 @@ pub(super) async fn resume(
     options: Params<Options>,
     which: Input<Which>,
 ) -> Result<Response, Problem> {
-    change(state, caller, options, which, PaceWish::Resume).await
+    act_on(state, caller, options, which, wishing(PaceWish::Resume)).await
 }
 
-async fn change(
+const fn wishing(wish: PaceWish) -> impl FnOnce(EndpointUrl) -> Command {
+    move |url| Command::PaceEndpoint { url, wish }
+}
+
+/// What needs nothing but the endpoint.
+async fn act_on(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
     Params(mut options): Params<Options>,
     Input(which): Input<Which>,
-    wish: PaceWish,
+    command: impl FnOnce(EndpointUrl) -> Command,
 ) -> Result<Response, Problem> {
     let url = which.merge(&mut options)?;
-    let command = Command::PaceEndpoint { url, wish };
-    act(&shared, &caller, options, command, Asked::One).await
+    act(&shared, &caller, options, command(url), Asked::One).await
 }

@@ -136,7 +136,7 @@ pub(super) fn facts(view: &EndpointView) -> Vec<(&'static str, Option<String>)> 
 /// What is not given stays.
 async fn changed(session: &Session<'_>, url: &str, order: PaceOrder) -> Result<PaceOrder, Failure> {
     let view = session.engine.query(query::Endpoint(input::url(url)?)).await?;
-    Ok(view.endpoint.pace.map_or(order, |pace| order.over(&pace.order)))
+    Ok(view.endpoint.ordered(order))
 }
 
 const fn asked(pace: &EndpointPace) -> PaceInput {

@@ -147,6 +147,14 @@ pub enum EndpointChange {
     },
 }
 
+impl Endpoint {
+    /// What `order` makes of its pace: what that does not say stays.
+    #[must_use]
+    pub fn ordered(&self, order: PaceOrder) -> PaceOrder {
+        self.pace.as_ref().map_or(order, |pace| order.over(&pace.order))
+    }
+}
+
 impl EndpointChange {
     /// Whether it makes the endpoint available.
     #[must_use]

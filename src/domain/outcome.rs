@@ -117,6 +117,16 @@ impl OutcomeClass {
         }
     }
 
+    /// Whether such an attempt failed, whatever way; `None`: we ended it ourselves, and it says nothing of the receiver.
+    #[must_use]
+    pub const fn has_failed(self) -> Option<bool> {
+        match self {
+            Self::Delivered => Some(false),
+            Self::Refused | Self::Gone | Self::Failed => Some(true),
+            Self::Interrupted => None,
+        }
+    }
+
     /// The class of this word.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {

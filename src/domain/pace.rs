@@ -115,6 +115,14 @@ pub enum PaceChange {
     Release,
 }
 
+impl PaceChange {
+    /// Whether every daemon looks again because of it: what a canary counts is asked for at each of its requests.
+    #[must_use]
+    pub const fn raises(&self) -> bool {
+        !matches!(self, Self::Take | Self::Ended)
+    }
+}
+
 /// Where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {

@@ -13,7 +13,6 @@ use std::time::Duration;
 use crate::ambient::HashMap;
 use crate::domain::attempt::Attempt;
 use crate::domain::id::QueueName;
-use crate::domain::outcome::OutcomeClass;
 use crate::domain::series::{BUCKETS, Moving, Point, Rings, SPARK, bucket, packed, quantile};
 use crate::domain::url::EndpointUrl;
 
@@ -248,10 +247,8 @@ impl Series {
     /// Takes in an attempt that another process made: how long it took, and whether it failed. What was delivered is
     /// counted by [`Series::seen`].
     pub(super) fn sampled(&self, attempt: &Attempt) {
-        let has_failed = match attempt.class {
-            OutcomeClass::Delivered => false,
-            OutcomeClass::Failed | OutcomeClass::Refused | OutcomeClass::Gone => true,
-            OutcomeClass::Interrupted => return,
+        let Some(has_failed) = attempt.class.has_failed() else {
+            return;
         };
         for meter in self.of(&attempt.queue, &attempt.url) {
             meter.failed.fetch_add(u32::from(has_failed), Ordering::Relaxed);

@@ -6,13 +6,13 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::columns::{Columns, integer};
-use super::{HeadMove, LeaseOutcome, MoveTo, NewAudit, Purpose, StoreError, Success};
+use super::{HeadMove, LeaseOutcome, MoveTo, NewAudit, PaceChanged, Purpose, StoreError, Success};
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointChange, EndpointState};
 use crate::domain::fingerprint::Fingerprint;
 use crate::domain::id::{EndpointEpoch, IncarnationId, QueueName, StoreId};
 use crate::domain::naming::hex;
-use crate::domain::pace::Pace;
+use crate::domain::pace::{self, Pace, PaceChange};
 use crate::domain::policy::Phase;
 use crate::domain::queue::QueueRecord;
 use crate::domain::time::Timestamp;
@@ -129,6 +129,22 @@ fn open(endpoint: &mut Endpoint, pace: Option<Pace>) {
     endpoint.probe_queue = None;
     endpoint.probe_message = None;
     endpoint.pace = pace;
+}
+
+/// What comes of a change of its pace; of one that somebody changed since it had the revision `expected`, nothing.
+#[must_use]
+pub fn pace_changed(mut endpoint: Endpoint, expected: Option<i64>, change: &PaceChange, now: Timestamp) -> PaceChanged {
+    let revision = endpoint.pace.as_ref().map(|pace| pace.revision);
+    if expected.is_some() && expected != revision {
+        return PaceChanged::Refused("its pace was changed meanwhile", Box::new(endpoint));
+    }
+    match pace::after(endpoint.pace.as_ref(), change, now) {
+        Err(why) => PaceChanged::Refused(why, Box::new(endpoint)),
+        Ok(after) => {
+            endpoint.pace = after;
+            PaceChanged::Done(Box::new(endpoint))
+        }
+    }
 }
 
 /// The endpoint after an attempt at it failed that was no probe, where it is paced; the failure may be one too many.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::console::state::tail::ended_at;
-use crate::domain::outcome::OutcomeClass;
 use crate::domain::series::{BUCKETS, bucket, quantile};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
@@ -83,7 +82,10 @@ impl Heat {
     ) -> Self {
         let mut rows: BTreeMap<&EndpointUrl, HeatRow> = BTreeMap::new();
         let mut took = [0_u16; BUCKETS];
-        for attempt in attempts.filter(|attempt| attempt.class != OutcomeClass::Interrupted) {
+        for attempt in attempts {
+            let Some(has_failed) = attempt.class.has_failed() else {
+                continue;
+            };
             let age = now.since(ended_at(attempt)).as_secs() / step.as_secs().max(1);
             let back = usize::try_from(age).unwrap_or(usize::MAX);
             let Some(place) = columns.checked_sub(back.saturating_add(1)) else {
@@ -94,7 +96,6 @@ impl Heat {
                 all: Spot::default(),
                 spots: vec![Spot::default(); columns],
             });
-            let has_failed = attempt.class != OutcomeClass::Delivered;
             for spot in [Some(&mut row.all), row.spots.get_mut(place)].into_iter().flatten() {
                 spot.failed += u32::from(has_failed);
                 spot.delivered += u32::from(!has_failed);
@@ -118,6 +119,7 @@ impl Heat {
 mod tests {
     use super::*;
     use crate::domain::id::{Epoch, NotificationId, QueueName};
+    use crate::domain::outcome::OutcomeClass;
 
     fn attempt(host: &str, second: i64, class: OutcomeClass) -> AttemptView {
         AttemptView {

@@ -101,3 +101,8 @@ pub(in crate::console) fn queue_row<'a>(state: &'a State, name: &QueueName) -> O
     let place = rows.binary_search_by(|row| row.name.cmp(name)).ok()?;
     rows.get(place).map(|row| &**row)
 }
+
+pub(in crate::console) fn endpoint_row<'a>(state: &'a State, url: &EndpointUrl) -> Option<&'a EndpointRow> {
+    let mut rows = state.data.snapshot.as_ref()?.endpoints.iter();
+    rows.find(|row| row.endpoint.url == *url).map(|row| &**row)
+}

@@ -71,34 +71,30 @@ impl Sides {
 
     /// Divides a part of the screen.
     pub(in crate::console) fn divide(self, area: Rect) -> Parts {
-        match self {
+        let (length, list) = match self {
             Self::Beside => {
                 let share = u32::from(area.width) * LIST_SHARE.0 / LIST_SHARE.1;
-                let width = u16::try_from(share)
-                    .unwrap_or(area.width)
-                    .min(area.width.saturating_sub(1));
-                let part = |x: u16, width: u16| Rect { x, width, ..area };
-                Parts {
-                    list: part(area.x, width),
-                    line: part(area.x + width, 1.min(area.width)),
-                    preview: part(
-                        area.x.saturating_add(width).saturating_add(1),
-                        area.width.saturating_sub(width.saturating_add(1)),
-                    ),
-                }
+                (area.width, u16::try_from(share).unwrap_or(area.width))
             }
-            Self::Below => {
-                let height = area.height / 2;
-                let part = |y: u16, height: u16| Rect { y, height, ..area };
-                Parts {
-                    list: part(area.y, height),
-                    line: part(area.y + height, 1.min(area.height)),
-                    preview: part(
-                        area.y.saturating_add(height).saturating_add(1),
-                        area.height.saturating_sub(height.saturating_add(1)),
-                    ),
-                }
-            }
+            Self::Below => (area.height, area.height / 2),
+        };
+        let list = list.min(length.saturating_sub(1));
+        let part = |from: u16, length: u16| match self {
+            Self::Beside => Rect {
+                x: area.x.saturating_add(from),
+                width: length,
+                ..area
+            },
+            Self::Below => Rect {
+                y: area.y.saturating_add(from),
+                height: length,
+                ..area
+            },
+        };
+        Parts {
+            list: part(0, list),
+            line: part(list, length.min(1)),
+            preview: part(list.saturating_add(1), length.saturating_sub(list.saturating_add(1))),
         }
     }
 }

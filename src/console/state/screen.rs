@@ -80,8 +80,7 @@ pub(in crate::console) trait Screen: Sync {
 
     /// Whether Enter opens something, or why not.
     fn opens(&self, state: &State) -> Possible {
-        let selected = state.list().is_some_and(List::has_selection);
-        require(selected, "nothing is selected")
+        selected(state)
     }
 
     /// The detail of the selected row.
@@ -165,4 +164,10 @@ pub(in crate::console) trait Screen: Sync {
     fn shows_an_age(&self, state: &State) -> bool {
         state.list().is_some_and(|list| !list.is_empty())
     }
+}
+
+/// Whether a row of the list in front is selected.
+pub(in crate::console) fn selected(state: &State) -> Possible {
+    let has_selection = state.list().is_some_and(List::has_selection);
+    require(has_selection, "nothing is selected")
 }

@@ -6,6 +6,7 @@ use crate::console::journal::Tone;
 use crate::console::state::action::named;
 use crate::console::state::dialog::{Report, Task};
 use crate::console::state::effect::Effect;
+use crate::console::state::pointed::endpoint_row;
 use crate::domain::endpoint::EndpointState;
 use crate::domain::outcome::OutcomeClass;
 use crate::engine::events::EventsDone;
@@ -71,8 +72,7 @@ fn suggestion(state: &State, task: &Task) -> Option<String> {
         return None;
     };
     let answered = task.ended == Some((1, 0)) && task.report.tests_failed == 0;
-    let row = state.data.snapshot.as_ref().filter(|_| answered)?;
-    let row = row.endpoints.iter().find(|row| row.endpoint.url == *url)?;
+    let row = endpoint_row(state, url).filter(|_| answered)?;
     let key = state.input.keymap.label(named::REDELIVER)?;
     let waiting = row.waiting.filter(|waiting| *waiting > 0);
     let down = row.endpoint.state != EndpointState::Available;

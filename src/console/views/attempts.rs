@@ -23,12 +23,12 @@ use crate::console::state::feed::{Batch, FedRows, FeedQuery, Listing, Source};
 use crate::console::state::inquire::inquire;
 use crate::console::state::lists::Lists;
 use crate::console::state::relatives::Relatives;
-use crate::console::state::screen::{About, Screen};
+use crate::console::state::screen::{About, Screen, selected};
 use crate::console::state::tail::{Followed, TailView, ended_at};
 use crate::console::state::{State, View};
 use crate::console::table::ColumnWidth::Fixed;
 use crate::console::table::export::{self, Record};
-use crate::console::table::{Column, List, Row, SortKey, key};
+use crate::console::table::{Column, Row, SortKey, key};
 use crate::console::theme::Role;
 use crate::console::widgets::canvas::{Canvas, below, row};
 use crate::console::widgets::words::{self, clock, size};
@@ -99,8 +99,7 @@ impl Screen for Attempts {
 
     fn opens(&self, state: &State) -> Possible {
         require(state.lists.tail.zoom.is_none(), "in the map nothing is selected")?;
-        let selected = state.list().is_some_and(List::has_selection);
-        require(selected, "nothing is selected")
+        selected(state)
     }
 
     fn previewed(&self, _: &State) -> Option<Subject> {

@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use ratatui::layout::Rect;
 
-use super::moving::{BARS, millis};
+use super::moving::millis;
 use crate::console::state::State;
 use crate::console::state::heat::{Heat, HeatRow, Spot, Zoom};
 use crate::console::theme::Role;
+use crate::console::widgets::bars;
 use crate::console::widgets::canvas::{Canvas, behind, below, row};
 use crate::console::widgets::words::{self, count, span};
 use crate::domain::series::BUCKETS;
@@ -123,14 +124,11 @@ fn took(canvas: &mut Canvas<'_>, area: Rect, heat: &Heat) {
     };
     let bars = heat.took.get(first..=last).unwrap_or_default();
     let most = bars.iter().copied().max().unwrap_or(1).max(1);
-    let bar = |count: &u16| match count {
-        0 => ' ',
-        count => {
-            let eighth = (usize::from(*count) * BARS.len()).div_ceil(usize::from(most));
-            BARS[eighth.clamp(1, BARS.len()) - 1]
-        }
-    };
-    let bars: String = bars.iter().map(bar).collect();
+    let bars: Vec<Option<u64>> = bars
+        .iter()
+        .map(|count| (*count > 0).then_some(u64::from(*count)))
+        .collect();
+    let bars = bars::line(&bars, most.into(), 1, 0);
     let short = |share| {
         heat.within(share)
             .map_or_else(String::new, |took| millis(u32::try_from(took).unwrap_or(u32::MAX)))

@@ -2,7 +2,6 @@
 
 mod attempts;
 mod audit;
-pub(super) mod bars;
 mod dead;
 mod endpoints;
 mod events;

@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::list::Cell;
 use crate::console::table::{SortKey, key};
 use crate::console::theme::Role;
+use crate::console::widgets::bars;
 use crate::console::widgets::words::span;
 use crate::domain::series::{Moving, unpacked};
 
-pub(super) const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// A share of failures, in thousandths, that is more than bad luck.
 const FAILS: u16 = 50;
 
@@ -105,20 +105,10 @@ pub(super) fn spark(moving: Option<&Moving>) -> Cell<'static> {
         return Cell::new("", Role::TextMuted);
     };
     if moving.out.iter().any(|sent| *sent > 0) {
-        return Cell::new(line(moving.out.map(|sent| Some(unpacked(sent)))), Role::Good);
+        return Cell::new(bars::spark(&moving.out.map(|sent| Some(unpacked(sent)))), Role::Good);
     }
     let depth = moving.depth.map(|depth| (depth != u8::MAX).then(|| unpacked(depth)));
-    Cell::new(line(depth), Role::Warning)
-}
-
-/// A space where nothing is known.
-fn line(values: [Option<u64>; 10]) -> String {
-    let most = values.iter().flatten().max().copied().unwrap_or(0).max(1);
-    let bar = |value: Option<u64>| {
-        let at = value.map(|value| usize::try_from(value.saturating_mul(7).div_ceil(most)).unwrap_or(7));
-        at.and_then(|at| BARS.get(at)).copied().unwrap_or(' ')
-    };
-    values.into_iter().map(bar).collect()
+    Cell::new(bars::spark(&depth), Role::Warning)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Nothing here knows the state of the console.
 
 pub(super) mod ascii;
+pub(super) mod bars;
 pub(super) mod canvas;
 pub(super) mod columns;
 pub(super) mod schedule;

@@ -16,12 +16,12 @@ use std::time::Duration;
 
 use ratatui::layout::Rect;
 
+use super::bars::bar;
 use super::canvas::{Canvas, behind, below, row};
 use super::words::{plural, span};
 use crate::console::theme::Role;
 use crate::domain::policy::{Phase, RetryPolicy, Schedule};
 
-const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Where the columns of the phases begin.
 const RETRIES: u16 = 13;
 const DELAYS: u16 = 20;
@@ -148,7 +148,7 @@ fn bars(canvas: &mut Canvas<'_>, area: Rect, schedule: &Schedule) -> u16 {
         };
         let x = u16::try_from(column * wide).unwrap_or(u16::MAX);
         for line in 0..height {
-            let bar = bar(*delay, longest, height, line);
+            let bar = bar(Some(u64::from(*delay)), longest.into(), height, line);
             let text: String = std::iter::repeat_n(bar, wide.saturating_sub(1).max(1)).collect();
             canvas.text(behind(row(area, line + 1), x), &text, role_of(*phase));
         }
@@ -159,17 +159,4 @@ fn bars(canvas: &mut Canvas<'_>, area: Rect, schedule: &Schedule) -> u16 {
     );
     canvas.text(row(area, height + 1), &text, Role::ChartAxis);
     height + 2
-}
-
-/// The character of one line of a bar; a delay of nothing is a line on the ground.
-fn bar(delay: u32, longest: u32, height: u16, line: u16) -> char {
-    let eighths = u64::from(height) * 8;
-    let filled = (u64::from(delay) * eighths).div_ceil(u64::from(longest.max(1))).max(1);
-    let from_ground = u64::from(height - 1 - line) * 8;
-    let here = filled.saturating_sub(from_ground).min(8);
-    usize::try_from(here)
-        .ok()
-        .and_then(|here| BARS.get(here))
-        .copied()
-        .unwrap_or('█')
 }

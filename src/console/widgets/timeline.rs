@@ -21,7 +21,6 @@ use crate::engine::view::Retry;
 
 /// Lengths of the axis.
 const LENGTHS_S: [u64; 6] = [60, 600, 3_600, 21_600, 86_400, 604_800];
-const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// Paints four lines: what is counted, the bars, the axis, an empty one.
 pub(in crate::console) fn paint(canvas: &mut Canvas<'_>, area: Rect, retries: &[Arc<Retry>]) {
@@ -100,12 +99,7 @@ fn buckets(now: Timestamp, due: &[Timestamp], length: u64, columns: usize) -> Ve
 }
 
 fn bar(count: u64, most: u64) -> char {
-    let eighths = (count.saturating_mul(8)).div_ceil(most);
-    usize::try_from(eighths)
-        .ok()
-        .and_then(|index| BARS.get(index))
-        .copied()
-        .unwrap_or('█')
+    super::bars::bar((count > 0).then_some(count), most, 1, 0)
 }
 
 fn axis(canvas: &mut Canvas<'_>, area: Rect, length: u64) {

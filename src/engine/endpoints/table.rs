@@ -239,10 +239,7 @@ impl LiveEndpoint {
 
     /// How fast it goes at present, where that is limited by more than the configuration.
     pub(in crate::engine) fn pace(&self) -> Option<Pace> {
-        self.has_pace
-            .load(Ordering::Relaxed)
-            .then(|| lock(&self.pace).clone())
-            .flatten()
+        self.of_pace(Pace::clone)
     }
 
     /// Whether its pace takes nothing at `now` of the store's clock but a probe.

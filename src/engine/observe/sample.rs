@@ -31,21 +31,19 @@ impl Sample {
         let Ok(newest) = engine.store.attempts(&of_all(1)).await else {
             return;
         };
-        let is_first = self.0.is_none();
-        let before = self.0.get_or_insert_default();
-        if newest.first().is_none_or(|attempt| before.contains(&known(attempt))) {
+        let is_known = |attempt: &Attempt| self.0.as_ref().is_some_and(|before| before.contains(&known(attempt)));
+        if self.0.is_some() && newest.first().is_none_or(is_known) {
             return;
         }
         let Ok(found) = engine.store.attempts(&of_all(SAMPLE)).await else {
             return;
         };
-        for attempt in found
-            .iter()
-            .filter(|attempt| !is_first && !before.contains(&known(attempt)))
-        {
+        let Some(before) = self.0.replace(found.iter().map(known).collect()) else {
+            return;
+        };
+        for attempt in found.iter().filter(|attempt| !before.contains(&known(attempt))) {
             engine.seen.series.sampled(attempt);
         }
-        *before = found.iter().map(known).collect();
     }
 }
 

@@ -224,17 +224,15 @@ impl Worker {
 
     /// In the series of its queue and its endpoint: both are looked up once.
     fn count(&mut self, hand: &InHand, class: OutcomeClass, took: Duration) {
-        let delivered = match class {
-            OutcomeClass::Delivered => true,
-            OutcomeClass::Failed | OutcomeClass::Refused | OutcomeClass::Gone => false,
-            OutcomeClass::Interrupted => return,
+        let Some(has_failed) = class.has_failed() else {
+            return;
         };
         let (engine, queue) = (&self.engine, &self.queue);
         let moves = self
             .moves
             .get_or_insert_with(|| engine.seen.series.of(queue, &hand.notification.url));
         for meter in moves {
-            meter.attempted(delivered, took);
+            meter.attempted(!has_failed, took);
         }
     }
 

@@ -9,11 +9,11 @@ use crate::ambient;
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointChange, EndpointState};
 use crate::domain::id::{EndpointEpoch, QueueName};
-use crate::domain::pace::{self, PaceChange};
+use crate::domain::pace::PaceChange;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::store::columns::{endpoint, endpoint_columns, endpoint_url, integer, number};
-use crate::store::rules::{endpoint_after, endpoint_after_failure, raises};
+use crate::store::rules::{endpoint_after, endpoint_after_failure, pace_changed, raises};
 use crate::store::{Changed, EndpointQuery, Endpoints, Numbers, PaceChanged, ProbeNext, ProbeOutcome, StoreError};
 
 static NUMBERS: Statement = Statement::new(
@@ -250,26 +250,17 @@ async fn change_pace(
     change: &PaceChange,
     now: Timestamp,
 ) -> Result<PaceChanged, sqlx::Error> {
-    let Some(mut endpoint) = session.find(&LOCKED, values![url], endpoint).await? else {
+    let Some(before) = session.find(&LOCKED, values![url], endpoint).await? else {
         return Ok(PaceChanged::Unknown);
     };
-    let revision = endpoint.pace.as_ref().map(|pace| pace.revision);
-    if expected.is_some() && expected != revision {
-        let why = "its pace was changed meanwhile";
-        return Ok(PaceChanged::Refused(why, Box::new(endpoint)));
-    }
-    match pace::after(endpoint.pace.as_ref(), change, now) {
-        Err(why) => Ok(PaceChanged::Refused(why, Box::new(endpoint))),
-        Ok(after) => {
-            endpoint.pace = after;
-            session.change(&PACE, values![url, pace_text(&endpoint)]).await?;
-            // What a canary counts is asked for at each of its requests.
-            if !matches!(change, PaceChange::Take | PaceChange::Ended) {
-                generation_raise(session).await?;
-            }
-            Ok(PaceChanged::Done(Box::new(endpoint)))
+    let changed = pace_changed(before, expected, change, now);
+    if let PaceChanged::Done(after) = &changed {
+        session.change(&PACE, values![url, pace_text(after)]).await?;
+        if change.raises() {
+            generation_raise(session).await?;
         }
     }
+    Ok(changed)
 }
 
 /// An attempt failed that was no probe: where the endpoint is paced that counts, and may close it. `None`: it is not.

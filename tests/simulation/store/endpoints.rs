@@ -6,12 +6,12 @@ use redrive::internals::ambient;
 use redrive::internals::domain::attempt::Attempt;
 use redrive::internals::domain::endpoint::{Endpoint, EndpointChange, EndpointState, ProbeClaim};
 use redrive::internals::domain::id::{EndpointEpoch, QueueName};
-use redrive::internals::domain::pace::{self, PaceChange};
+use redrive::internals::domain::pace::PaceChange;
 use redrive::internals::domain::time::Timestamp;
 use redrive::internals::domain::url::EndpointUrl;
 use redrive::internals::store::{
     Changed, EndpointQuery, HeadScope, NewAudit, NewStoredLetter, Numbers, PaceChanged, ProbeNext, ProbeOutcome,
-    endpoint_after, endpoint_after_failure, next_number, raises,
+    endpoint_after, endpoint_after_failure, next_number, pace_changed, raises,
 };
 
 use super::Rows;
@@ -69,24 +69,17 @@ impl Rows {
         expected: Option<i64>,
         change: &PaceChange,
     ) -> PaceChanged {
-        let Some(endpoint) = self.endpoints.get_mut(url) else {
+        let Some(before) = self.endpoints.get(url).cloned() else {
             return PaceChanged::Unknown;
         };
-        let revision = endpoint.pace.as_ref().map(|pace| pace.revision);
-        if expected.is_some() && expected != revision {
-            return PaceChanged::Refused("its pace was changed meanwhile", Box::new(endpoint.clone()));
-        }
-        match pace::after(endpoint.pace.as_ref(), change, now) {
-            Err(why) => PaceChanged::Refused(why, Box::new(endpoint.clone())),
-            Ok(after) => {
-                endpoint.pace = after;
-                let after = Box::new(endpoint.clone());
-                if !matches!(change, PaceChange::Take | PaceChange::Ended) {
-                    self.generation_raise(now);
-                }
-                PaceChanged::Done(after)
+        let changed = pace_changed(before, expected, change, now);
+        if let PaceChanged::Done(after) = &changed {
+            self.endpoints.insert(url.clone(), Endpoint::clone(after));
+            if change.raises() {
+                self.generation_raise(now);
             }
         }
+        changed
     }
 
     pub(super) fn failed_at_its_pace(&mut self, now: Timestamp, attempt: &Attempt) -> Option<Box<Endpoint>> {

@@ -18,7 +18,7 @@ use crate::console::state::State;
 use crate::console::state::detail::Detail;
 use crate::console::state::tracks::{Series, Track};
 use crate::console::theme::Role;
-use crate::console::views::bars;
+use crate::console::widgets::bars;
 use crate::console::widgets::canvas::{Canvas, behind, below, cells, row};
 use crate::console::widgets::words::{UNKNOWN, ago, clock, count, rate};
 use crate::domain::text::width;

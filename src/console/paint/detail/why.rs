@@ -16,7 +16,7 @@ use super::{Fact, facts, hour, lasting, next_steps, when};
 use crate::console::state::State;
 use crate::console::state::detail::{Detail, DetailAnswer};
 use crate::console::state::keymap::Keymap;
-use crate::console::state::pointed::queue_row;
+use crate::console::state::pointed::{endpoint_row, queue_row};
 use crate::console::theme::Role;
 use crate::console::views::keys::by_keys;
 use crate::console::views::moving;
@@ -113,8 +113,7 @@ fn numbers(canvas: &mut Canvas<'_>, rest: Rect, state: &State, detail: &Detail, 
     });
     let endpoint = answer.endpoint.as_ref().map(|endpoint| match endpoint {
         Ok(endpoint) => with_rates(endpoint_facts(canvas, endpoint), {
-            let rows = state.data.snapshot.as_ref().map(|snapshot| snapshot.endpoints.iter());
-            let row = rows.and_then(|mut rows| rows.find(|row| row.endpoint.url == endpoint.endpoint.url));
+            let row = endpoint_row(state, &endpoint.endpoint.url);
             row.map_or_else(Vec::new, |row| moving::facts(row.moving.as_ref(), row.time_to_empty()))
         }),
         Err(problem) => vec![Fact::new("endpoint", format!("cannot be read: {problem}")).with(Role::Error)],

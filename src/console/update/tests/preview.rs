@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Stage;
 use super::fixture::{incident, queue, queue_name, snapshot, stage};
 use crate::console::state::View;
-use crate::console::state::detail::{DetailAnswer, DetailQuery, DetailTab, Subject};
+use crate::console::state::detail::{Detail, DetailAnswer, DetailQuery, DetailTab, Subject};
 use crate::console::state::effect::Effect;
 use crate::console::state::event::Event;
 use crate::domain::queue::QueueState;
@@ -38,14 +38,12 @@ fn answered(stage: &mut Stage, name: &str) {
     stage.event(Event::Detail(Box::new(answer)));
 }
 
+fn preview(stage: &Stage) -> Option<&Detail> {
+    stage.state.nav.preview.detail.as_ref()
+}
+
 fn previewed(stage: &Stage) -> Option<Subject> {
-    stage
-        .state
-        .nav
-        .preview
-        .detail
-        .as_ref()
-        .map(|detail| detail.subject.clone())
+    preview(stage).map(|detail| detail.subject.clone())
 }
 
 #[test]
@@ -124,15 +122,7 @@ fn enter_gives_the_preview_all_of_the_screen_with_what_it_has() {
     assert!(open.answer.is_some(), "what was read is seen at once");
     assert!(stage.state.sides().is_none());
     stage.play("Esc");
-    assert!(
-        stage
-            .state
-            .nav
-            .preview
-            .detail
-            .as_ref()
-            .is_some_and(|detail| detail.answer.is_some())
-    );
+    assert!(preview(&stage).is_some_and(|detail| detail.answer.is_some()));
 }
 
 #[test]

@@ -25,13 +25,13 @@ use crate::console::state::lists::Lists;
 use crate::console::state::screen::{About, Screen};
 use crate::console::state::{State, View};
 use crate::console::theme::Role;
+use crate::console::widgets::bars;
 use crate::console::widgets::canvas::{Canvas, behind, below, row};
 use crate::console::widgets::words::{count, span};
 use crate::domain::event::EventState;
 use crate::domain::text::{show, width};
 use crate::engine::snapshot::Snapshot;
 
-const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// From this height on the sparklines stand above the types.
 const ROOM_FOR_RATES: u16 = 12;
 /// Cells of the name and number before a sparkline, and of how long they reach.
@@ -233,19 +233,10 @@ fn rates(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
         let label = format!("{name} {} ", count(number_of_last));
         let columns = usize::from(place.width).saturating_sub(LABEL.max(width(&label)));
         let taken = canvas.text(place, &label, role);
-        let numbers: Vec<u64> = rates.samples().map(number).collect();
+        let numbers: Vec<Option<u64>> = rates.samples().map(number).map(Some).collect();
         let recent = numbers.get(numbers.len().saturating_sub(columns)..).unwrap_or_default();
-        canvas.text(behind(place, taken), &sparkline(recent), Role::Chart);
+        canvas.text(behind(place, taken), &bars::spark(recent), Role::Chart);
     }
-}
-
-fn sparkline(numbers: &[u64]) -> String {
-    let most = numbers.iter().copied().max().unwrap_or(0).max(1);
-    let bar = |number: &u64| {
-        let eighth = usize::try_from(number.saturating_mul(7).div_ceil(most)).unwrap_or(7);
-        BARS.get(eighth).copied().unwrap_or('█')
-    };
-    numbers.iter().map(bar).collect()
 }
 
 /// A state's symbol and role.
@@ -255,17 +246,5 @@ pub(in crate::console) const fn event_state(state: EventState) -> (char, Role) {
         EventState::Leased => ('●', Role::Good),
         EventState::Dead => ('×', Role::Bad),
         EventState::Held => ('!', Role::Critical),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sparkline_shows_anything_that_is_not_nothing() {
-        assert_eq!(sparkline(&[0, 1, 50, 100]), "▁▂▅█");
-        assert_eq!(sparkline(&[0, 0]), "▁▁");
-        assert_eq!(sparkline(&[]), "");
     }
 }

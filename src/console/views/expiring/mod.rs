@@ -23,10 +23,10 @@ use crate::console::state::feed::{Batch, FedRows, FeedQuery, Listing, Source};
 use crate::console::state::inquire::inquire;
 use crate::console::state::lists::Lists;
 use crate::console::state::relatives::{self, Relatives};
-use crate::console::state::screen::{About, Screen};
+use crate::console::state::screen::{About, Screen, selected};
 use crate::console::state::{State, View};
 use crate::console::table::ColumnWidth::Fixed;
-use crate::console::table::{Column, List, Row, SortKey, key};
+use crate::console::table::{Column, Row, SortKey, key};
 use crate::console::theme::Role;
 use crate::console::views::command_words;
 use crate::console::views::list::{self, Cell, Listed};
@@ -99,8 +99,7 @@ impl Screen for Expiring {
 
     fn opens(&self, state: &State) -> Possible {
         require(!state.lists.expiring.shows_saves, "R puts it back")?;
-        let selected = state.list().is_some_and(List::has_selection);
-        require(selected, "nothing is selected")
+        selected(state)
     }
 
     fn previewed(&self, state: &State) -> Option<Subject> {

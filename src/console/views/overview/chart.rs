@@ -11,7 +11,7 @@ use super::trend;
 use crate::console::state::State;
 use crate::console::state::tracks::{Series, apart};
 use crate::console::theme::Role;
-use crate::console::views::bars;
+use crate::console::widgets::bars;
 use crate::console::widgets::canvas::{Canvas, behind, row};
 use crate::console::widgets::words::{known, rate};
 

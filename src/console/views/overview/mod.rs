@@ -31,7 +31,7 @@ use crate::console::state::action::{Action, Possible, require};
 use crate::console::state::detail::Subject;
 use crate::console::state::feed::{Feed, FeedQuery};
 use crate::console::state::lists::Lists;
-use crate::console::state::pointed::{Pointed, Reach, Rows, queue_row};
+use crate::console::state::pointed::{Pointed, Reach, Rows, endpoint_row, queue_row};
 use crate::console::state::screen::{About, Screen};
 use crate::console::state::{State, View, delivering, next_attempts};
 use crate::console::table::End;
@@ -109,14 +109,10 @@ impl Screen for Overview {
 
     /// What the row in front is in its own list.
     fn rows<'a>(&self, state: &'a State, _: Reach) -> Rows<'a> {
-        let snapshot = state.data.snapshot.as_deref();
-        let row = match (state.worst(), snapshot) {
-            (Some(Subject::Queue(name)), _) => queue_row(state, &name).map(Pointed::Queue),
-            (Some(Subject::Endpoint(url)), Some(snapshot)) => {
-                let row = snapshot.endpoints.iter().find(|row| row.endpoint.url == url);
-                row.map(|row| Pointed::Endpoint(row))
-            }
-            (Some(_) | None, _) => None,
+        let row = match state.worst() {
+            Some(Subject::Queue(name)) => queue_row(state, &name).map(Pointed::Queue),
+            Some(Subject::Endpoint(url)) => endpoint_row(state, &url).map(Pointed::Endpoint),
+            Some(_) | None => None,
         };
         row.map(Rows::one).unwrap_or_default()
     }
