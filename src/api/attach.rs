@@ -125,6 +125,7 @@ const fn needs(command: &Command) -> Scope {
         | Command::Events(EventCommand::Retry(_) | EventCommand::Reschedule(..) | EventCommand::Cancel(_))
         | Command::Run(_)
         | Command::EditDead { .. }
+        | Command::PatchDead { .. }
         | Command::ChangeRun { .. }
         | Command::Expiring(_) => Scope::Operate,
     }

@@ -8,15 +8,16 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
 
-use crate::engine::dead::{DeadListQuery, DeadQueuesQuery, DeadSelection};
+use crate::engine::dead::{DeadCompareQuery, DeadListQuery, DeadQueuesQuery, DeadSelection, SAMPLE_MAX};
 use crate::engine::query;
 
-use crate::wire::dead::{DeadLetter, Detail, Group, List, QueueList};
+use crate::wire::dead::{Comparison, DeadLetter, Detail, Group, List, QueueList};
 use crate::wire::input;
 use crate::wire::problem::Problem;
 
 use super::Shared;
 use super::extract::Params;
+use super::masked::MasksItself;
 use super::problem::answer;
 
 /// How long an answer waits for looks under way; what they have not seen yet is missing in it, and its
@@ -94,6 +95,33 @@ pub(super) async fn queues(
     };
     let page = shared.engine()?.query(query::DeadQueues(query)).await?;
     Ok(answer(StatusCode::OK, &QueueList::from(&page)))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Compared {
+    /// With commas between them.
+    ids: Option<String>,
+    queue: Option<String>,
+    group: Option<String>,
+    filter: Option<String>,
+    limit: Option<u32>,
+}
+
+pub(super) async fn compare(
+    State(shared): State<Arc<Shared>>,
+    Params(which): Params<Compared>,
+) -> Result<Response, Problem> {
+    let ids = which.ids.iter().flat_map(|ids| ids.split(','));
+    let query = DeadCompareQuery {
+        ids: ids.map(|id| id.trim().to_owned()).collect(),
+        selection: selection(which.queue.as_deref(), which.group, which.filter)?,
+        limit: input::limit(which.limit, 50, SAMPLE_MAX)?,
+        patience: PATIENCE,
+    };
+    let found = shared.engine()?.query(query::CompareDead(query)).await?;
+    // Hidden already; what stands here by its place would not be found by its name.
+    Ok(MasksItself::said_of(answer(StatusCode::OK, &Comparison::from(&found))))
 }
 
 pub(super) async fn show(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Result<Response, Problem> {

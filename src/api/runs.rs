@@ -16,7 +16,7 @@ use crate::wire::List;
 use crate::wire::input;
 use crate::wire::plan::Asked;
 use crate::wire::problem::Problem;
-use crate::wire::run::{EditInput, OrderInput, Run, RunWithItems};
+use crate::wire::run::{EditInput, OrderInput, PatchInput, Run, RunWithItems};
 
 use super::Shared;
 use super::act::{Because, Options, act};
@@ -54,6 +54,25 @@ pub(super) async fn edit(
     options.reason = input.reason.take().or(options.reason);
     let edit = input.edit()?;
     act(&shared, &caller, options, Command::EditDead { id, edit }, Asked::One).await
+}
+
+/// `POST /v1/dead/patch`.
+pub(super) async fn patch(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Params(mut options): Params<Options>,
+    Input(mut input): Input<PatchInput, LARGE>,
+) -> Result<Response, Problem> {
+    options.reason = input.reason.take().or(options.reason);
+    let (selection, patch) = input.patch()?;
+    act(
+        &shared,
+        &caller,
+        options,
+        Command::PatchDead { selection, patch },
+        Asked::One,
+    )
+    .await
 }
 
 #[derive(Deserialize)]

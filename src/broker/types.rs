@@ -405,4 +405,31 @@ pub struct BrokerHealth {
     pub blocked: Option<String>,
     /// What an operator should mend, a sentence each.
     pub warnings: Vec<String>,
+    /// The nodes of the cluster, where the user may ask for them.
+    pub nodes: Vec<BrokerNode>,
+    /// The names of connections to this vhost that the broker lets send nothing, because they publish during an alarm.
+    pub blocked_connections: Vec<String>,
+}
+
+/// A node of the broker's cluster. What is missing is not known, never zero.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BrokerNode {
+    /// Its name: `rabbit@db-7`.
+    pub name: String,
+    /// Whether it runs.
+    pub running: Option<bool>,
+    /// Bytes of memory in use.
+    pub memory: Option<u64>,
+    /// Bytes from which on it takes no publishes.
+    pub memory_limit: Option<u64>,
+    /// Bytes that are free on its disk.
+    pub disk_free: Option<u64>,
+    /// Bytes below which it takes no publishes.
+    pub disk_limit: Option<u64>,
+    /// Files and sockets that are open.
+    pub files: Option<u64>,
+    /// How many may be.
+    pub files_limit: Option<u64>,
+    /// Whether it takes no publishes for its memory, or its disk.
+    pub alarm: bool,
 }

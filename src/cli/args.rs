@@ -688,6 +688,9 @@ pub(super) enum Dead {
         /// Its id.
         id: String,
     },
+    /// Show what is alike in some and what is not: in two to twenty by their ids, or in the first of a queue, group or
+    /// filter. Values that the masks name are hidden.
+    Compare(DeadCompared),
     /// Write them to a file or standard output; they stay where they are.
     Export(DeadExport),
     /// Send them back where they came from, or elsewhere.
@@ -703,6 +706,8 @@ pub(super) enum Dead {
     Restore(Discarded),
     /// Change what is sent when it is redriven; without options in $EDITOR.
     Edit(DeadEdit),
+    /// Change what is sent when many are redriven, in the same way: all of them, or none.
+    Patch(DeadPatch),
 }
 
 #[derive(Debug, Args)]
@@ -712,6 +717,31 @@ pub(super) struct DeadEdit {
     /// File with the new body, or - for standard input.
     #[arg(long, value_name = "FILE")]
     pub(super) body_file: Option<PathBuf>,
+    /// The new content type.
+    #[arg(long, value_name = "TYPE")]
+    pub(super) content_type: Option<String>,
+    /// A header to set, or @FILE with one on each line; without a value it is removed. May be repeated.
+    #[arg(long = "header", value_name = "NAME: VALUE")]
+    pub(super) headers: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("which").required(true).args(["ids", "group", "filter"])))]
+#[command(group(clap::ArgGroup::new("change").required(true).multiple(true).args(["patch_file", "content_type", "headers"])))]
+pub(super) struct DeadPatch {
+    /// Their ids.
+    #[arg(value_name = "ID")]
+    pub(super) ids: Vec<String>,
+    /// Those of a group.
+    #[arg(long, value_name = "FINGERPRINT")]
+    pub(super) group: Option<String>,
+    /// Those that match, for example 'reason = rejected and age > 2h'.
+    #[arg(long, value_name = "EXPR")]
+    pub(super) filter: Option<String>,
+    /// File with a JSON patch of their bodies (RFC 6902), or - for standard input, for example
+    /// [{"op": "replace", "path": "/currency", "value": "EUR"}].
+    #[arg(long, value_name = "FILE")]
+    pub(super) patch_file: Option<PathBuf>,
     /// The new content type.
     #[arg(long, value_name = "TYPE")]
     pub(super) content_type: Option<String>,
@@ -831,6 +861,21 @@ pub(super) struct DeadSelected {
     /// Only those that match, for example 'reason = rejected and age > 2h'.
     #[arg(long, value_name = "EXPR")]
     pub(super) filter: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DeadCompared {
+    /// These, two to twenty.
+    #[arg(value_name = "ID", conflicts_with_all = ["queue", "group", "filter"])]
+    pub(super) ids: Vec<String>,
+    #[command(flatten)]
+    pub(super) selected: DeadSelected,
+    /// Compare at most this many of a queue, group or filter.
+    #[arg(long, default_value_t = 50, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=200))]
+    pub(super) limit: u32,
+    /// Only the places that differ.
+    #[arg(long)]
+    pub(super) different: bool,
 }
 
 #[derive(Debug, Args)]

@@ -6,10 +6,10 @@ use bytes::Bytes;
 
 use crate::engine::Command;
 use crate::engine::query;
-use crate::engine::runs::Edit;
+use crate::engine::runs::{Edit, JsonPatch, Patch, Selection};
 use crate::files;
 
-use super::args::{Dead, DeadEdit};
+use super::args::{Dead, DeadEdit, DeadPatch};
 use super::done::How;
 use super::exit::{Exit, Failure};
 use super::{Session, given};
@@ -19,10 +19,7 @@ pub(super) async fn edit(session: &Session<'_>, edit: &DeadEdit) -> Result<Exit,
     let typed = Edit {
         body: edit.body_file.as_deref().map(given::body).transpose()?,
         content_type: edit.content_type.clone(),
-        headers: given::header_lines(&edit.headers)?
-            .iter()
-            .map(|line| header_of(line))
-            .collect(),
+        headers: headers(&edit.headers)?,
     };
     let changes = if typed == Edit::default() {
         Edit {
@@ -37,6 +34,31 @@ pub(super) async fn edit(session: &Session<'_>, edit: &DeadEdit) -> Result<Exit,
         edit: changes,
     };
     session.act(command, How::ONE).await
+}
+
+/// Changes many in the same way.
+pub(super) async fn patch(session: &Session<'_>, patch: &DeadPatch) -> Result<Exit, Failure> {
+    let document = patch.patch_file.as_deref().map(given::body).transpose()?;
+    let operations = document.map(|document| JsonPatch::parse(&String::from_utf8_lossy(&document)));
+    let operations = operations
+        .transpose()
+        .map_err(|why| Failure::new(Exit::Usage, format!("--patch-file: {why}")))?;
+    let selection = match (&patch.group, &patch.filter) {
+        (Some(group), _) => Selection::Group(group.clone()),
+        (None, Some(filter)) => Selection::Filter(filter.clone()),
+        (None, None) => Selection::Ids(patch.ids.clone()),
+    };
+    let patch = Patch {
+        operations,
+        content_type: patch.content_type.clone(),
+        headers: headers(&patch.headers)?,
+    };
+    session.act(Command::PatchDead { selection, patch }, How::ONE).await
+}
+
+fn headers(given: &[String]) -> Result<Vec<(String, Option<String>)>, Failure> {
+    let lines = given::header_lines(given)?;
+    Ok(lines.iter().map(|line| header_of(line)).collect())
 }
 
 /// The body as a person leaves it in their editor.
@@ -77,8 +99,13 @@ fn header_of(text: &str) -> (String, Option<String>) {
 
 pub(super) const fn changes_something(dead: &Dead) -> bool {
     match dead {
-        Dead::Redrive { .. } | Dead::Discard(_) | Dead::Restore(_) | Dead::Edit(_) => true,
-        Dead::List { .. } | Dead::Groups { .. } | Dead::Queues { .. } | Dead::Show { .. } | Dead::Export(_) => false,
+        Dead::Redrive { .. } | Dead::Discard(_) | Dead::Restore(_) | Dead::Edit(_) | Dead::Patch(_) => true,
+        Dead::List { .. }
+        | Dead::Groups { .. }
+        | Dead::Queues { .. }
+        | Dead::Show { .. }
+        | Dead::Compare(_)
+        | Dead::Export(_) => false,
     }
 }
 

@@ -21,7 +21,7 @@ use super::exit::{Exit, Failure};
 use super::output::{Column, note, number, or_dash};
 use super::paged::tell_full;
 use super::when::{told, told_or_dash};
-use super::{Session, dead, runs, say, shown};
+use super::{Session, compare, dead, runs, say, shown};
 
 /// How long one question waits for looks under way.
 const STEP: Duration = Duration::from_secs(1);
@@ -30,7 +30,7 @@ const PACE: Duration = Duration::from_millis(250);
 /// How long it waits for the next look at a queue that changed since the last one.
 const AGAIN: Duration = Duration::from_secs(5);
 /// How long a command waits for looks, all in all.
-const PATIENCE: Duration = Duration::from_mins(10);
+pub(super) const PATIENCE: Duration = Duration::from_mins(10);
 
 const COLUMNS: &[Column] = &[
     Column::Text("id"),
@@ -78,11 +78,13 @@ pub(super) async fn one(session: &Session<'_>, dead: &Dead) -> Result<Exit, Fail
         Dead::Groups { selected, limit } => groups(session, selected, *limit).await,
         Dead::Queues { filter, sort, limit } => queues(session, filter.as_ref(), sort.as_ref(), *limit).await,
         Dead::Show { id } => show(session, id).await,
+        Dead::Compare(compared) => compare::compare(session, compared).await,
         Dead::Export(export) => export_to(session, export).await,
         Dead::Redrive { selected, way } => runs::order(session, OrderKind::Redrive, selected, way).await,
         Dead::Discard(selected) => runs::order(session, OrderKind::Discard, selected, &Way::default()).await,
         Dead::Restore(discarded) => runs::restore(session, discarded).await,
         Dead::Edit(edit) => dead::edit(session, edit).await,
+        Dead::Patch(patch) => dead::patch(session, patch).await,
     }
 }
 
@@ -249,14 +251,9 @@ async fn show(session: &Session<'_>, id: &str) -> Result<Exit, Failure> {
         .iter()
         .map(|(name, value)| format!("{name}={}", value.shown(200)))
         .collect();
-    let target = &shape.target;
-    let target = match (&target.queue, &target.exchange, &target.problem) {
-        (Some(queue), _, _) => format!("queue {queue}"),
-        (None, Some(exchange), _) => format!(
-            "exchange {exchange:?}, key {:?}",
-            target.routing_key.as_deref().unwrap_or_default()
-        ),
-        (None, None, problem) => format!("unknown: {}", problem.as_deref().unwrap_or_default()),
+    let target = match &detail.target {
+        Ok(target) => target.to_string(),
+        Err(problem) => format!("unknown: {problem}"),
     };
     session.output.facts(
         &shape,
@@ -287,7 +284,7 @@ async fn show(session: &Session<'_>, id: &str) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn selection(selected: &DeadSelected) -> Result<DeadSelection, Failure> {
+pub(super) fn selection(selected: &DeadSelected) -> Result<DeadSelection, Failure> {
     Ok(DeadSelection {
         queue: selected.queue.as_deref().map(input::queue).transpose()?,
         group: selected.group.clone(),

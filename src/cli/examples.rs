@@ -181,6 +181,13 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
     ("dead queues", &["redrive dead queues --filter 'letters > 100'"]),
     ("dead show", &["redrive dead show 4f1d2c"]),
     (
+        "dead compare",
+        &[
+            "redrive dead compare 4f1d2c 9bbb0d",
+            "redrive dead compare --group 9bbb0d --different",
+        ],
+    ),
+    (
         "dead export",
         &["redrive dead export --filter 'queue = orders.dlq' --format csv --output letters.csv"],
     ),
@@ -198,6 +205,13 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "dead restore",
         &["redrive dead restore 4f1d2c", "redrive dead restore --all --dry-run"],
+    ),
+    (
+        "dead patch",
+        &[
+            "redrive dead patch --group 9bbb0d --patch-file fix.json --dry-run",
+            "redrive dead patch --filter 'origin = orders' --header 'tenant: t1'",
+        ],
     ),
     ("dead edit", &["redrive dead edit 4f1d2c --body-file fixed.json"]),
     ("run list", &["redrive run list --limit 20"]),

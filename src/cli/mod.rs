@@ -7,6 +7,7 @@
 mod alerts;
 mod args;
 mod attempts;
+mod compare;
 mod complete;
 mod confirm;
 mod console_args;

@@ -261,6 +261,8 @@ pub struct DeadLetter {
     pub what: String,
     /// Bytes of its body.
     pub size_bytes: u64,
+    /// The beginning of its body in one line, without what the masks hide; noted by a look.
+    pub begins: Option<String>,
     /// Whether the broker says that somebody had it before.
     pub redelivered: bool,
     /// The broker that its store belongs to, by its name; filled in for those who are told of it.
@@ -325,6 +327,7 @@ pub fn read(message: &Message, likeness: &Likeness, ordinal: u32, found: &Found<
         redriven: redriven(message),
         fingerprint: fingerprint(&place, &what),
         size_bytes: message.body.len() as u64,
+        begins: None,
         redelivered: found.redelivered,
         broker: None,
         error,
@@ -363,6 +366,17 @@ pub enum Target {
         /// The routing key.
         routing_key: String,
     },
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Delivery(queue) => write!(f, "queue {}", queue.as_str()),
+            // The default exchange puts into the queue of that name.
+            Self::Exchange { exchange, routing_key } if exchange.is_empty() => write!(f, "queue {routing_key}"),
+            Self::Exchange { exchange, routing_key } => write!(f, "exchange {exchange}, key {routing_key}"),
+        }
+    }
 }
 
 /// The target of a redrive of what is in `queue` to its origin; `is_delivery_queue` knows our own queues by their name.

@@ -21,6 +21,18 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// `512 B`, `1.5 KiB`, `12.0 MiB`, `3.7 GiB`.
+#[must_use]
+pub fn size(bytes: u64) -> String {
+    let tenths = |unit: u64, name: &str| format!("{}.{} {name}", count(bytes / unit), bytes % unit * 10 / unit);
+    match bytes {
+        0..=1_023 => format!("{bytes} B"),
+        1_024..=1_048_575 => tenths(1 << 10, "KiB"),
+        1_048_576..=1_073_741_823 => tenths(1 << 20, "MiB"),
+        _ => tenths(1 << 30, "GiB"),
+    }
+}
+
 /// `1 message`, `12 messages`.
 #[must_use]
 pub fn plural(number: u64, one: &str, many: &str) -> String {

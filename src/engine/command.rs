@@ -19,8 +19,8 @@ use super::EngineError;
 use super::events::command::{EventCommand, EventsDone};
 use super::expiring::order::{ExpiringOrder, ExpiringOutcome};
 use super::policies::view::{PolicyEdit, PolicyView};
-use super::runs::order::Order;
-use super::runs::view::{Edit, EditedLetter, RunView};
+use super::runs::order::{Order, Selection};
+use super::runs::view::{Edit, EditedLetter, Patch, RunView};
 use super::view::{EndpointView, QueueView};
 
 /// Messages or events that one command can name, one by one.
@@ -86,6 +86,13 @@ pub enum Command {
         id: String,
         /// What.
         edit: Edit,
+    },
+    /// Change many dead letters in the same way: what is sent when they are redriven.
+    PatchDead {
+        /// Which: ids, a group or a filter.
+        selection: Selection,
+        /// How.
+        patch: Patch,
     },
     /// Pause, resume or cancel a run.
     ChangeRun {
@@ -408,6 +415,11 @@ pub enum Done {
     Run(Box<RunView>),
     /// The dead letter as it will be sent.
     Edited(Box<EditedLetter>),
+    /// So many dead letters will be sent otherwise.
+    Patched {
+        /// How many.
+        letters: u64,
+    },
     /// What came of each queue or save.
     Expiring(Vec<ExpiringOutcome>),
     /// The policy as it is now.

@@ -61,6 +61,10 @@ macro_rules! operation {
                 let $operation = &$crate::engine::runs::EditDead { id, edit };
                 $does
             }
+            Command::PatchDead { selection, patch } => {
+                let $operation = &$crate::engine::runs::PatchDead { selection, patch };
+                $does
+            }
             Command::ChangeRun { id, wish } => {
                 let $operation = &$crate::engine::runs::ChangeRun { id, wish: *wish };
                 $does

@@ -7,7 +7,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::audit::AuditVerified;
-use super::dead::{DeadDetail, DeadGroup, DeadListQuery, DeadPage, DeadQueueRow, DeadQueuesQuery};
+use super::dead::{
+    DeadCompareQuery, DeadComparison, DeadDetail, DeadGroup, DeadListQuery, DeadPage, DeadQueueRow, DeadQueuesQuery,
+};
 use super::death::Watched;
 use super::events::{self, Claim, EventCount, EventTypeRecord, EventsQuery, HandledEvent, Subscription};
 use super::expiring::{ExpiringPage, ExpiringQuery, SaveRecord};
@@ -241,6 +243,8 @@ queries! { of_others, engine, false;
         /// How long to wait for a look, where it was not seen yet.
         patience: Duration,
     } -> DeadDetail { engine.0.dead_letters.dead_detail(&id, patience) }
+    /// What is alike in dead letters, and what is not.
+    CompareDead(query: DeadCompareQuery) -> DeadComparison { engine.0.dead_letters.dead_compare(&query) }
     /// A dead letter as it would be sent at present, with its message.
     DeadLetterAsSent(id: String) -> EditedLetter { engine.0.runs.edited_letter(&id, &Edit::default()) }
     /// Every job that has a queue, by id.

@@ -286,7 +286,7 @@ pub trait DeadLetters: Send + Sync {
 macro_rules! dead_letter_columns {
     () => {
         "id, home, queue, position, origin, message_id, url, execution, reason, class, status, error, attempts, \
-         first_failed_at, last_failed_at, expires_at, redriven, fingerprint, place, what, size_bytes, redelivered"
+         first_failed_at, last_failed_at, expires_at, redriven, fingerprint, place, what, size_bytes, redelivered, begins"
     };
 }
 macro_rules! dead_queue_columns {
@@ -299,7 +299,7 @@ macro_rules! dead_letter_updated {
     () => {
         "generation = excluded.generation, position = excluded.position, attempts = excluded.attempts, \
          last_failed_at = excluded.last_failed_at, expires_at = excluded.expires_at, \
-         redelivered = excluded.redelivered, copy = COALESCE(excluded.copy, dead_letters.copy)"
+         redelivered = excluded.redelivered, begins = excluded.begins, copy = COALESCE(excluded.copy, dead_letters.copy)"
     };
 }
 pub(super) use {dead_letter_columns, dead_letter_updated, dead_queue_columns};
@@ -328,6 +328,7 @@ pub(super) fn dead_letter(row: &impl Columns) -> Result<DeadLetter, sqlx::Error>
         what: text(row, "what")?,
         size_bytes: number(row, "size_bytes")?,
         redelivered: row.flag("redelivered")?,
+        begins: row.text("begins")?,
         broker: None,
     })
 }

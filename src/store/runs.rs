@@ -76,7 +76,7 @@ pub trait Runs: Send + Sync {
     async fn source_free(&self, queue: &QueueName, run: &str) -> Result<(), StoreError>;
 
     /// Keeps a message; one of the same letter and kind is replaced.
-    async fn kept_put(&self, kept: &KeptMessage) -> Result<(), StoreError>;
+    async fn kept_put(&self, kept: &[KeptMessage]) -> Result<(), StoreError>;
 
     /// One that is kept.
     async fn kept_get(&self, letter: &str, kind: KeptKind) -> Result<Option<KeptMessage>, StoreError>;

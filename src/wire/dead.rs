@@ -4,7 +4,9 @@ use serde::Serialize;
 
 use crate::domain::dead_letter::{DeadLetter as Letter, DeadQueueKind, Target, policy, response};
 use crate::domain::death::Death as DomainDeath;
-use crate::engine::dead::{DeadDetail, DeadGroup, DeadPage, DeadQueueRow, DeadQueueView, DeadSum, Feeder};
+use crate::engine::dead::{
+    Compared, DeadComparison, DeadDetail, DeadGroup, DeadPage, DeadQueueRow, DeadQueueView, DeadSum, Feeder,
+};
 
 use super::queue::{Header, headers};
 use super::{Unread, time};
@@ -34,6 +36,7 @@ pub struct DeadLetter {
     pub r#where: String,
     pub what: String,
     pub size_bytes: u64,
+    pub begins: Option<String>,
     pub redelivered: bool,
     pub broker: Option<String>,
 }
@@ -62,6 +65,7 @@ impl From<&Letter> for DeadLetter {
             r#where: letter.place.clone(),
             what: letter.what.clone(),
             size_bytes: letter.size_bytes,
+            begins: letter.begins.clone(),
             redelivered: letter.redelivered,
             broker: letter.broker.clone(),
         }
@@ -395,5 +399,72 @@ fn destination(target: &Result<Target, String>) -> Destination {
             problem: Some(problem.clone()),
             ..Destination::default()
         },
+    }
+}
+
+/// What is alike in dead letters, and what is not.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// The ids of those that were compared.
+    pub letters: Vec<String>,
+    /// Whether there are more of the group or filter.
+    pub more: bool,
+    /// The places that differ, then the others.
+    pub places: Vec<Place>,
+    /// Places that were too many to be compared.
+    pub left_out: u64,
+    /// What could not be read, so that more may be missing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<Unread>,
+}
+
+/// A property, a header, or a part of a body.
+#[derive(Clone, Debug, Serialize)]
+pub struct Place {
+    /// `header tenant`, `body /customer/id`, `body line 3`.
+    pub place: String,
+    /// How many different values there are; null: it is hidden, and not compared.
+    pub different: Option<u64>,
+    /// At most 20 of them, the most frequent first.
+    pub values: Vec<Shared>,
+}
+
+/// A value and how many of the letters have it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Shared {
+    /// The value as text, cut after 200 characters; null: nothing is there.
+    pub value: Option<String>,
+    /// How many of the letters have it.
+    pub letters: u64,
+}
+
+impl From<&DeadComparison> for Comparison {
+    fn from(found: &DeadComparison) -> Self {
+        let comparison = &found.comparison;
+        Self {
+            letters: found.letters.clone(),
+            more: found.more,
+            places: comparison
+                .different()
+                .chain(comparison.alike())
+                .map(Place::from)
+                .collect(),
+            left_out: comparison.left_out,
+            problems: found.problems.iter().map(Unread::from).collect(),
+        }
+    }
+}
+
+impl From<&Compared> for Place {
+    fn from(place: &Compared) -> Self {
+        let values = place.values.iter().map(|shared| Shared {
+            value: shared.value.clone(),
+            letters: shared.messages,
+        });
+        Self {
+            place: place.place.clone(),
+            different: place.different,
+            values: values.collect(),
+        }
     }
 }

@@ -161,6 +161,7 @@ pub fn done(done: &Done, asked: Asked) -> Value {
         Done::Events(done) => super::event::done(done, asked),
         Done::Endpoint(view) => to_value(&Endpoint::from(view.as_ref())),
         Done::Run(view) => to_value(&Run::from(view.as_ref())),
+        Done::Patched { letters } => serde_json::json!({"patched": letters}),
         Done::Edited(letter) => to_value(&EditedLetter::from(letter.as_ref())),
         Done::Expiring(outcomes) => match (asked, outcomes.as_slice()) {
             (Asked::One, [one]) => to_value(&ExpiringOutcomeShape::from(one)),

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::domain::id::QueueName;
-use crate::engine::runs::{self, Edit, ItemRecord, Order, OrderKind, RunDetail, RunView, Selection, Via};
+use crate::engine::runs::{
+    self, Edit, ItemRecord, JsonPatch, Order, OrderKind, Patch, RunDetail, RunView, Selection, Via,
+};
 use crate::engine::{Receivers, RunPlan};
 
 use super::input;
@@ -260,6 +262,55 @@ impl EditInput {
     }
 }
 
+/// One change of many dead letters: exactly one of `ids`, `group` and `filter`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PatchInput {
+    /// These.
+    #[serde(default)]
+    pub ids: Vec<String>,
+    /// A group, by its fingerprint.
+    pub group: Option<String>,
+    /// Those that match.
+    pub filter: Option<String>,
+    /// Operations on their bodies (RFC 6902).
+    pub patch: Option<Box<RawValue>>,
+    /// The new content type.
+    pub content_type: Option<String>,
+    /// Headers to set, or with null to remove.
+    #[serde(default)]
+    pub headers: BTreeMap<String, Option<String>>,
+    /// Why; for the audit.
+    pub reason: Option<String>,
+}
+
+impl PatchInput {
+    /// Which letters, and what is changed in them.
+    pub fn patch(self) -> Result<(Selection, Patch), Problem> {
+        let operations = self.patch.map(|patch| JsonPatch::parse(patch.get())).transpose();
+        let patch = Patch {
+            operations: operations.map_err(|why| Problem::field("patch", why))?,
+            content_type: self.content_type,
+            headers: self.headers.into_iter().collect(),
+        };
+        let selection = one_of(self.ids, self.group, self.filter, false);
+        Ok((
+            selection.ok_or_else(|| Problem::field("ids", "say which: exactly one of ids, group and filter"))?,
+            patch,
+        ))
+    }
+}
+
+/// The one that is said; `None` where it is none or several.
+fn one_of(ids: Vec<String>, group: Option<String>, filter: Option<String>, all: bool) -> Option<Selection> {
+    let ids = Some(ids).filter(|ids| !ids.is_empty()).map(Selection::Ids);
+    let (group, filter) = (group.map(Selection::Group), filter.map(Selection::Filter));
+    let mut said = [ids, group, filter, all.then_some(Selection::All)]
+        .into_iter()
+        .flatten();
+    said.next().filter(|_| said.next().is_none())
+}
+
 /// Which dead letters, and how: exactly one of `ids`, `group`, `filter` and `all`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -297,19 +348,9 @@ pub struct OrderInput {
 impl OrderInput {
     /// The order that it asks for.
     pub fn order(self, kind: OrderKind) -> Result<Order, Problem> {
-        let mut selections = Vec::new();
-        if !self.ids.is_empty() {
-            selections.push(Selection::Ids(self.ids));
-        }
-        selections.extend(self.group.map(Selection::Group));
-        selections.extend(self.filter.map(Selection::Filter));
-        selections.extend(self.all.then_some(Selection::All));
-        let (Some(selection), true) = (selections.pop(), selections.is_empty()) else {
-            return Err(Problem::field(
-                "ids",
-                "say which: exactly one of ids, group, filter and all",
-            ));
-        };
+        let selection = one_of(self.ids, self.group, self.filter, self.all);
+        let selection =
+            selection.ok_or_else(|| Problem::field("ids", "say which: exactly one of ids, group, filter and all"))?;
         let to: Option<QueueName> = self.to.as_deref().map(queue_of).transpose()?;
         Ok(Order {
             to,

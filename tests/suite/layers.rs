@@ -243,6 +243,7 @@ fn a_service_of_the_engine_names_only_those_below_it() {
 ///
 /// The root is on no floor: it is what fronts see, and each part adds to it what it has for them.
 const ENGINE: &[&[&str]] = &[
+    &["runs/json_patch"],
     &[
         "candidates",
         "endpoints/table",

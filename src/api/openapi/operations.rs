@@ -109,6 +109,7 @@ const READS: &[(&str, &[&str])] = &[
     ("/v1/dead", &[BROKER, MANAGEMENT, STORE]),
     ("/v1/dead/groups", &[BROKER, MANAGEMENT, STORE]),
     ("/v1/dead/queues", &[BROKER, MANAGEMENT, STORE]),
+    ("/v1/dead/compare", &[BROKER, MANAGEMENT, STORE]),
     ("/v1/dead/export", &[BROKER, MANAGEMENT, STORE]),
     ("/v1/dead/{id}", &[BROKER, MANAGEMENT, STORE]),
     ("/v1/runs", &[STORE]),
@@ -625,6 +626,22 @@ pub(super) const OPERATIONS: &[Operation] = &[
         )
     },
     Operation {
+        query: &[
+            ("ids", "string"),
+            ("queue", "string"),
+            ("group", "string"),
+            ("filter", "string"),
+            ("limit", "integer"),
+        ],
+        failures: &[404],
+        ..get(
+            "/v1/dead/compare",
+            "What is alike in dead letters and what is not: of two to twenty by their `ids`, with commas between them, or of \
+             the first `limit` (50, at most 200) of a queue, group or filter. Values that the masks name are hidden.",
+            "DeadComparison",
+        )
+    },
+    Operation {
         query: &[("queue", "string"), ("group", "string"), ("filter", "string")],
         ..get(
             "/v1/dead/export",
@@ -677,6 +694,13 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "Put discarded messages back into their dead-letter queue.",
         "Order",
         "Run",
+    ),
+    post(
+        "/v1/dead/patch",
+        "Change many dead letters in the same way, by a JSON patch of their bodies (RFC 6902), a content type or headers: \
+         what is sent when they are redriven. All of them, or none.",
+        "Patch",
+        "Patched",
     ),
     Operation {
         method: "patch",

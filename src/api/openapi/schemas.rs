@@ -299,14 +299,14 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
         "id:string home:string queue:string position:integer origin:string? message_id:string? url:string? \
          execution_id:string? reason:string class:string? status:integer? error:string? attempts:integer? \
          first_failed_at:time? last_failed_at:time? expires_at:time? redriven:integer fingerprint:string \
-         where:string what:string size_bytes:integer redelivered:boolean broker:string?",
+         where:string what:string size_bytes:integer begins:string? redelivered:boolean broker:string?",
     ),
     (
         "DeadLetterDetail",
         "id:string home:string queue:string position:integer origin:string? message_id:string? url:string? \
          execution_id:string? reason:string class:string? status:integer? error:string? attempts:integer? \
          first_failed_at:time? last_failed_at:time? expires_at:time? redriven:integer fingerprint:string \
-         where:string what:string size_bytes:integer redelivered:boolean broker:string? deaths:[Death] target:DeadTarget policy:string? \
+         where:string what:string size_bytes:integer begins:string? redelivered:boolean broker:string? deaths:[Death] target:DeadTarget policy:string? \
          response:string? content_type:string? type:string? timestamp:time? correlation_id:string? \
          reply_to:string? app_id:string? headers:[Any] whole:boolean body:string? body_base64:string?",
     ),
@@ -324,6 +324,12 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
         "fingerprint:string where:string what:string count:integer first_failed_at:time? last_failed_at:time? \
          last_hour:integer hour_before:integer trend:string",
     ),
+    (
+        "DeadComparison",
+        "letters:[string] more:boolean places:[DeadPlace] left_out:integer problems:[Unread]",
+    ),
+    ("DeadPlace", "place:string different:integer? values:[DeadValue]"),
+    ("DeadValue", "value:string? letters:integer"),
     (
         "DeadQueue",
         "name:string kind:string? consumed:boolean ready:integer? messages:integer? looked_at:time? looking:boolean \
@@ -358,6 +364,11 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
         "Edit",
         "body:any body_base64:string content_type:string headers:object reason:string",
     ),
+    (
+        "Patch",
+        "ids:[string] group:string filter:string patch:[Any] content_type:string headers:object reason:string",
+    ),
+    ("Patched", "patched:integer"),
     ("Edited", "id:string queue:string edited:boolean size_bytes:integer"),
     ("Move", "to:string* rate:integer reason:string"),
     ("Skip", "to:string reason:string"),

@@ -74,6 +74,10 @@ pub(super) async fn management(broker: &RabbitMq, health: &mut BrokerHealth) {
             if let Ok(Some(alarm)) = management.alarms().await {
                 health.blocked.get_or_insert(alarm);
             }
+            health.nodes = management.nodes().await.unwrap_or_default();
+            if health.blocked.is_some() {
+                health.blocked_connections = management.blocked_connections().await.unwrap_or_default();
+            }
             dead_letters(broker, health).await;
         }
     }

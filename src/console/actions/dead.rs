@@ -3,15 +3,16 @@
 
 use super::report::changed;
 use crate::console::state::action::{Action, Also, Context, Possible, Reason, Shows, named, require};
-use crate::console::state::detail::Subject;
+use crate::console::state::detail::{Compared, Subject};
 use crate::console::state::dialog::{Asked, COMMANDS_MAX, Scope, ScopeKind};
 use crate::console::state::pointed::Reach;
 use crate::console::state::{State, View};
 use crate::console::table::{List, Row};
-use crate::console::update::edit;
+use crate::console::update::{details, edit};
 use crate::domain::dead_letter::DeadLetterId;
 use crate::domain::filter::Filter;
 use crate::engine::Command;
+use crate::engine::dead::NAMED_MAX;
 use crate::engine::runs::{Order, OrderKind, Selection};
 
 /// Letters of one order by their ids, at most: more are named by their group or a filter.
@@ -41,14 +42,25 @@ pub(super) const ACT: &[Action] = &[
         .plans(|state| freeze(state, OrderKind::Discard, Reach::Rows))
         .reports(|task| changed(task, "discard begun:", "run"))
         .hinted(),
-    Action::new(named::EDIT_LETTER, "edit", &["E"])
-        .help("Write the payload of the open dead letter in $EDITOR; what is sent instead of it is shown before it is kept.")
-        .changes(DEAD)
-        .when(|state| {
-            let letter = state.nav.details.last().and_then(|detail| detail.letter());
-            require(letter.is_some(), "open the dead letter first (Enter)")
+    Action::new("compare", "compare", &["d"])
+        .help("Show dead letters side by side: the marked ones, or the first 50 of the group. Where they differ comes first.")
+        .within(DEAD)
+        .when(|state| compared(state).map(|_| ()))
+        .does(|state| match compared(state) {
+            Ok(compared) => details::open_subject(state, Subject::Compared(compared)),
+            Err(_) => Vec::new(),
         })
-        .opens_form(|state, _| edit::begin(state))
+        .hinted(),
+    Action::new(named::EDIT_LETTER, "edit", &["E"])
+        .help("Write the payload of the open dead letter in $EDITOR, or in a list a JSON patch for the group or the marked letters. What is sent instead is shown before it is kept.")
+        .changes(DEAD)
+        .when(|state| match state.nav.details.last() {
+            Some(detail) if matches!(detail.subject, Subject::Letter(_)) => {
+                require(detail.letter().is_some(), "the dead letter is being read")
+            }
+            _ => patched(state).map(|_| ()),
+        })
+        .opens_form(|state, _| edit::begin(state, patched(state).ok()))
         .shows(Shows::Message)
         .reports(|task| changed(task, "edited", "dead letter"))
         .hinted(),
@@ -60,13 +72,64 @@ fn possible(state: &State, reach: Reach) -> Possible {
     let shown = reach == Reach::Shown;
     match state.nav.details.last().map(|detail| &detail.subject) {
         Some(_) if shown => Err("a detail is open: Esc closes it".into()),
-        Some(Subject::Letter(_)) => Ok(()),
+        Some(Subject::Letter(_) | Subject::Compared(_)) => Ok(()),
         Some(_) => Err("this is no dead letter".into()),
         None if shown => require(list.is_some_and(|list| !list.is_empty()), "the list is empty"),
         None => {
             let chosen = list.is_some_and(|list| list.has_selection() || list.is_marked());
             require(chosen, "nothing is selected")
         }
+    }
+}
+
+/// What would be compared: marked letters, else the group.
+fn compared(state: &State) -> Result<Compared, Reason> {
+    if !state.nav.details.is_empty() {
+        return Err("a detail is open: Esc closes it, then mark letters with Space".into());
+    }
+    let dead = &state.lists.dead;
+    let Some(group) = &dead.open else {
+        let group = dead.groups.table.selected_row();
+        return group
+            .map(|group| Compared::Group(group.fingerprint.clone()))
+            .ok_or_else(|| "no group is selected".into());
+    };
+    let marks = &dead.letters.table.marks;
+    match marks.len() {
+        0 => Ok(Compared::Group(group.fingerprint.clone())),
+        1 => Err("one letter is marked: Space marks another one".into()),
+        count if count > NAMED_MAX => {
+            Err(format!("{count} letters are marked: at most {NAMED_MAX} are compared").into())
+        }
+        _ => {
+            let shown = dead.letters.table.shown_rows().map(|row| row.id());
+            let mut ids: Vec<String> = shown
+                .filter(|id| marks.contains(id))
+                .map(|id| id.as_str().to_owned())
+                .collect();
+            let mut hidden: Vec<String> = marks
+                .iter()
+                .map(|id| id.as_str().to_owned())
+                .filter(|id| !ids.contains(id))
+                .collect();
+            hidden.sort();
+            ids.append(&mut hidden);
+            Ok(Compared::Letters(ids))
+        }
+    }
+}
+
+/// Which dead letters a patch would change.
+fn patched(state: &State) -> Result<(ScopeKind, Selection), Reason> {
+    possible(state, Reach::Rows)?;
+    let dead = &state.lists.dead;
+    if state.nav.details.is_empty() && dead.open.is_some() && dead.letters.table.marks.is_empty() {
+        return Err("open the dead letter (Enter), or mark several (Space)".into());
+    }
+    let (kind, mut selections) = selections(state, Reach::Rows);
+    match (selections.pop(), selections.is_empty()) {
+        (Some(selection), true) => Ok((kind, selection)),
+        _ => Err("a patch is for one group, or for marked letters of one".into()),
     }
 }
 
@@ -102,6 +165,12 @@ fn freeze(state: &State, order: OrderKind, reach: Reach) -> Result<Asked, Reason
 fn selections(state: &State, reach: Reach) -> (ScopeKind, Vec<Selection>) {
     if let Some(Subject::Letter(id)) = state.nav.details.last().map(|detail| &detail.subject) {
         return (ScopeKind::One, vec![Selection::Ids(vec![id.clone()])]);
+    }
+    if let Some(Subject::Compared(compared)) = state.nav.details.last().map(|detail| &detail.subject) {
+        return match compared {
+            Compared::Letters(ids) => (ScopeKind::Marked, vec![Selection::Ids(ids.clone())]),
+            Compared::Group(group) => (ScopeKind::One, vec![Selection::Group(group.clone())]),
+        };
     }
     if reach == Reach::Shown {
         return (ScopeKind::Filtered, vec![everything_shown(state)]);

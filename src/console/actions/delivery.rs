@@ -245,6 +245,7 @@ fn endpoint(row: Pointed<'_>) -> Result<EndpointUrl, Reason> {
             | Subject::Policy(_)
             | Subject::Run(_)
             | Subject::Letter(_)
+            | Subject::Compared(_)
             | Subject::Event(_)
             | Subject::EventType(_),
         ) => None,

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use super::{Link, NOT_CONNECTED, events};
-use crate::console::state::detail::{About, DetailAnswer, DetailQuery, Subject};
+use crate::console::state::detail::{About, Compared, DetailAnswer, DetailQuery, Subject};
 use crate::console::state::inquire::inquire;
 use crate::domain::id::{NotificationId, QueueName};
 use crate::domain::run::ItemState;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::EngineHandle;
-use crate::engine::dead::DeadDetail;
+use crate::engine::dead::{DeadCompareQuery, DeadDetail, DeadSelection};
 use crate::engine::query;
 use crate::engine::query::{AttemptQuery, PolicyScope};
 use crate::engine::runs::RunDetail;
@@ -25,6 +25,10 @@ const ITEMS_PAGE: u32 = 500;
 const ITEMS_MAX: usize = 5_000;
 /// How long a look at the queue of a dead letter is waited for.
 const LETTER_PATIENCE: Duration = Duration::from_secs(2);
+/// Letters of a group that are compared.
+const COMPARED_MAX: u32 = 50;
+/// How long they are read; what was not read by then is not compared.
+const COMPARED_PATIENCE: Duration = Duration::from_secs(8);
 /// Messages that are shown from the head of a queue.
 const MESSAGES_MAX: u32 = 20;
 
@@ -47,6 +51,10 @@ pub(super) async fn up(link: Option<Link>, query: DetailQuery, now: Timestamp) -
             ..DetailAnswer::nothing(Subject::Run(id), now)
         },
         Subject::Letter(id) => of_letter(engine, id, now).await,
+        Subject::Compared(compared) => DetailAnswer {
+            about: Some(comparison(engine, &compared).await),
+            ..DetailAnswer::nothing(Subject::Compared(compared), now)
+        },
         Subject::Event(id) => DetailAnswer {
             about: Some(
                 events::event(engine, id)
@@ -96,6 +104,24 @@ async fn letter(engine: &EngineHandle, id: String) -> Result<Box<DeadDetail>, St
         patience: LETTER_PATIENCE,
     };
     inquire(engine, query).await.map(Box::new)
+}
+
+async fn comparison(engine: &EngineHandle, compared: &Compared) -> Result<About, String> {
+    let (ids, group) = match compared {
+        Compared::Letters(ids) => (ids.clone(), None),
+        Compared::Group(group) => (Vec::new(), Some(group.clone())),
+    };
+    let query = DeadCompareQuery {
+        ids,
+        selection: DeadSelection {
+            group,
+            ..DeadSelection::default()
+        },
+        limit: COMPARED_MAX,
+        patience: COMPARED_PATIENCE,
+    };
+    let found = inquire(engine, query::CompareDead(query)).await?;
+    Ok(About::Compared(Box::new(found)))
 }
 
 /// A run with its first items; where some failed, those stand before the others.

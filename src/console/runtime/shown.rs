@@ -110,7 +110,7 @@ async fn edit(
         return Ok(());
     };
     terminal::give_back();
-    let id = job.id.clone();
+    let of = job.of.clone();
     let written = {
         let _held = input::hold();
         let _deaf = signals::ignore_interrupts();
@@ -120,7 +120,7 @@ async fn edit(
     terminal.take_again()?;
     screen.repaint(terminal::size());
     let result = written.unwrap_or_else(|_| Err("the editor could not be waited for".to_owned()));
-    screen.tell(Event::Edited { id, result }, carry_out)
+    screen.tell(Event::Edited { of, result }, carry_out)
 }
 
 /// After a stop: waits until the process is continued, and takes the terminal again.

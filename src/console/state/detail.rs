@@ -7,7 +7,7 @@ use crate::domain::id::{NotificationId, QueueName};
 use crate::domain::mask::MaskRules;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
-use crate::engine::dead::DeadDetail;
+use crate::engine::dead::{Compared as ComparedPlace, DeadComparison, DeadDetail};
 use crate::engine::events::{EventTypeRecord, HandledEvent, Subscription};
 use crate::engine::policies::PolicyView;
 use crate::engine::query::{PolicyScope, PolicyVersion};
@@ -28,10 +28,21 @@ pub enum Subject {
     Run(String),
     /// A dead letter, by its id.
     Letter(String),
+    /// Dead letters side by side.
+    Compared(Compared),
     /// An event, by its id.
     Event(i64),
     /// An event type.
     EventType(EventType),
+}
+
+/// Dead letters that are shown side by side.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Compared {
+    /// These, by their ids.
+    Letters(Vec<String>),
+    /// The first of a group, by its fingerprint.
+    Group(String),
 }
 
 /// What is looked up for a detail.
@@ -79,6 +90,8 @@ pub enum About {
     Run(Box<RunDetail>),
     /// A dead letter with its message.
     Letter(Box<DeadDetail>),
+    /// What is alike in dead letters, and what is not.
+    Compared(Box<DeadComparison>),
     /// An event with what else is known of its key.
     Event(Box<EventDetail>),
     /// An event type.
@@ -131,6 +144,10 @@ pub enum DetailTab {
     Items,
     /// Headers and payload of a dead letter, payload of an event.
     Payload,
+    /// Where dead letters differ.
+    Different,
+    /// Where they do not.
+    Alike,
     /// What the metadata of a type says.
     Metadata,
     /// Who gets the events of a type.
@@ -153,6 +170,8 @@ impl DetailTab {
             Self::Progress => "Progress",
             Self::Items => "Items",
             Self::Payload => "Payload",
+            Self::Different => "Different",
+            Self::Alike => "The same",
             Self::Metadata => "Metadata",
             Self::Subscriptions => "Subscriptions",
         }
@@ -174,6 +193,7 @@ impl Subject {
             Self::Policy(_) => &[DetailTab::Schedule, DetailTab::History],
             Self::Run(_) => &[DetailTab::Progress, DetailTab::Items],
             Self::Letter(_) => &[DetailTab::Why, DetailTab::Payload, DetailTab::Attempts],
+            Self::Compared(_) => &[DetailTab::Different, DetailTab::Alike],
             Self::Event(_) => &[DetailTab::Why, DetailTab::Payload, DetailTab::Handled],
             Self::EventType(_) => &[DetailTab::Metadata, DetailTab::Subscriptions, DetailTab::Handled],
         }
@@ -190,6 +210,7 @@ impl Subject {
             Self::Policy(_) => "policy",
             Self::Run(_) => "run",
             Self::Letter(_) => "letter",
+            Self::Compared(_) => "compared",
             Self::Event(_) => "event",
             Self::EventType(_) => "type",
         }
@@ -363,7 +384,7 @@ impl Detail {
             Subject::EventType(_) => self
                 .selected_subscription()
                 .map(|one| LeadsTo::Endpoint(one.url.clone())),
-            Subject::Run(_) | Subject::Event(_) => None,
+            Subject::Run(_) | Subject::Event(_) | Subject::Compared(_) => None,
         }
     }
 
@@ -377,6 +398,7 @@ impl Detail {
             (.., Some(Ok(About::Policy { view, .. }))) => export::of(&wire::policy::Policy::from(&**view)),
             (.., Some(Ok(About::Run(run)))) => export::of(&wire::run::RunWithItems::from(&**run)),
             (.., Some(Ok(About::Letter(letter)))) => self.letter_record(letter, rules),
+            (.., Some(Ok(About::Compared(found)))) => return Some(export::of(&wire::dead::Comparison::from(&**found))),
             _ => return None,
         };
         if let Ok(attempts) = &answer.attempts {
@@ -414,37 +436,37 @@ impl Detail {
     /// The version of a policy that is selected in its history.
     #[must_use]
     pub fn selected_version(&self) -> Option<&PolicyVersion> {
-        match self.about()? {
-            About::Policy { history, .. } if self.tab == DetailTab::History => history.get(self.selected),
-            About::Policy { .. } | About::Run(_) | About::Letter(_) | About::Event(_) | About::EventType(_) => None,
-        }
+        let About::Policy { history, .. } = self.about()? else {
+            return None;
+        };
+        history.get(self.selected).filter(|_| self.tab == DetailTab::History)
     }
 
     /// The dead letter that it is about, once it was read.
     #[must_use]
     pub fn letter(&self) -> Option<&DeadDetail> {
-        match self.about()? {
-            About::Letter(letter) => Some(letter),
-            About::Policy { .. } | About::Run(_) | About::Event(_) | About::EventType(_) => None,
-        }
+        let About::Letter(letter) = self.about()? else {
+            return None;
+        };
+        Some(letter)
     }
 
     /// The event that it is about, once it was read.
     #[must_use]
     pub fn event(&self) -> Option<&EventDetail> {
-        match self.about()? {
-            About::Event(event) => Some(event),
-            About::Policy { .. } | About::Run(_) | About::Letter(_) | About::EventType(_) => None,
-        }
+        let About::Event(event) = self.about()? else {
+            return None;
+        };
+        Some(event)
     }
 
     /// The event type that it is about, once it was read.
     #[must_use]
     pub fn event_type(&self) -> Option<&TypeDetail> {
-        match self.about()? {
-            About::EventType(found) => Some(found),
-            About::Policy { .. } | About::Run(_) | About::Letter(_) | About::Event(_) => None,
-        }
+        let About::EventType(found) = self.about()? else {
+            return None;
+        };
+        Some(found)
     }
 
     /// What was handled lately.
@@ -453,7 +475,7 @@ impl Detail {
         match self.about() {
             Some(About::Event(event)) => &event.handled,
             Some(About::EventType(found)) => &found.handled,
-            Some(About::Policy { .. } | About::Run(_) | About::Letter(_)) | None => &[],
+            Some(About::Policy { .. } | About::Run(_) | About::Letter(_) | About::Compared(_)) | None => &[],
         }
     }
 
@@ -464,13 +486,30 @@ impl Detail {
         found.subscriptions.get(self.selected)
     }
 
+    /// The comparison that it is about, once it was made.
+    #[must_use]
+    pub fn compared(&self) -> Option<&DeadComparison> {
+        let About::Compared(found) = self.about()? else {
+            return None;
+        };
+        Some(found)
+    }
+
+    /// The places of a comparison in the part in front, one for each line.
+    pub fn compared_places(&self) -> impl Iterator<Item = &ComparedPlace> {
+        let found = self.compared().map(|found| &found.comparison);
+        let front = self.tab == DetailTab::Different;
+        let places = found.into_iter().flat_map(|found| &found.places);
+        places.filter(move |place| place.is_different() == front)
+    }
+
     /// The run that it is about, once it was read.
     #[must_use]
     pub fn run(&self) -> Option<&RunDetail> {
-        match self.about()? {
-            About::Run(run) => Some(run),
-            About::Policy { .. } | About::Letter(_) | About::Event(_) | About::EventType(_) => None,
-        }
+        let About::Run(run) = self.about()? else {
+            return None;
+        };
+        Some(run)
     }
 
     /// Attempts or messages that can be selected in the part in front.
@@ -485,6 +524,8 @@ impl Detail {
             | DetailTab::Schedule
             | DetailTab::Progress
             | DetailTab::Payload
+            | DetailTab::Different
+            | DetailTab::Alike
             | DetailTab::Metadata => 0,
             DetailTab::Subscriptions => self.event_type().map_or(0, |found| found.subscriptions.len()),
             DetailTab::Handled => self.handled().len(),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::console::state::detail::DetailQuery;
+use crate::console::state::dialog::ScopeKind;
 use crate::console::state::feed::FeedQuery;
 use crate::console::state::palette::FindJob;
 use crate::console::state::payload::MessageKey;
@@ -14,14 +15,24 @@ use crate::console::table::ArrangeJob;
 use crate::console::table::export::{Form, Records};
 use crate::domain::time::Timestamp;
 use crate::engine::reveal::Reveal;
+use crate::engine::runs::Selection;
 use crate::engine::{Command, Plan};
+
+/// What is written in an editor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EditOf {
+    /// The payload of this dead letter.
+    Letter(String),
+    /// A patch for these dead letters.
+    Patch(ScopeKind, Selection),
+}
 
 /// The payload of a dead letter, to be written in an editor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EditJob {
-    /// The dead letter's id: comes back with what was written.
-    pub id: String,
-    /// The payload as it is.
+    /// Comes back with what was written.
+    pub of: EditOf,
+    /// The payload as it is, or the patch as it was written last.
     pub body: Bytes,
     /// What the file's name ends with, so that the editor knows the form.
     pub suffix: &'static str,

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use crossterm::event::{KeyEvent, MouseButton, MouseEvent, MouseEventKind};
 
 use crate::console::state::detail::DetailAnswer;
+use crate::console::state::effect::EditOf;
 use crate::console::state::feed::Fed;
 use crate::console::state::palette::FoundObjects;
 use crate::console::state::payload::MessageKey;
@@ -79,8 +80,8 @@ pub enum Event {
     Fed(Fed),
     /// An editor was left.
     Edited {
-        /// Which dead letter's payload was in it.
-        id: String,
+        /// What was in it.
+        of: EditOf,
         /// What is written now, or why it cannot be used.
         result: Result<Bytes, String>,
     },

@@ -1,7 +1,7 @@
 //! The command that prints what a view shows: a deep link that works in a shell, a ticket and a runbook.
 
 use crate::console::state::State;
-use crate::console::state::detail::{Detail, DetailTab, Subject};
+use crate::console::state::detail::{Compared, Detail, DetailTab, Subject};
 use crate::domain::text::shell_word;
 use crate::engine::query::PolicyScope;
 
@@ -42,6 +42,11 @@ fn of_detail(detail: &Detail) -> Option<Vec<String>> {
         (Subject::Policy(scope), tab) => policy(scope, tab),
         (Subject::Run(id), _) => with(&["run", "show"], id),
         (Subject::Letter(id), _) => with(&["dead", "show"], id),
+        (Subject::Compared(Compared::Group(group)), _) => with(&["dead", "compare", "--group"], group),
+        (Subject::Compared(Compared::Letters(ids)), _) => {
+            let words = ["dead", "compare"].into_iter().chain(ids.iter().map(String::as_str));
+            words.map(str::to_owned).collect()
+        }
         (Subject::EventType(name), _) => with(&["event-type", "show"], name.as_str()),
         // It is shown by its type and reference, which are not in its id.
         (Subject::Event(_), _) => return None,

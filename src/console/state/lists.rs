@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::console::state::events::EventsView;
 use crate::console::state::feed::{FedList, Listing};
 use crate::console::state::tail::TailView;
@@ -79,6 +81,8 @@ pub struct DeadView {
     pub open: Option<Arc<DeadGroup>>,
     /// Its letters.
     pub letters: FedList<DeadLetter>,
+    /// The patch that was written last, to be gone on with.
+    pub patch: Option<Bytes>,
 }
 
 /// Queues that expire, and what was saved of them.

@@ -438,7 +438,7 @@ impl State {
             Some(Subject::Endpoint(_)) => View::Endpoints,
             Some(Subject::Policy(_)) => View::Policies,
             Some(Subject::Run(_)) => View::Runs,
-            Some(Subject::Letter(_)) => View::Dead,
+            Some(Subject::Letter(_) | Subject::Compared(_)) => View::Dead,
             Some(Subject::Event(_) | Subject::EventType(_)) => View::Events,
             None => self.focus_of_row(),
         }

@@ -1,7 +1,7 @@
 //! What belongs to a row or detail: its endpoint, its queues, attempts, dead letters, policy, audit.
 
 use crate::console::state::action::Reason;
-use crate::console::state::detail::{DetailTab, Subject};
+use crate::console::state::detail::{Compared, DetailTab, Subject};
 use crate::console::state::pointed::queue_row;
 use crate::console::state::{State, View};
 use crate::domain::dead_letter::DeadLetter;
@@ -124,7 +124,7 @@ pub(in crate::console) fn of_subject(state: &State, subject: &Subject) -> Relati
             ..Relatives::default()
         },
         // What is done with an event is audited under its type and reference.
-        Subject::Event(_) => Relatives::default(),
+        Subject::Event(_) | Subject::Compared(_) => Relatives::default(),
         Subject::Letter(id) => {
             let open = state.nav.details.last().and_then(|detail| detail.letter());
             let known = open.map(|letter| of_letter(&letter.letter));
@@ -202,6 +202,8 @@ pub(in crate::console) fn name_of_subject(subject: &Subject) -> Option<String> {
         Subject::Endpoint(url) => Some(url.as_str().to_owned()),
         Subject::Policy(scope) => name_of(scope),
         Subject::Run(id) | Subject::Letter(id) => Some(id.clone()),
+        Subject::Compared(Compared::Group(group)) => Some(group.clone()),
+        Subject::Compared(Compared::Letters(ids)) => Some(ids.join(" ")),
         Subject::Event(id) => Some(id.to_string()),
         Subject::EventType(name) => Some(name.as_str().to_owned()),
     }

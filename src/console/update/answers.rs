@@ -99,6 +99,7 @@ fn note(report: &mut Report, done: Done) {
         Done::Queue(queue) => report.last = Some(say::name(queue.name.as_str())),
         Done::Events(done) => of_events(report, done),
         Done::Expiring(outcomes) => of_expiring(report, outcomes),
+        Done::Patched { letters } => report.last = Some(say::counted(letters, "dead letter")),
         Done::Edited(letter) => report.last = Some(say::name(&letter.id)),
         Done::Run(run) => report.last = Some(say::name(&run.record.id)),
         Done::Endpoint(view) => report.last = Some(say::url(&view.endpoint.url)),

@@ -89,13 +89,13 @@ pub(super) fn show_group(state: &mut State, group: Arc<DeadGroup>) -> Vec<Effect
 }
 
 /// Opens a detail, on its view where no other detail is open.
-pub(super) fn open_subject(state: &mut State, subject: Subject) -> Vec<Effect> {
+pub(in crate::console) fn open_subject(state: &mut State, subject: Subject) -> Vec<Effect> {
     push(state, subject)
 }
 
 /// Whether it stays as it was read: looking again would take the message into hand once more.
 pub(super) fn holds_still(detail: &Detail) -> bool {
-    detail.letter().is_some()
+    detail.letter().is_some() || detail.compared().is_some()
 }
 
 /// Asks again for the detail in front, unless an answer is due.
@@ -337,6 +337,7 @@ fn lines_max(detail: &Detail) -> usize {
     match &detail.page {
         Some(page) if detail.shows_payload() => detail.lines_above() + page.lines.len(),
         _ if detail.answer.is_none() => 0,
+        _ if detail.compared().is_some() => detail.compared_places().count(),
         _ => LINES_OF_WHY_MAX,
     }
 }

@@ -1,4 +1,4 @@
-//! The payload of a dead letter: handed to an editor, and what came back handed to the confirmation.
+//! The payload of a dead letter, or a patch for many: handed to an editor, and what came back handed to the confirmation.
 //!
 //! What is masked is masked in the editor's file, too, unless it was revealed; what comes back as the mask keeps its
 //! value.
@@ -12,11 +12,11 @@ use super::{State, confirm, say};
 use crate::console::journal::Tone;
 use crate::console::state::Mode;
 use crate::console::state::action::named;
-use crate::console::state::dialog::Asked;
-use crate::console::state::effect::{EditJob, Effect};
+use crate::console::state::dialog::{Asked, Scope, ScopeKind};
+use crate::console::state::effect::{EditJob, EditOf, Effect};
 use crate::engine::Command;
 use crate::engine::dead::DeadDetail;
-use crate::engine::runs::Edit;
+use crate::engine::runs::{Edit, JsonPatch, Patch, Selection};
 
 /// The open letter, and its payload as it may be shown.
 fn open(state: &State) -> Option<(&DeadDetail, Bytes)> {
@@ -34,10 +34,15 @@ fn open(state: &State) -> Option<(&DeadDetail, Bytes)> {
     Some((letter, shown))
 }
 
-/// Gives the payload of the open letter to an editor.
-pub(in crate::console) fn begin(state: &State) -> Vec<Effect> {
+/// A patch to begin with.
+const EXAMPLE: &[u8] = b"[\n  {\"op\": \"replace\", \"path\": \"/currency\", \"value\": \"EUR\"}\n]\n";
+
+/// Gives the payload of the open letter to an editor; without an open one, a patch for those that are selected.
+pub(in crate::console) fn begin(state: &State, many: Option<(ScopeKind, Selection)>) -> Vec<Effect> {
     let Some((letter, body)) = open(state) else {
-        return Vec::new();
+        return many
+            .map(|(kind, selection)| patch(state, kind, selection))
+            .unwrap_or_default();
     };
     let json = letter
         .message
@@ -45,31 +50,73 @@ pub(in crate::console) fn begin(state: &State) -> Vec<Effect> {
         .as_deref()
         .is_some_and(|kind| kind.contains("json"));
     vec![Effect::Edit(EditJob {
-        id: letter.letter.id.as_str().to_owned(),
+        of: EditOf::Letter(letter.letter.id.as_str().to_owned()),
         body,
         suffix: if json { ".json" } else { ".txt" },
     })]
 }
 
-/// The editor was left. What is as before changes nothing.
-pub(super) fn edited(state: &mut State, id: String, result: Result<Bytes, String>) -> Vec<Effect> {
-    let body = match result {
-        Ok(body) => body,
+fn patch(state: &State, kind: ScopeKind, selection: Selection) -> Vec<Effect> {
+    let written = state.lists.dead.patch.clone();
+    vec![Effect::Edit(EditJob {
+        of: EditOf::Patch(kind, selection),
+        body: written.unwrap_or(Bytes::from_static(EXAMPLE)),
+        suffix: ".json",
+    })]
+}
+
+/// The editor was left.
+pub(super) fn edited(state: &mut State, of: EditOf, result: Result<Bytes, String>) -> Vec<Effect> {
+    let written = match result {
+        Ok(written) => written,
         Err(why) => {
             say::toast(state, Tone::Bad, &format!("not edited: {why}"));
             return Vec::new();
         }
     };
+    let asked = match of {
+        EditOf::Letter(id) => of_letter(state, id, written),
+        EditOf::Patch(kind, selection) => of_patch(state, kind, selection, written),
+    };
+    match asked {
+        Ok(asked) => {
+            let action = state.input.keymap.action(named::EDIT_LETTER);
+            confirm::begin(state, action, KeyCode::Char('E'), asked)
+        }
+        Err((tone, why)) => {
+            say::toast(state, tone, &why);
+            Vec::new()
+        }
+    }
+}
+
+/// What is as before changes nothing.
+fn of_letter(state: &State, id: String, body: Bytes) -> Result<Asked, (Tone, String)> {
     let before = open(state).filter(|(letter, _)| letter.letter.id.as_str() == id);
     if before.is_none_or(|(_, before)| before == body) || !matches!(state.input.mode, Mode::Browse) {
-        say::toast(state, Tone::Note, "the payload is as it was: nothing is changed");
-        return Vec::new();
+        return Err((Tone::Note, "the payload is as it was: nothing is changed".to_owned()));
     }
     let edit = Edit {
         body: Some(body),
         ..Edit::default()
     };
-    let command = Command::EditDead { id, edit };
-    let action = state.input.keymap.action(named::EDIT_LETTER);
-    confirm::begin(state, action, KeyCode::Char('E'), Asked::one(command))
+    Ok(Asked::one(Command::EditDead { id, edit }))
+}
+
+fn of_patch(state: &mut State, kind: ScopeKind, selection: Selection, text: Bytes) -> Result<Asked, (Tone, String)> {
+    if text == EXAMPLE || text.trim_ascii().is_empty() || !matches!(state.input.mode, Mode::Browse) {
+        return Err((Tone::Note, "no patch was written: nothing is changed".to_owned()));
+    }
+    let patch = JsonPatch::parse(&String::from_utf8_lossy(&text));
+    // What was written is there again, whatever becomes of it.
+    state.lists.dead.patch = Some(text);
+    let operations = patch.map_err(|why| (Tone::Bad, format!("not patched: {}", say::name(&why))))?;
+    let patch = Patch {
+        operations: Some(operations),
+        ..Patch::default()
+    };
+    Ok(Asked {
+        scope: Scope::of_list(state, kind, None),
+        commands: vec![Command::PatchDead { selection, patch }],
+    })
 }

@@ -123,7 +123,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         }
         Event::Detail(answer) => details::answered(state, *answer),
         Event::Fed(fed) => return feeds::answered(state, fed),
-        Event::Edited { id, result } => return edit::edited(state, id, result),
+        Event::Edited { of, result } => return edit::edited(state, of, result),
         Event::Found(found) => palette::found(state, found),
         Event::Saved(result) => verbs::saved(state, result),
         Event::Surveyed { profile, result } => profiles::answered(state, profile, result.map(|one| *one)),

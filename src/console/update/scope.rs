@@ -173,7 +173,7 @@ fn of_subject<'a>(state: &'a State, subject: &'a Subject) -> Pointed<'a> {
             run.or_else(|| listed.into_iter().find(|row| row.record.id == *id))
                 .map(Pointed::Run)
         }
-        Subject::Letter(_) | Subject::Event(_) | Subject::EventType(_) => None,
+        Subject::Letter(_) | Subject::Compared(_) | Subject::Event(_) | Subject::EventType(_) => None,
     };
     row.unwrap_or(Pointed::Subject(subject))
 }

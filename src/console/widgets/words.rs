@@ -60,11 +60,7 @@ pub(in crate::console) fn known(number: Option<u64>) -> String {
 
 /// `812 B`, `1.2 KiB`, `3.4 MiB`.
 pub(in crate::console) fn size(bytes: usize) -> String {
-    match bytes {
-        0..=1_023 => format!("{bytes} B"),
-        1_024..=1_048_575 => format!("{}.{} KiB", bytes / 1_024, bytes % 1_024 * 10 / 1_024),
-        _ => format!("{}.{} MiB", bytes / 1_048_576, bytes % 1_048_576 * 10 / 1_048_576),
-    }
+    words::size(u64::try_from(bytes).unwrap_or(u64::MAX))
 }
 
 /// `12.3/s` from thousandths.

@@ -48,6 +48,7 @@ pub fn of_event(event: &Event) -> Option<DeadLetter> {
         place,
         what,
         size_bytes: event.payload.as_ref().map_or(0, |payload| payload.len() as u64),
+        begins: None,
         redelivered: false,
         broker: None,
     })

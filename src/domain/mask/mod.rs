@@ -23,7 +23,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
-use super::message::HeaderValue;
+use super::message::{HeaderValue, Message};
 use super::notification::HEADER_REQUEST;
 use super::url::redact_urls;
 
@@ -95,6 +95,11 @@ pub enum MaskRuleError {
     #[error("has a ~ that is neither ~0 (for ~) nor ~1 (for /)")]
     BadEscape,
 }
+
+/// Bytes of the line that a body begins with.
+const BEGINS_MAX: usize = 120;
+/// The beginning of a larger body is not told: it would have to be read whole.
+const BEGINS_OF_MAX: usize = 64 << 10;
 
 /// What is hidden, and what is shown all the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -255,6 +260,37 @@ impl MaskRules {
             value: redacted.map_or(value, Cow::Owned),
             hidden,
         }
+    }
+
+    /// A message without what is hidden in its headers and its body.
+    #[must_use]
+    pub fn message(&self, message: &Message) -> Message {
+        let header = |(name, value): &(String, HeaderValue)| (name.clone(), self.header(name, value).value);
+        Message {
+            body: self.body(&message.body).value.into_owned().into(),
+            headers: message.headers.iter().map(header).collect(),
+            ..message.clone()
+        }
+    }
+
+    /// The beginning of a body in one line, as it leaves for who may only look; `None` of one that is no text, or large.
+    #[must_use]
+    pub fn begins(&self, body: &[u8]) -> Option<String> {
+        let text = std::str::from_utf8(body).ok().filter(|_| body.len() <= BEGINS_OF_MAX)?;
+        let hidden = self.outward(text).value;
+        let mut line = String::new();
+        for word in hidden.split_whitespace() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+            if line.len() > BEGINS_MAX {
+                line.truncate(line.floor_char_boundary(BEGINS_MAX));
+                line.push('…');
+                break;
+            }
+        }
+        Some(line).filter(|line| !line.is_empty())
     }
 
     /// A header's value without what is hidden.

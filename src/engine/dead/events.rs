@@ -12,6 +12,7 @@ use crate::domain::dead_letter::{DeadLetter, DeadQueueKind, EVENT_TABLE, Home, o
 use crate::domain::death;
 use crate::domain::event::Event;
 use crate::domain::id::QueueName;
+use crate::domain::mask::MaskRules;
 use crate::domain::message::Message;
 use crate::domain::time::Timestamp;
 use crate::engine::EngineError;
@@ -77,7 +78,10 @@ impl DeadIndex {
         loop {
             let events = self.store.events_page(&query).await?;
             query.before = events.last().map(|event| event.id);
-            let rows: Vec<DeadRow> = events.iter().filter_map(row).collect();
+            let rows: Vec<DeadRow> = events
+                .iter()
+                .filter_map(|event| row(event, &self.settings.masks))
+                .collect();
             messages += rows.len() as u64;
             if !self.store.dead_write(&table, generation, &rows, HOLD).await? {
                 return Ok(());
@@ -131,7 +135,7 @@ impl DeadLetters {
         let ended = || event_table().map_or(Ok(()), |table| outlet.ended(&table));
         let mut pages = DeadPages::of(selection.queue.clone(), selection.group.clone(), DeadSort::Position);
         while let Some(rows) = pages.next(self).await? {
-            if outlet.is_over() {
+            if outlet.has_ended() {
                 return ended();
             }
             let rows: Vec<_> = rows.into_iter().filter(|letter| letter.home == Home::Event).collect();
@@ -152,9 +156,11 @@ impl DeadLetters {
     }
 }
 
-fn row(event: &Event) -> Option<DeadRow> {
+fn row(event: &Event, masks: &MaskRules) -> Option<DeadRow> {
+    let letter = of_event(event)?;
+    let begins = event.payload.as_ref().and_then(|payload| masks.begins(payload));
     Some(DeadRow {
-        letter: of_event(event)?,
+        letter: DeadLetter { begins, ..letter },
         copy: None,
     })
 }

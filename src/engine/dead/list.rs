@@ -66,7 +66,8 @@ impl Looked {
 pub type Exported = Result<(DeadDetail, Share), EngineError>;
 
 impl DeadLetters {
-    pub(super) fn detailed(&self, letter: DeadLetter, message: Message) -> DeadDetail {
+    pub(super) fn detailed(&self, mut letter: DeadLetter, message: Message) -> DeadDetail {
+        letter.begins = self.settings.masks.begins(&message.body);
         let ours = |name: &str| self.settings.naming.is_delivery_queue(name);
         DeadDetail {
             history: death::history(&message),
@@ -395,7 +396,7 @@ impl DeadLetters {
             if walked.is_empty() {
                 break;
             }
-            if outlet.is_over() {
+            if outlet.has_ended() {
                 walk.close().await?;
                 return Ok(false);
             }
@@ -429,7 +430,7 @@ impl DeadLetters {
     ) -> Result<bool, EngineError> {
         let mut pages = DeadPages::of(Some(target.name.clone()), selection.group.clone(), DeadSort::Position);
         while let Some(rows) = pages.next(self).await? {
-            if outlet.is_over() {
+            if outlet.has_ended() {
                 return Ok(false);
             }
             // What a filter asks of the message is asked once that is read.
@@ -499,6 +500,21 @@ impl DeadLetters {
     }
 }
 
+impl DeadLetters {
+    /// The selected dead letters with their messages, while they are read.
+    pub(in crate::engine) fn read(
+        self: &Arc<Self>,
+        selection: DeadSelection,
+    ) -> Result<mpsc::Receiver<Exported>, EngineError> {
+        let sieve = self.sieve(filter(&selection)?);
+        let (sender, receiver) = mpsc::channel(EXPORTED_AHEAD);
+        let outlet = Outlet::of(sender, &self.clock, self.settings.export_time);
+        let exporting = Arc::clone(self).dead_export(selection, sieve, outlet);
+        ambient::spawn("export dead letters", exporting);
+        Ok(receiver)
+    }
+}
+
 impl Engine {
     /// Every selected dead letter with its message, in the order of their queues. Dropping the receiver ends it; after
     /// the time that an export may take, the last item says so.
@@ -506,12 +522,7 @@ impl Engine {
     /// # Errors
     /// A filter that cannot be read; what fails later comes as the last item.
     pub fn export_dead(&self, selection: DeadSelection) -> Result<mpsc::Receiver<Exported>, EngineError> {
-        let sieve = self.0.sieve(filter(&selection)?);
-        let (sender, receiver) = mpsc::channel(EXPORTED_AHEAD);
-        let outlet = Outlet::of(sender, &self.0.clock, self.0.settings.export_time);
-        let exporting = Arc::clone(&self.0.dead_letters).dead_export(selection, sieve, outlet);
-        ambient::spawn("export dead letters", exporting);
-        Ok(receiver)
+        self.0.dead_letters.read(selection)
     }
 }
 

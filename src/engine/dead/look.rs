@@ -192,10 +192,9 @@ impl DeadIndex {
                 returns.extend(target.delivery_limit.map(|_| returns_of(&one.message)));
                 let copy = target.delivery_limit.and_then(|_| copy(&one.message));
                 copied += copy.as_ref().map_or(0, Vec::len);
-                rows.push(DeadRow {
-                    letter: reader.read(target, one),
-                    copy,
-                });
+                let mut letter = reader.read(target, one);
+                letter.begins = self.settings.masks.begins(&one.message.body);
+                rows.push(DeadRow { letter, copy });
             }
             let full = rows.len() >= BATCH || copied > COPIED_MAX;
             if full || at_end {

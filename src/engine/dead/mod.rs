@@ -7,6 +7,8 @@
 //! Queues that somebody consumes are not looked at: a look would take their messages out of his hands.
 
 mod claim;
+mod compare;
+pub(in crate::engine) mod comparison;
 mod events;
 mod heard;
 mod list;
@@ -34,6 +36,8 @@ use crate::domain::message::Message;
 use crate::domain::time::Timestamp;
 
 pub use crate::store::{DeadGroup, DeadSort};
+pub use compare::{DeadCompareQuery, DeadComparison, NAMED_MAX, SAMPLE_MAX};
+pub use comparison::{Compared, Comparing, Comparison, Shared};
 pub use sum::DeadSum;
 
 use super::core::{Core, over_core};

@@ -54,6 +54,11 @@ impl Outlet {
         self.clock.uptime() >= self.until
     }
 
+    /// Whether nothing more is to be read: its time is over, or its reader gone.
+    pub(super) fn has_ended(&self) -> bool {
+        self.sender.is_closed() || self.is_over()
+    }
+
     /// Why nothing more was read of this queue: its time is over, and nothing is wrong where the reader has gone.
     pub(super) fn ended(&self, queue: &QueueName) -> Result<(), EngineError> {
         if self.sender.is_closed() {

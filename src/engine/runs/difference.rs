@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::edit::cut;
 use crate::engine::command::PlanLine;
+use crate::engine::dead::comparison;
 
 /// Differences that are told one by one; more are counted.
 const DIFFERENCES_MAX: usize = 200;
@@ -65,10 +66,7 @@ impl Found {
 
     /// `place`: `body`, then a JSON pointer. As deep as the reader of JSON goes, which is bounded.
     fn values(&mut self, place: &str, before: &Value, after: &Value) {
-        let below = |key: &str| {
-            let slash = if place == "body" { " /" } else { "/" };
-            format!("{place}{slash}{}", key.replace('~', "~0").replace('/', "~1"))
-        };
+        let below = |key: &str| comparison::below(place, key);
         let text = |value: Option<&Value>| value.map(Value::to_string);
         match (before, after) {
             (Value::Object(before), Value::Object(after)) => {

@@ -14,11 +14,11 @@ use super::view::{Edit, EditedLetter};
 use crate::ambient::HashMap;
 use crate::domain::dead_letter::Home;
 use crate::domain::mask::{MASK, MaskRules};
-use crate::domain::message::{HeaderValue, Message, decode, encode};
+use crate::domain::message::{Message, decode, encode};
 use crate::engine::EngineError;
 use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, WriteGrant};
 use crate::engine::operation::{About, Friction, Operation, Subject};
-use crate::store::{KeptKind, KeptMessage, KeptQuery};
+use crate::store::{KeptKind, KeptMessage, KeptQuery, StoreError, StoreHandle};
 
 /// How long looks and runs that have the letter's queue are waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -27,7 +27,7 @@ const SHOWN_MAX: usize = 400;
 
 impl Edit {
     /// What stands for a hidden value keeps it.
-    fn apply(&self, original: &Message, rules: &MaskRules) -> Result<Message, EngineError> {
+    pub(super) fn apply(&self, original: &Message, rules: &MaskRules) -> Result<Message, EngineError> {
         let mut edited = original.clone();
         if let Some(body) = &self.body {
             edited.body = kept::body(rules, &original.body, body)?;
@@ -52,7 +52,7 @@ impl Edit {
     /// What is different, for somebody who does not see what the rules hide, and not whether he guessed it: what is
     /// written over something hidden is a difference always.
     fn shown(&self, letter: &EditedLetter, rules: &MaskRules) -> Vec<PlanLine> {
-        let (before, after) = (masked(&letter.original, rules), masked(&letter.edited, rules));
+        let (before, after) = (rules.message(&letter.original), rules.message(&letter.edited));
         let mut lines = differences(&before, &after);
         let mut hides = |target: String| {
             lines.retain(|line| line.target != target);
@@ -73,16 +73,6 @@ impl Edit {
             }
         }
         lines
-    }
-}
-
-/// The message without what the rules hide.
-fn masked(message: &Message, rules: &MaskRules) -> Message {
-    let header = |(name, value): &(String, HeaderValue)| (name.clone(), rules.header(name, value).value);
-    Message {
-        body: rules.body(&message.body).value.into_owned().into(),
-        headers: message.headers.iter().map(header).collect(),
-        ..message.clone()
     }
 }
 
@@ -147,7 +137,7 @@ impl Operation<Runs> for EditDead<'_> {
             at: runs.clock.now(),
             until: None,
         };
-        runs.store.kept_put(&kept).await?;
+        runs.store.kept_put(&[kept]).await?;
         Ok(Done::Edited(Box::new(letter)))
     }
 }
@@ -179,7 +169,7 @@ impl Runs {
 }
 
 /// What is different, for people.
-fn differences(before: &Message, after: &Message) -> Vec<PlanLine> {
+pub(super) fn differences(before: &Message, after: &Message) -> Vec<PlanLine> {
     let mut lines = difference::of_bodies(&before.body, &after.body);
     let mut differs = |target: &str, now: Option<String>, then: Option<String>| {
         if now != then {
@@ -218,15 +208,7 @@ pub(super) fn cut(text: &str) -> String {
 impl Driver<'_> {
     /// Whether anybody edited anything.
     pub(super) async fn has_edits(&self) -> Result<bool, Halt> {
-        let query = KeptQuery {
-            kind: KeptKind::Edited,
-            run: None,
-            letters: Vec::new(),
-            after: None,
-            limit: 1,
-        };
-        let any = self.document.kind == OrderKind::Redrive && !self.engine.store.kept_list(&query).await?.is_empty();
-        Ok(any)
+        Ok(self.document.kind == OrderKind::Redrive && any_edit(&self.engine.store).await?)
     }
 
     /// The edited messages of a window; their originals are kept from now on.
@@ -245,8 +227,9 @@ impl Driver<'_> {
             };
             edited.insert(kept.letter, message);
         }
-        for hand in window.iter().filter(|hand| edited.contains_key(&hand.letter)) {
-            let original = KeptMessage {
+        let originals = window.iter().filter(|hand| edited.contains_key(&hand.letter));
+        let originals: Vec<KeptMessage> = originals
+            .map(|hand| KeptMessage {
                 letter: hand.letter.clone(),
                 kind: KeptKind::Original,
                 queue: hand.source.clone(),
@@ -256,8 +239,10 @@ impl Driver<'_> {
                 keep_for: Some(self.engine.settings.discard_keep),
                 at: self.run.created_at,
                 until: None,
-            };
-            self.engine.store.kept_put(&original).await?;
+            })
+            .collect();
+        if !originals.is_empty() {
+            self.engine.store.kept_put(&originals).await?;
         }
         Ok(edited)
     }
@@ -273,6 +258,18 @@ impl Driver<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether anybody edited anything.
+pub(super) async fn any_edit(store: &StoreHandle) -> Result<bool, StoreError> {
+    let query = KeptQuery {
+        kind: KeptKind::Edited,
+        run: None,
+        letters: Vec::new(),
+        after: None,
+        limit: 1,
+    };
+    Ok(!store.kept_list(&query).await?.is_empty())
 }
 
 fn edits_of(window: &[InHand]) -> KeptQuery {

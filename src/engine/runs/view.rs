@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::json_patch::JsonPatch;
 use crate::domain::as_text;
 use crate::domain::id::QueueName;
 use crate::domain::message::Message;
@@ -62,6 +63,17 @@ pub struct Edit {
     /// The new body.
     #[serde(rename = "body_base64", default, with = "as_text::maybe_bytes")]
     pub body: Option<Bytes>,
+    /// The new content type.
+    pub content_type: Option<String>,
+    /// Headers that are set, or removed.
+    pub headers: Vec<(String, Option<String>)>,
+}
+
+/// What is changed in each of many dead letters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Patch {
+    /// In its body, which has to be JSON then.
+    pub operations: Option<JsonPatch>,
     /// The new content type.
     pub content_type: Option<String>,
     /// Headers that are set, or removed.

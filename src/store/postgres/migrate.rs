@@ -20,7 +20,10 @@ pub(super) const CHANGES: &[Change] = &[
 ];
 
 /// What programs of before can live with.
-const ADDITIONS: &[Change] = &[(1_001, include_str!("additions/1001.sql"))];
+const ADDITIONS: &[Change] = &[
+    (1_001, include_str!("additions/1001.sql")),
+    (1_002, include_str!("additions/1002.sql")),
+];
 
 /// A list of changes, and the table that counts what of it was applied.
 struct Track {

@@ -38,7 +38,7 @@ static WRITE: Statement = Statement::new(concat!(
     ", generation, copy FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], \
      $7::text[], $8::text[], $9::text[], $10::text[], $11::bigint[], $12::text[], $13::bigint[], $14::bigint[], \
      $15::bigint[], $16::bigint[], $17::bigint[], $18::text[], $19::text[], $20::text[], $21::bigint[], \
-     $22::boolean[], $23::bigint[], $24::bytea[]) AS letters (",
+     $22::boolean[], $23::text[], $24::bigint[], $25::bytea[]) AS letters (",
     dead_letter_columns!(),
     ", generation, copy) WHERE TRUE ON CONFLICT (id) DO UPDATE SET ",
     dead_letter_updated!()
@@ -302,6 +302,7 @@ fn columns_of(rows: &[DeadRow], generation: i64) -> Value {
         &row.letter.what,
         row.letter.size_bytes,
         row.letter.redelivered,
+        &row.letter.begins,
         generation,
         &row.copy,
     ]

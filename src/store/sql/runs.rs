@@ -285,10 +285,10 @@ impl<D: Driver> Runs for D {
         freed.await.map(drop)
     }
 
-    async fn kept_put(&self, kept: &KeptMessage) -> Result<(), StoreError> {
-        let kept = kept.clone();
-        self.transaction("keeping a message", move |mut session, now| {
-            Box::pin(async move { keep(&mut session, &[kept], now).await })
+    async fn kept_put(&self, kept: &[KeptMessage]) -> Result<(), StoreError> {
+        let kept = kept.to_vec();
+        self.transaction("keeping messages", move |mut session, now| {
+            Box::pin(async move { keep(&mut session, &kept, now).await })
         })
         .await
     }

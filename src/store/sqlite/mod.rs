@@ -40,7 +40,10 @@ const CHANGES: &[Change] = &[
     (3, include_str!("migrations/0003.sql")),
 ];
 /// What programs of before can live with.
-const ADDITIONS: &[Change] = &[(1_001, include_str!("additions/1001.sql"))];
+const ADDITIONS: &[Change] = &[
+    (1_001, include_str!("additions/1001.sql")),
+    (1_002, include_str!("additions/1002.sql")),
+];
 /// What the changes are counted for in the file, and what its additions are.
 const NAMESPACES: [(&str, &[Change]); 2] = [("store", CHANGES), ("additions to the store", ADDITIONS)];
 

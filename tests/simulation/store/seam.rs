@@ -279,7 +279,7 @@ modelled! {
         run_counts(run: &str) -> RunCounts;
         source_take(queue: &QueueName, run: &str, epoch: Epoch) -> SourceTaken;
         source_free(queue: &QueueName, run: &str) -> ();
-        kept_put(kept: &KeptMessage) -> ();
+        kept_put(kept: &[KeptMessage]) -> ();
         kept_drop(letter: &str, kind: KeptKind) -> bool;
         }
     }

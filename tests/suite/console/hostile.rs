@@ -208,6 +208,13 @@ fn fed_lists(text: &str) -> Vec<Player> {
         letter(),
         letter().keys("Tab"),
         letter().keys("Tab Tab"),
+        letters()
+            .keys("d")
+            .answered(|subject| fed::comparison(subject, 2, text)),
+        letters()
+            .keys("d")
+            .answered(|subject| fed::comparison(subject, 2, text))
+            .keys("Tab"),
         groups().keys("R").planned(vec![fed::redrive_plan(text)]),
         at("6").fed(fed::policies(text)),
         at("7").fed(fed::runs(text)),

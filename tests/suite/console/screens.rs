@@ -29,6 +29,8 @@ const TOUR: &[&str] = &[
     "dead_letters",
     "letter_why",
     "letter_payload",
+    "letters_compared",
+    "group_compared",
     "dialog_redrive",
     "dialog_redrive_warned",
     "policies",

@@ -1,6 +1,7 @@
 //! Dead letters of any RabbitMQ: found, looked at without a trace but the redelivered flag, listed.
 
 mod browsing;
+mod compared;
 mod events;
 mod foreign;
 mod queues;

@@ -10,6 +10,7 @@ mod faults;
 mod foreign;
 mod limited;
 mod ours;
+mod patch;
 mod receivers;
 mod redrive;
 mod rights;

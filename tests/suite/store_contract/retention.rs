@@ -350,12 +350,12 @@ pub(super) async fn an_edit_goes_when_its_dead_letter_is_long_gone(place: &Place
         at: Timestamp::EPOCH,
         until: None,
     };
-    store.kept_put(&edit).await.unwrap();
+    store.kept_put(std::slice::from_ref(&edit)).await.unwrap();
     let there = KeptMessage {
         letter: "there".to_owned(),
         ..edit
     };
-    store.kept_put(&there).await.unwrap();
+    store.kept_put(std::slice::from_ref(&there)).await.unwrap();
     let row = "INSERT INTO TABLE.dead_letters (id, home, queue, generation, position, reason, redriven, fingerprint, \
         place, what, size_bytes, redelivered) VALUES ('there', 'broker', 'dead', 1, 0, 'x', 0, '', '', '', 1, NOREDELIVERY)";
     let no = if place.url().is_empty() { "0" } else { "false" };

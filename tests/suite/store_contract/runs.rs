@@ -366,9 +366,12 @@ pub(super) async fn a_source_is_one_runs_at_a_time(place: &Place) {
 
 pub(super) async fn kept_messages_are_kept_until_their_time(place: &Place) {
     let store = &*place.store;
-    store.kept_put(&kept("a", None)).await.unwrap();
-    store.kept_put(&kept("b", Some(Duration::ZERO))).await.unwrap();
-    store.kept_put(&kept("c", Some(Duration::from_hours(1)))).await.unwrap();
+    store.kept_put(&[kept("a", None)]).await.unwrap();
+    store.kept_put(&[kept("b", Some(Duration::ZERO))]).await.unwrap();
+    store
+        .kept_put(&[kept("c", Some(Duration::from_hours(1)))])
+        .await
+        .unwrap();
     let c = store.kept_get("c", KeptKind::Discarded).await.unwrap().unwrap();
     assert_eq!(c.message, [0, 255, 1]);
     assert_eq!(c.until, Some(c.at.plus(Duration::from_hours(1))));

@@ -242,7 +242,7 @@ passed_on! {
         run_items(query: &ItemQuery) -> Vec<ItemRecord>;
         source_take(queue: &QueueName, run: &str, epoch: Epoch) -> SourceTaken;
         source_free(queue: &QueueName, run: &str) -> ();
-        kept_put(kept: &KeptMessage) -> ();
+        kept_put(kept: &[KeptMessage]) -> ();
         kept_get(letter: &str, kind: KeptKind) -> Option<KeptMessage>;
         kept_list(query: &KeptQuery) -> Vec<KeptMessage>;
         kept_drop(letter: &str, kind: KeptKind) -> bool;

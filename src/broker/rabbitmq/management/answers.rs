@@ -4,7 +4,7 @@ use serde_json::Value;
 use time::format_description::well_known::Rfc3339;
 use time::{OffsetDateTime, PrimitiveDateTime};
 
-use crate::broker::{BrokerPolicy, ExchangeBinding, ListedQueue};
+use crate::broker::{BrokerNode, BrokerPolicy, ExchangeBinding, ListedQueue};
 use crate::domain::id::QueueName;
 use crate::domain::on_broker::{NAMED_MAX, OnBroker, QueueBinding, QueueConsumer};
 use crate::domain::time::Timestamp;
@@ -64,6 +64,29 @@ pub(super) fn binding(value: &Value) -> Option<ExchangeBinding> {
         to_exchange: text(value, "destination_type").as_deref() == Some("exchange"),
         routing_key: text(value, "routing_key").unwrap_or_default(),
     })
+}
+
+/// A node of the cluster; `None` when it has no name.
+pub(super) fn node(value: &Value) -> Option<BrokerNode> {
+    let flag = |name: &str| value.get(name).and_then(Value::as_bool);
+    Some(BrokerNode {
+        name: text(value, "name")?,
+        running: flag("running"),
+        memory: count(value, "mem_used"),
+        memory_limit: count(value, "mem_limit"),
+        disk_free: count(value, "disk_free"),
+        disk_limit: count(value, "disk_free_limit"),
+        files: count(value, "fd_used"),
+        files_limit: count(value, "fd_total"),
+        alarm: flag("mem_alarm") == Some(true) || flag("disk_free_alarm") == Some(true),
+    })
+}
+
+/// The name of a connection that the broker lets send nothing.
+pub(super) fn blocked_connection(value: &Value) -> Option<String> {
+    let is_blocked = text(value, "state").is_some_and(|state| state == "blocked");
+    let given = text(value, "user_provided_name").filter(|name| !name.is_empty());
+    given.or_else(|| text(value, "name")).filter(|_| is_blocked)
 }
 
 /// A queue that was asked for alone, without its bindings.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::answers;
 use super::{ANSWER_ALL, Answer, Management, list, not_understood};
 use crate::ambient::Clock;
-use crate::broker::{BrokerError, BrokerPolicy, ExchangeDetail, ListedQueue, PageRequest, QueuePage};
+use crate::broker::{BrokerError, BrokerNode, BrokerPolicy, ExchangeDetail, ListedQueue, PageRequest, QueuePage};
 use crate::domain::broker_rules::facts;
 use crate::domain::id::QueueName;
 use crate::domain::on_broker::OnBroker;
@@ -56,6 +56,9 @@ pub(in crate::broker::rabbitmq) struct Overview {
     /// Whether it is counted what is done with the messages of each queue.
     pub(in crate::broker::rabbitmq) counts: bool,
 }
+
+/// Nodes that are told of.
+const NODES_MAX: usize = 50;
 
 impl Management {
     /// A page of the vhost's queues by name; a page past the end is an empty last one (docs/rabbitmq.md, *Statistics
@@ -459,6 +462,27 @@ impl Management {
         } else {
             format!("alarm: {}", names.join(", "))
         }))
+    }
+
+    /// The nodes of the cluster; none where the user may not ask (the tag `monitoring`).
+    pub(in crate::broker::rabbitmq) async fn nodes(&self) -> Result<Vec<BrokerNode>, BrokerError> {
+        let answer = self.send(Method::GET, &["nodes"], &[], None).await?;
+        if !answer.status.is_success() {
+            return Ok(Vec::new());
+        }
+        let nodes = list(&answer.body, "nodes")?.iter().take(NODES_MAX);
+        Ok(nodes.filter_map(answers::node).collect())
+    }
+
+    /// The connections to the vhost that the broker lets send nothing, as far as the user may see them.
+    pub(in crate::broker::rabbitmq) async fn blocked_connections(&self) -> Result<Vec<String>, BrokerError> {
+        let path = ["vhosts", self.vhost(), "connections"];
+        let answer = self.send(Method::GET, &path, &[], None).await?;
+        if !answer.status.is_success() {
+            return Ok(Vec::new());
+        }
+        let connections = list(&answer.body, "connections")?.iter();
+        Ok(connections.filter_map(answers::blocked_connection).collect())
     }
 
     /// Closes the connections whose given name is `name` or begins with it and a space.

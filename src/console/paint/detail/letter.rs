@@ -17,7 +17,7 @@ use crate::console::state::detail::{About, Detail, DetailAnswer, DetailTab};
 use crate::console::theme::Role;
 use crate::console::widgets::canvas::{Canvas, behind, below, row};
 use crate::console::widgets::words::{NONE, count, date, until};
-use crate::domain::dead_letter::{self, Target};
+use crate::domain::dead_letter;
 use crate::domain::death::Death;
 use crate::domain::text::show_bytes;
 use crate::engine::dead::DeadDetail;
@@ -48,7 +48,7 @@ fn why(canvas: &mut Canvas<'_>, area: Rect, state: &State, found: &DeadDetail, d
     let title = format!("× {}: {}", letter.reason, letter.what);
     canvas.text(row(area, 0), &title, Role::Bad);
     let (text, role) = match &found.target {
-        Ok(target) => (format!("redriven, it goes back to {}", named(target)), Role::Title),
+        Ok(target) => (format!("redriven, it goes back to {target}"), Role::Title),
         Err(why) => (
             format!("! it cannot be redriven to where it came from: {why}"),
             Role::Warning,
@@ -140,14 +140,6 @@ fn death(death: &Death) -> String {
         or(&death.reason),
         or(&death.queue)
     )
-}
-
-fn named(target: &Target) -> String {
-    match target {
-        Target::Delivery(queue) => queue.as_str().to_owned(),
-        Target::Exchange { exchange, routing_key } if exchange.is_empty() => routing_key.clone(),
-        Target::Exchange { exchange, routing_key } => format!("exchange {exchange}, key {routing_key}"),
-    }
 }
 
 /// Headers and payload are one text that scrolls.

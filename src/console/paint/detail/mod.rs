@@ -9,6 +9,7 @@
 
 mod attempt_line;
 mod attempts;
+mod compared;
 mod event;
 mod event_type;
 mod hour;
@@ -24,7 +25,7 @@ use ratatui::layout::{Position, Rect};
 
 use super::{payload, policy_form};
 use crate::console::state::action::{self, Context};
-use crate::console::state::detail::{About, Detail, DetailAnswer, DetailTab, Subject};
+use crate::console::state::detail::{About, Compared, Detail, DetailAnswer, DetailTab, Subject};
 use crate::console::state::{Mode, State, View};
 use crate::console::theme::Role;
 use crate::console::widgets::canvas::{Canvas, behind, below, cells, row};
@@ -92,6 +93,7 @@ fn part(canvas: &mut Canvas<'_>, body: Rect, state: &State, detail: &Detail, ans
             event_type::paint(canvas, body, detail, answer, &state.session.mask);
         }
         DetailTab::Why => why::paint(canvas, body, state, detail, answer),
+        DetailTab::Different | DetailTab::Alike => compared::paint(canvas, body, detail, answer),
         DetailTab::Payload => letter::paint(canvas, body, state, detail, answer),
         DetailTab::Progress | DetailTab::Items => run::paint(canvas, body, state, detail, answer),
         DetailTab::Attempts => attempts::paint(canvas, body, state, detail, answer),
@@ -107,6 +109,8 @@ fn name(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, before: &str) {
         Subject::Endpoint(url) => ("Endpoint ", Cow::Borrowed(url.as_str())),
         Subject::Run(id) => ("Run ", Cow::Borrowed(id.as_str())),
         Subject::Letter(id) => ("Dead letter ", Cow::Borrowed(id.as_str())),
+        Subject::Compared(Compared::Letters(ids)) => ("Compared ", Cow::Owned(ids.join(" and "))),
+        Subject::Compared(Compared::Group(group)) => ("Compared: group ", Cow::Borrowed(group.as_str())),
         Subject::Event(_) => ("Event ", event_name(detail)),
         Subject::EventType(name) => ("Event type ", Cow::Borrowed(name.as_str())),
         Subject::Policy(scope) => ("Retry policy of ", Cow::Owned(policy_form::scope(scope))),

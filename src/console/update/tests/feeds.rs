@@ -7,9 +7,9 @@ use bytes::Bytes;
 
 use super::Stage;
 use super::fixture::{incident, plan, planned, settings, stage, stage_with, url};
-use crate::console::state::detail::{About, DetailAnswer, Subject};
+use crate::console::state::detail::{About, Compared, DetailAnswer, Subject};
 use crate::console::state::dialog::Friction;
-use crate::console::state::effect::Effect;
+use crate::console::state::effect::{EditOf, Effect};
 use crate::console::state::event::Event;
 use crate::console::state::feed::{Batch, Fed, FedRows, FeedQuery, PAGE};
 use crate::console::state::{Mode, View};
@@ -120,6 +120,7 @@ pub(super) fn letter(number: u8) -> DeadLetter {
         place: String::new(),
         what: String::new(),
         size_bytes: 2,
+        begins: None,
         redelivered: false,
         broker: None,
     }
@@ -333,6 +334,78 @@ fn a_group_is_opened_into_its_letters_and_closed_again() {
     stage.play("Esc");
     assert!(stage.state.lists.dead.open.is_none());
     assert_eq!(stage.state.lists.dead.groups.table.order.len(), 2);
+}
+
+/// What a key asks to be compared.
+fn asked_to_compare(effects: &[Effect]) -> &Compared {
+    match effects {
+        [Effect::Look(query)] => match &query.subject {
+            Subject::Compared(compared) => compared,
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_group_is_compared_and_so_are_marked_letters_in_their_order() {
+    let mut stage = at("5");
+    let group = dead_letter::fingerprint("shop.example/", "status 422");
+    assert_eq!(*asked_to_compare(&stage.play("d")), Compared::Group(group.clone()));
+    stage.play("Esc Enter");
+    stage.feed();
+    assert_eq!(*asked_to_compare(&stage.play("d")), Compared::Group(group));
+    // The second is marked before the first, and one alone is compared with nothing.
+    stage.play("Esc Down Space");
+    assert!(stage.play("d").is_empty(), "{:?}", stage.state.said.toasts);
+    let both = [1, 2].map(|number| letter_id(number).as_str().to_owned());
+    assert_eq!(
+        *asked_to_compare(&stage.play("Up Space d")),
+        Compared::Letters(both.to_vec())
+    );
+    // What was compared is redriven from there.
+    let (_, commands) = planned(&stage.play("R"));
+    assert!(
+        matches!(&commands[..], [Command::Run(order)] if order.selection == Selection::Ids(both.to_vec())),
+        "{commands:?}"
+    );
+    assert!(asked(&stage.play("Esc +9000")).is_empty(), "it stays as it was read");
+}
+
+#[test]
+fn a_patch_for_a_group_is_written_in_the_editor_and_planned() {
+    let mut stage = at("5");
+    let of = |effects: &[Effect]| match effects {
+        [Effect::Edit(job)] => (job.of.clone(), job.body.clone()),
+        other => panic!("{other:?}"),
+    };
+    let (group, example) = of(&stage.play("E"));
+    let written = |of: &EditOf, text: &str| Event::Edited {
+        of: of.clone(),
+        result: Ok(Bytes::copy_from_slice(text.as_bytes())),
+    };
+    let as_it_was = String::from_utf8(example.to_vec()).unwrap();
+    assert!(
+        stage.event(written(&group, &as_it_was)).is_empty(),
+        "the example is no patch"
+    );
+    assert!(stage.event(written(&group, "[{\"op\":")).is_empty());
+    assert!(
+        stage.toasts().iter().any(|toast| toast.contains("not patched")),
+        "{:?}",
+        stage.toasts()
+    );
+    let (_, again) = of(&stage.play("E"));
+    assert_eq!(again, "[{\"op\":", "what was written is gone on with");
+    let remove = r#"[{"op":"remove","path":"/a"}]"#;
+    let (_, commands) = planned(&stage.event(written(&group, remove)));
+    let fingerprint = dead_letter::fingerprint("shop.example/", "status 422");
+    assert!(
+        matches!(&commands[..], [Command::PatchDead { selection: Selection::Group(group), .. }] if *group == fingerprint),
+        "{commands:?}"
+    );
+    stage.play("Esc Space Down Space");
+    assert!(stage.play("E").is_empty(), "a patch is for one group");
 }
 
 #[test]
@@ -574,7 +647,10 @@ fn the_payload_of_an_open_letter_is_edited_outside_and_planned() {
     stage.play("Enter");
     stage.feed();
     stage.play("E");
-    assert_eq!(stage.toasts(), ["edit: open the dead letter first (Enter)"]);
+    assert_eq!(
+        stage.toasts(),
+        ["edit: open the dead letter (Enter), or mark several (Space)"]
+    );
     stage.play("Enter");
     let id = letter_id(1).as_str().to_owned();
     let detail = DeadDetail {
@@ -591,14 +667,16 @@ fn the_payload_of_an_open_letter_is_edited_outside_and_planned() {
         ..DetailAnswer::nothing(Subject::Letter(id.clone()), stage.now)
     };
     stage.event(Event::Detail(Box::new(answer)));
-    assert!(matches!(&stage.play("E")[..], [Effect::Edit(job)] if job.id == id && job.body == "{}"));
+    assert!(
+        matches!(&stage.play("E")[..], [Effect::Edit(job)] if job.of == EditOf::Letter(id.clone()) && job.body == "{}")
+    );
     let same = Event::Edited {
-        id: id.clone(),
+        of: EditOf::Letter(id.clone()),
         result: Ok(Bytes::from_static(b"{}")),
     };
     assert!(stage.event(same).is_empty());
     let changed = Event::Edited {
-        id,
+        of: EditOf::Letter(id),
         result: Ok(Bytes::from_static(b"[]")),
     };
     let effects = stage.event(changed);

@@ -222,6 +222,7 @@ pub(super) fn plan(command: &Command) -> Plan {
         | Command::Run(_)
         | Command::ChangeRun { .. }
         | Command::EditDead { .. }
+        | Command::PatchDead { .. }
         | Command::Policy(_) => Vec::new(),
         Command::TestEndpoint { url, .. } | Command::PaceEndpoint { url, .. } | Command::DisableEndpoint(url) => {
             vec![url.redacted()]

@@ -236,14 +236,14 @@ fn an_export_carries_what_is_shown_and_no_more() {
 #[test]
 fn masked_values_go_into_no_editor_before_they_are_revealed_and_come_back_as_they_were() {
     let edited = |stage: &mut Stage| match &stage.play("E")[..] {
-        [Effect::Edit(job)] => (job.id.clone(), String::from_utf8(job.body.to_vec()).unwrap()),
+        [Effect::Edit(job)] => (job.of.clone(), String::from_utf8(job.body.to_vec()).unwrap()),
         other => panic!("{other:?}"),
     };
     let mut stage = opened_letter(&document());
     let (id, body) = edited(&mut stage);
     assert!(body.contains(MASK) && !body.contains(SECRET), "{body}");
     let written = |body: &str| Event::Edited {
-        id: id.clone(),
+        of: id.clone(),
         result: Ok(Bytes::copy_from_slice(body.as_bytes())),
     };
     assert!(stage.event(written(&body)).is_empty(), "nothing is changed");

@@ -244,8 +244,8 @@ impl Row for DeadLetter {
         Column::new("last", "Died", Fixed(11), 0, |row: &Self| key::time(row.last_failed_at))
             .time()
             .greatest_first(),
-        Column::new("reason", "Reason", Fixed(12), 0, |row| key::text(Some(&row.reason))),
-        Column::new("status", "Status", Fixed(6), 2, |row: &Self| {
+        Column::new("reason", "Reason", Fixed(12), 2, |row| key::text(Some(&row.reason))),
+        Column::new("status", "Status", Fixed(6), 3, |row: &Self| {
             key::count(row.status.map(u64::from))
         })
         .count(),
@@ -254,6 +254,9 @@ impl Row for DeadLetter {
         }),
         Column::new("message", "Message", key::fill(12, 2), 1, |row| {
             key::text(row.message_id.as_deref())
+        }),
+        Column::new("begins", "Payload", key::fill(20, 4), 0, |row| {
+            key::text(row.begins.as_deref())
         }),
         Column::new("attempts", "Tried", Fixed(6), 3, |row: &Self| key::count(row.attempts)).count(),
         Column::new("redriven", "Redriven", Fixed(8), 3, |row: &Self| {
@@ -345,6 +348,7 @@ impl Listed for DeadLetter {
             "status" => Cell::or_none(self.status.map(|status| status.to_string()), status_role(self.status)),
             "origin" => Cell::or_none(self.origin.as_deref(), Role::Text),
             "message" => Cell::or_none(self.message_id.as_deref(), Role::TextMuted),
+            "begins" => Cell::or_none(self.begins.as_deref(), Role::Text),
             "attempts" => Cell::or_none(self.attempts.map(count), Role::TextMuted),
             "redriven" => redriven(self.redriven),
             "left" => Cell::or_none(self.expires_at.map(|at| until(now, at)), Role::Warning),

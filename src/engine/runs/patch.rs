@@ -1,0 +1,292 @@
+//! One change of many dead letters: what is sent instead of each is kept in the store, for all of them in one go, and
+//! the originals stay where they are.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Runs;
+use super::edit::{any_edit, differences};
+use super::order::Selection;
+use super::view::{Edit, Patch};
+use crate::ambient;
+use crate::domain::dead_letter::Home;
+use crate::domain::id::QueueName;
+use crate::domain::mask::MaskRules;
+use crate::domain::message::{Message, decode, encode};
+use crate::domain::words::{plural, plural_of};
+use crate::engine::EngineError;
+use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, WriteGrant, at_most};
+use crate::engine::dead::{DeadDetail, DeadSelection};
+use crate::engine::operation::{About, Friction, Operation, Subject};
+use crate::store::{KeptKind, KeptMessage};
+
+/// Letters that one patch changes, at most.
+const LETTERS_MAX: usize = 10_000;
+/// Bytes of what is kept of them.
+const BYTES_MAX: usize = 64 << 20;
+/// Letters whose differences the plan shows.
+const SAMPLES: usize = 3;
+/// Differences of each of them.
+const DIFFERENCES: usize = 20;
+
+impl Patch {
+    fn apply(&self, before: &Message, rules: &MaskRules) -> Result<Message, String> {
+        let body = self.operations.as_ref().map(|patch| patch.apply(&before.body));
+        let edit = Edit {
+            body: body.transpose()?.map(Into::into),
+            content_type: self.content_type.clone(),
+            headers: self.headers.clone(),
+        };
+        edit.apply(before, rules).map_err(|error| error.to_string())
+    }
+}
+
+/// Something else is sent instead of many dead letters when they are redriven.
+pub(in crate::engine) struct PatchDead<'a> {
+    pub(in crate::engine) selection: &'a Selection,
+    pub(in crate::engine) patch: &'a Patch,
+}
+
+/// What a patch does to the letters.
+#[derive(Default)]
+struct Patched {
+    changed: Vec<Changed>,
+    bytes: usize,
+    unchanged: u64,
+    events: u64,
+    /// Those that it does not apply to, by the reason.
+    refused: BTreeMap<String, u64>,
+    lines: Vec<PlanLine>,
+}
+
+struct Changed {
+    letter: String,
+    queue: QueueName,
+    message: Vec<u8>,
+}
+
+impl Operation<Runs> for PatchDead<'_> {
+    fn about(&self) -> About {
+        About {
+            name: "dead patch",
+            subject: Subject::Words("dead letters"),
+            friction: Friction::Messages("number of dead letters"),
+            undo: Err("a patch that changes it back does"),
+        }
+    }
+
+    async fn plan(&self, runs: &Arc<Runs>) -> Result<Plan, EngineError> {
+        let patched = self.patched(runs).await?;
+        if patched.changed.is_empty() {
+            return Err(patched.nothing());
+        }
+        let count = u64::try_from(patched.changed.len()).unwrap_or(u64::MAX);
+        Ok(Plan {
+            command: Command::PatchDead {
+                selection: self.selection.clone(),
+                patch: self.patch.clone(),
+            },
+            title: format!("patch {}", plural(count, "dead letter", "dead letters")),
+            warnings: self.warnings(&patched),
+            lines: patched.lines,
+            messages: Some(count),
+            danger: Danger::Reversible,
+            hash: String::new(),
+            run: None,
+        })
+    }
+
+    async fn perform(&self, runs: &Arc<Runs>, _: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
+        let patched = self.patched(runs).await?;
+        let (at, letters) = (runs.clock.now(), patched.changed.len());
+        let kept = patched.changed.into_iter().map(|changed| KeptMessage {
+            letter: changed.letter,
+            kind: KeptKind::Edited,
+            queue: changed.queue,
+            message: changed.message,
+            run: None,
+            actor: grant.actor().to_owned(),
+            keep_for: None,
+            at,
+            until: None,
+        });
+        runs.store.kept_put(&kept.collect::<Vec<_>>()).await?;
+        Ok(Done::Patched {
+            letters: u64::try_from(letters).unwrap_or(u64::MAX),
+        })
+    }
+}
+
+impl PatchDead<'_> {
+    /// The patch on each of them as it would be sent at present. Either all can be read, or nothing is done.
+    async fn patched(&self, runs: &Arc<Runs>) -> Result<Patched, EngineError> {
+        if runs.masks().is_some() {
+            return Err(EngineError::Refused {
+                why: "a patch could ask what is hidden: it is planned by those who may change dead letters".to_owned(),
+            });
+        }
+        if *self.patch == Patch::default() {
+            return Err(EngineError::Invalid {
+                field: "patch".to_owned(),
+                message: "nothing would change: give a patch of the body, a content type or headers".to_owned(),
+            });
+        }
+        let (selection, ids) = self.which()?;
+        let has_edits = any_edit(&runs.store).await?;
+        let mut letters = runs.dead_letters.read(selection)?;
+        let mut patched = Patched::default();
+        while let Some(read) = letters.recv().await {
+            let (detail, _memory) = read?;
+            if ids.is_some_and(|ids| !ids.iter().any(|id| id == detail.letter.id.as_str())) {
+                continue;
+            }
+            let id = detail.letter.id.as_str();
+            let edited = if has_edits {
+                runs.store.kept_get(id, KeptKind::Edited).await?
+            } else {
+                None
+            };
+            let edited = edited.and_then(|kept| decode(&kept.message));
+            ambient::beside(|| patched.take(self.patch, &detail, edited.as_ref(), &runs.settings.masks))?;
+        }
+        let found =
+            patched.changed.len() as u64 + patched.unchanged + patched.events + patched.refused.values().sum::<u64>();
+        match ids {
+            Some(ids) if found < ids.len() as u64 => Err(EngineError::NotFound {
+                what: format!("{} of the dead letters that are named", ids.len() as u64 - found),
+            }),
+            Some(_) | None => Ok(patched),
+        }
+    }
+
+    fn which(&self) -> Result<(DeadSelection, Option<&[String]>), EngineError> {
+        let mut selection = DeadSelection::default();
+        let mut named = None;
+        match self.selection {
+            Selection::Ids(ids) => {
+                at_most(ids.len(), "ids", "use a group or a filter for more")?;
+                named = Some(ids.as_slice());
+            }
+            Selection::Group(group) => selection.group = Some(group.clone()),
+            Selection::Filter(filter) => selection.filter = Some(filter.clone()),
+            Selection::All | Selection::Queue(_) | Selection::Head(_) => {
+                return Err(EngineError::Invalid {
+                    field: "group".to_owned(),
+                    message: "a patch is for dead letters by their ids, a group or a filter".to_owned(),
+                });
+            }
+        }
+        Ok((selection, named))
+    }
+
+    fn warnings(&self, patched: &Patched) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let shown = patched.changed.len().min(SAMPLES);
+        if patched.changed.len() > shown {
+            warnings.push(format!(
+                "the first {shown} are shown; the others are changed in the same way"
+            ));
+        }
+        if patched.unchanged > 0 {
+            warnings.push(format!(
+                "{} already as the patch makes them",
+                plural(patched.unchanged, "dead letter is", "dead letters are")
+            ));
+        }
+        for (why, count) in patched.refused.iter().take(SAMPLES) {
+            let letters = plural(*count, "dead letter stays as it is", "dead letters stay as they are");
+            warnings.push(format!("{letters}: {why}"));
+        }
+        if patched.refused.len() > SAMPLES {
+            warnings.push(format!(
+                "and for {} more",
+                plural_of(patched.refused.len() - SAMPLES, "reason", "reasons")
+            ));
+        }
+        if patched.events > 0 {
+            warnings.push(format!(
+                "{}: an event is not edited",
+                plural(
+                    patched.events,
+                    "dead event stays as it is",
+                    "dead events stay as they are"
+                )
+            ));
+        }
+        if self.patch.operations.is_some() {
+            warnings.push("bodies are written anew: without space, the keys of objects in order".to_owned());
+        }
+        warnings.push("they are sent when they are redriven; the originals are kept beside them".to_owned());
+        warnings
+    }
+}
+
+impl Patched {
+    fn take(
+        &mut self,
+        patch: &Patch,
+        detail: &DeadDetail,
+        edited: Option<&Message>,
+        rules: &MaskRules,
+    ) -> Result<(), EngineError> {
+        if detail.letter.home == Home::Event {
+            self.events += 1;
+            return Ok(());
+        }
+        let before = edited.unwrap_or(&detail.message);
+        let after = match patch.apply(before, rules) {
+            Ok(after) if after == *before => {
+                self.unchanged += 1;
+                return Ok(());
+            }
+            Ok(after) => after,
+            Err(why) => {
+                *self.refused.entry(why).or_default() += 1;
+                return Ok(());
+            }
+        };
+        let id = detail.letter.id.as_str();
+        if self.changed.len() < SAMPLES {
+            let name: String = id.chars().take(8).collect();
+            let lines = differences(before, &after).into_iter().take(DIFFERENCES);
+            self.lines.extend(lines.map(|line| PlanLine {
+                target: format!("{name}… {}", line.target),
+                ..line
+            }));
+        }
+        let message = encode(&after).ok_or_else(|| EngineError::Refused {
+            why: "a message is too large to be kept".to_owned(),
+        })?;
+        self.bytes += message.len();
+        self.changed.push(Changed {
+            letter: id.to_owned(),
+            queue: detail.letter.queue.clone(),
+            message,
+        });
+        if self.changed.len() > LETTERS_MAX || self.bytes > BYTES_MAX {
+            return Err(EngineError::Refused {
+                why: format!(
+                    "a patch changes at most {LETTERS_MAX} dead letters of {} MiB at once: narrow the selection",
+                    BYTES_MAX >> 20
+                ),
+            });
+        }
+        Ok(())
+    }
+
+    /// Why nothing would change.
+    fn nothing(&self) -> EngineError {
+        let refused = self.refused.iter().next();
+        match refused {
+            Some((why, _)) => EngineError::Refused {
+                why: format!("the patch applies to none of them: {why}"),
+            },
+            None if self.unchanged > 0 => EngineError::Refused {
+                why: "they are already as the patch makes them".to_owned(),
+            },
+            None => EngineError::NotFound {
+                what: "a dead letter to patch".to_owned(),
+            },
+        }
+    }
+}

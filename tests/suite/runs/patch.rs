@@ -1,0 +1,162 @@
+//! One change of many dead letters.
+
+use serde_json::{Value, json};
+
+use super::scene::{DEAD, ORIGIN, Scene, numbers};
+
+const RENEWED: &str = r#"[{"op":"replace","path":"","value":77}]"#;
+
+/// The fingerprint of the only group.
+async fn group(scene: &Scene) -> String {
+    let groups = scene.run(&["dead", "groups", "--json"]).await.expect_code(0).json();
+    groups[0]["fingerprint"].as_str().unwrap().to_owned()
+}
+
+async fn patch(scene: &Scene, document: &str, more: &[&str]) -> crate::support::daemon::Outcome {
+    let arguments = [&["dead", "patch", "--patch-file", "-", "--json"], more].concat();
+    scene.installation.run_with_input(&arguments, document.as_bytes()).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_patch_of_a_group_is_shown_on_samples_and_sent_instead_when_it_is_redriven() {
+    for scene in [Scene::sqlite().await, Scene::postgres().await] {
+        scene.die(30).await;
+        let group = group(&scene).await;
+        let header = ["--group", &group, "--header", "mended: yes"];
+        let plan = patch(&scene, RENEWED, &[&header[..], &["--dry-run"]].concat())
+            .await
+            .expect_code(0)
+            .json();
+        assert_eq!(
+            (&plan["title"], &plan["messages"]),
+            (&"patch 30 dead letters".into(), &30.into()),
+            "{plan}"
+        );
+        let lines = plan["lines"].as_array().unwrap();
+        assert_eq!(lines.len(), 6, "body and header of three: {plan}");
+        assert_eq!(
+            (&lines[0]["now"], &lines[0]["effect"]),
+            (&"0".into(), &"77".into()),
+            "{plan}"
+        );
+        assert_eq!(
+            (&lines[1]["now"], &lines[1]["effect"]),
+            (&"absent".into(), &"\"yes\"".into()),
+            "{plan}"
+        );
+        let done = patch(&scene, RENEWED, &[&header[..], &["--yes"]].concat())
+            .await
+            .expect_code(0)
+            .json();
+        assert_eq!(done, json!({"patched": 30}));
+        assert_eq!(scene.ready(DEAD).await, Some(30), "they stay where they are");
+        // The same once more changes nothing.
+        let again = patch(&scene, RENEWED, &[&header[..], &["--yes"]].concat())
+            .await
+            .expect_code(5);
+        assert!(
+            again.stderr.contains("already as the patch makes them"),
+            "{}",
+            again.stderr
+        );
+        scene
+            .run(&["dead", "redrive", "--group", &group, "--canary", "5", "--yes"])
+            .await
+            .expect_code(3);
+        let run = scene.run_is(&["canary"]).await;
+        scene.resume(run["id"].as_str().unwrap()).await.expect_code(0);
+        scene.run_is(&["done"]).await;
+        let taken = scene.take_all(ORIGIN).await;
+        assert_eq!(numbers(&taken), [77; 30]);
+        assert!(taken.iter().all(|one| one.has("mended")));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn letters_that_a_patch_does_not_apply_to_stay_as_they_are_and_are_counted() {
+    let scene = Scene::sqlite().await;
+    scene.die(3).await;
+    let only = r#"[{"op":"test","path":"","value":1},{"op":"replace","path":"","value":77}]"#;
+    let plan = patch(&scene, only, &["--filter", "reason = rejected", "--dry-run"])
+        .await
+        .expect_code(0)
+        .json();
+    assert_eq!(plan["messages"], 1, "{plan}");
+    assert!(
+        plan["warnings"]
+            .to_string()
+            .contains("2 dead letters stay as they are: the test at"),
+        "{plan}"
+    );
+    patch(&scene, only, &["--filter", "reason = rejected", "--yes"])
+        .await
+        .expect_code(0);
+    let none = r#"[{"op":"remove","path":"/currency"}]"#;
+    let refused = patch(&scene, none, &["--filter", "reason = rejected", "--yes"])
+        .await
+        .expect_code(5);
+    assert!(
+        refused
+            .stderr
+            .contains("applies to none of them: there is nothing at \"/currency\""),
+        "{}",
+        refused.stderr
+    );
+    scene.run(&["dead", "redrive", "--all", "--yes"]).await.expect_code(0);
+    assert_eq!(numbers(&scene.take_all(ORIGIN).await), [0, 77, 2]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_patch_changes_nothing_and_is_said() {
+    let scene = Scene::sqlite().await;
+    scene.die(1).await;
+    let bad = patch(
+        &scene,
+        "{\"currency\": \"EUR\"}",
+        &["--filter", "reason = rejected", "--yes"],
+    )
+    .await
+    .expect_code(2);
+    assert!(
+        bad.stderr.contains("--patch-file") && bad.stderr.contains("RFC 6902"),
+        "{}",
+        bad.stderr
+    );
+    let nobody = patch(&scene, RENEWED, &[&"0".repeat(32), "--yes"]).await.expect_code(4);
+    assert!(
+        nobody.stderr.contains("1 of the dead letters that are named"),
+        "{}",
+        nobody.stderr
+    );
+    let mut daemon = scene.installation.daemon().await;
+    let group = group(&scene).await;
+    for (body, field) in [
+        (
+            json!({"group": group, "patch": [{"op": "renew", "path": "/a"}]}),
+            "patch",
+        ),
+        (json!({"patch": [{"op": "remove", "path": "/a"}]}), "ids"),
+        (
+            json!({"group": group, "filter": "age > 1s", "content_type": "a/b"}),
+            "ids",
+        ),
+        (json!({"group": group}), "patch"),
+    ] {
+        let answer = daemon.post("/v1/dead/patch", &body).await;
+        let problem: Value = answer.json();
+        assert_eq!((answer.status, &problem["field"]), (400, &field.into()), "{problem}");
+    }
+    let patch = json!({"group": group, "patch": [{"op": "replace", "path": "", "value": 77}]});
+    let planned = daemon.post("/v1/dead/patch?dry_run=true", &patch).await;
+    assert_eq!(
+        (planned.status, &planned.json()["messages"]),
+        (200, &1.into()),
+        "{}",
+        planned.text()
+    );
+    let done = daemon.post("/v1/dead/patch", &patch).await;
+    assert_eq!((done.status, done.json()), (200, json!({"patched": 1})));
+    assert_eq!(daemon.stop().await, Some(0));
+    scene.run(&["dead", "redrive", "--all", "--yes"]).await.expect_code(0);
+    assert_eq!(numbers(&scene.take_all(ORIGIN).await), [77]);
+}
