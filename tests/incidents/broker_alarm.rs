@@ -34,6 +34,26 @@ async fn is_let_go(scene: &Scene, queue: &QueueName) {
     .await;
 }
 
+/// The broker counts what a node uses every few seconds.
+async fn is_told_by_doctor(scene: &Scene) {
+    wait_until("the node to be told of", BOUND, async || {
+        let checks = scene
+            .installation
+            .run(&["doctor", "--json"])
+            .await
+            .expect_code(1)
+            .json();
+        let node = checks
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|check| check["name"] == "node")?;
+        let found = node["found"].as_str().unwrap();
+        (node["result"] == "broken" && found.contains("memory")).then_some(())
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_alarm_is_told_on_every_screen_and_what_piled_up_is_let_go() {
     let rabbit = PrivateRabbit::start().await;
@@ -56,23 +76,7 @@ async fn an_alarm_is_told_on_every_screen_and_what_piled_up_is_let_go() {
     watermark(&rabbit, "0.0001").await;
     wait_until("the alarm", BOUND, async || has_alarm(&rabbit).await.then_some(())).await;
 
-    // The broker counts what a node uses every few seconds.
-    wait_until("the node to be told of", BOUND, async || {
-        let checks = scene
-            .installation
-            .run(&["doctor", "--json"])
-            .await
-            .expect_code(1)
-            .json();
-        let node = checks
-            .as_array()
-            .unwrap()
-            .iter()
-            .find(|check| check["name"] == "node")?;
-        let found = node["found"].as_str().unwrap();
-        (node["result"] == "broken" && found.contains("memory")).then_some(())
-    })
-    .await;
+    is_told_by_doctor(&scene).await;
 
     let mut operator = Operator::at(&scene.installation, &[]).await;
     operator

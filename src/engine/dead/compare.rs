@@ -21,7 +21,7 @@ pub const NAMED_MAX: usize = 20;
 pub const SAMPLE_MAX: u32 = 200;
 /// Characters of an answer.
 const ANSWER_MAX: usize = 2_000;
-/// What the broker notes of deaths and publishers of redeliveries: known of the letter already, or different in each.
+/// What the broker notes of deaths is known of the letter already.
 const OF_DEATHS: [&str; 3] = ["x-death", "x-first-death-", "x-last-death-"];
 
 /// Which dead letters are compared.
@@ -118,7 +118,8 @@ impl DeadLetters {
                     message: format!("{id:?} is named twice"),
                 });
             }
-            making.add(&self.dead_detail(id, query.patience).await?);
+            let detail = self.dead_detail(id, query.patience).await?;
+            ambient::beside(|| making.add(&detail));
         }
         Ok(())
     }
@@ -133,7 +134,7 @@ impl DeadLetters {
             match ambient::timeout(left, letters.recv()).await {
                 Ok(Some(Ok(_))) | Err(_) if making.letters.len() == limit => making.more = true,
                 Ok(Some(Ok((detail, _memory)))) => {
-                    making.add(&detail);
+                    ambient::beside(|| making.add(&detail));
                     continue;
                 }
                 Ok(Some(Err(EngineError::Unread(unread)))) => {

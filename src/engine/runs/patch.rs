@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
+
 use super::Runs;
 use super::edit::{any_edit, differences};
 use super::order::Selection;
@@ -13,6 +15,7 @@ use crate::domain::dead_letter::Home;
 use crate::domain::id::QueueName;
 use crate::domain::mask::MaskRules;
 use crate::domain::message::{Message, decode, encode};
+use crate::domain::naming::hex;
 use crate::domain::words::{plural, plural_of};
 use crate::engine::EngineError;
 use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, WriteGrant, at_most};
@@ -88,16 +91,22 @@ impl Operation<Runs> for PatchDead<'_> {
             },
             title: format!("patch {}", plural(count, "dead letter", "dead letters")),
             warnings: self.warnings(&patched),
+            hash: self.hash(&patched),
             lines: patched.lines,
             messages: Some(count),
             danger: Danger::Reversible,
-            hash: String::new(),
             run: None,
         })
     }
 
-    async fn perform(&self, runs: &Arc<Runs>, _: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
+    async fn perform(&self, runs: &Arc<Runs>, plan: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
         let patched = self.patched(runs).await?;
+        // Letters may have come or gone since it was planned again, a moment ago.
+        if self.hash(&patched) != plan.hash {
+            return Err(EngineError::Refused {
+                why: "the plan is stale, dead letters have come or gone: plan again".to_owned(),
+            });
+        }
         let (at, letters) = (runs.clock.now(), patched.changed.len());
         let kept = patched.changed.into_iter().map(|changed| KeptMessage {
             letter: changed.letter,
@@ -157,6 +166,16 @@ impl PatchDead<'_> {
             }),
             Some(_) | None => Ok(patched),
         }
+    }
+
+    /// Of what is asked and every letter that is changed, with what it becomes.
+    fn hash(&self, patched: &Patched) -> String {
+        let mut digest = Sha256::new_with_prefix(format!("{:?}\n{:?}\n", self.selection, self.patch));
+        for changed in &patched.changed {
+            digest.update(changed.letter.as_bytes());
+            digest.update(Sha256::digest(&changed.message));
+        }
+        hex(&digest.finalize())
     }
 
     fn which(&self) -> Result<(DeadSelection, Option<&[String]>), EngineError> {

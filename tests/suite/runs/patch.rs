@@ -1,8 +1,13 @@
 //! One change of many dead letters.
 
+use lapin::BasicProperties;
+use lapin::options::{BasicAckOptions, BasicGetOptions, BasicNackOptions};
+use redrive::internals::engine::runs::{Patch, Selection};
+use redrive::internals::engine::{Access, Command};
 use serde_json::{Value, json};
 
 use super::scene::{DEAD, ORIGIN, Scene, numbers};
+use crate::dead::shop::{Shop, text};
 
 const RENEWED: &str = r#"[{"op":"replace","path":"","value":77}]"#;
 
@@ -159,4 +164,55 @@ async fn what_is_no_patch_changes_nothing_and_is_said() {
     assert_eq!(daemon.stop().await, Some(0));
     scene.run(&["dead", "redrive", "--all", "--yes"]).await.expect_code(0);
     assert_eq!(numbers(&scene.take_all(ORIGIN).await), [77]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_letter_that_was_not_planned_is_not_patched() {
+    let shop = Shop::open().await;
+    shop.queue(DEAD, &[]).await;
+    let dead = [
+        ("x-dead-letter-exchange", text("")),
+        ("x-dead-letter-routing-key", text(DEAD)),
+    ];
+    shop.queue(ORIGIN, &dead).await;
+    shop.fill(ORIGIN, 5).await;
+    shop.reject_all(ORIGIN).await;
+    let letters = shop.listed(DEAD, 5).await;
+    let command = Command::PatchDead {
+        selection: Selection::Group(letters[0].fingerprint.clone()),
+        patch: Patch {
+            headers: vec![("mended".to_owned(), Some("yes".to_owned()))],
+            ..Patch::default()
+        },
+    };
+    let plan = shop.stage.engine.plan(command.clone()).await.unwrap();
+    // The last one goes, and another comes: there are as many, and the first ones, which the plan shows, are the same.
+    let mut tags = Vec::new();
+    for _ in 0..5 {
+        let got = shop
+            .channel
+            .basic_get(DEAD.into(), BasicGetOptions::default())
+            .await
+            .unwrap();
+        tags.push(got.unwrap().delivery.delivery_tag);
+    }
+    shop.channel
+        .basic_ack(tags[4], BasicAckOptions::default())
+        .await
+        .unwrap();
+    let all_before = BasicNackOptions {
+        multiple: true,
+        requeue: true,
+    };
+    shop.channel.basic_nack(tags[3], all_before).await.unwrap();
+    shop.publish("", ORIGIN, BasicProperties::default().with_delivery_mode(2), "9")
+        .await;
+    shop.reject_all(ORIGIN).await;
+
+    let grant = Access::Operator.grant("tester", None).unwrap();
+    let refused = shop.stage.engine.execute(&plan, &grant).await.unwrap_err();
+    assert!(refused.to_string().contains("stale"), "{refused}");
+    let again = shop.stage.engine.plan(command).await.unwrap();
+    assert_eq!((again.title, &again.lines), (plan.title, &plan.lines));
+    assert_ne!(again.hash, plan.hash);
 }
