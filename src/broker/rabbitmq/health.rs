@@ -30,6 +30,7 @@ pub(super) async fn health(broker: &RabbitMq) -> BrokerHealth {
         }
     }
     management(broker, &mut health).await;
+    cluster(broker, &mut health).await;
     if health.version.is_none() && health.reachable {
         health.version = wire::version(&broker.dialer).await;
         health
@@ -74,12 +75,19 @@ pub(super) async fn management(broker: &RabbitMq, health: &mut BrokerHealth) {
             if let Ok(Some(alarm)) = management.alarms().await {
                 health.blocked.get_or_insert(alarm);
             }
-            health.nodes = management.nodes().await.unwrap_or_default();
-            if health.blocked.is_some() {
-                health.blocked_connections = management.blocked_connections().await.unwrap_or_default();
-            }
             dead_letters(broker, health).await;
         }
+    }
+}
+
+/// Asks for the nodes, and for those whom an alarm keeps from publishing; what may not be asked is not told.
+async fn cluster(broker: &RabbitMq, health: &mut BrokerHealth) {
+    let Some(management) = broker.management.as_ref().filter(|_| health.management) else {
+        return;
+    };
+    health.nodes = management.nodes().await.unwrap_or_default();
+    if health.blocked.is_some() {
+        health.blocked_connections = management.blocked_connections().await.unwrap_or_default();
     }
 }
 

@@ -78,6 +78,11 @@ impl Operation<Runs> for PatchDead<'_> {
         }
     }
 
+    /// What is read to be kept is compared with the plan: that reads every letter once, not twice.
+    fn is_planned_again(&self) -> bool {
+        false
+    }
+
     async fn plan(&self, runs: &Arc<Runs>) -> Result<Plan, EngineError> {
         let patched = self.patched(runs).await?;
         if patched.changed.is_empty() {
@@ -101,7 +106,6 @@ impl Operation<Runs> for PatchDead<'_> {
 
     async fn perform(&self, runs: &Arc<Runs>, plan: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
         let patched = self.patched(runs).await?;
-        // Letters may have come or gone since it was planned again, a moment ago.
         if self.hash(&patched) != plan.hash {
             return Err(EngineError::Refused {
                 why: "the plan is stale, dead letters have come or gone: plan again".to_owned(),

@@ -82,11 +82,19 @@ pub(super) fn node(value: &Value) -> Option<BrokerNode> {
     })
 }
 
-/// The name of a connection that the broker lets send nothing.
+/// The name that a client gave its connection.
+pub(super) fn given_name(connection: &Value) -> Option<&str> {
+    let given = connection.get("user_provided_name");
+    let given = given.or_else(|| connection.get("client_properties")?.get("connection_name"));
+    given?.as_str()
+}
+
+/// The name of a connection that the broker lets send nothing: the client's own, else the broker's.
 pub(super) fn blocked_connection(value: &Value) -> Option<String> {
     let is_blocked = text(value, "state").is_some_and(|state| state == "blocked");
-    let given = text(value, "user_provided_name").filter(|name| !name.is_empty());
-    given.or_else(|| text(value, "name")).filter(|_| is_blocked)
+    let given = given_name(value).filter(|name| !name.is_empty());
+    let name = given.map_or_else(|| text(value, "name"), |given| Some(given.to_owned()));
+    name.filter(|_| is_blocked)
 }
 
 /// A queue that was asked for alone, without its bindings.

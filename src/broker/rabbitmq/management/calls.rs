@@ -476,27 +476,24 @@ impl Management {
 
     /// The connections to the vhost that the broker lets send nothing, as far as the user may see them.
     pub(in crate::broker::rabbitmq) async fn blocked_connections(&self) -> Result<Vec<String>, BrokerError> {
-        let path = ["vhosts", self.vhost(), "connections"];
-        let answer = self.send(Method::GET, &path, &[], None).await?;
-        if !answer.status.is_success() {
-            return Ok(Vec::new());
-        }
-        let connections = list(&answer.body, "connections")?.iter();
+        let listed = self.connections().await?;
+        let connections = list(&listed, "connections")?.iter();
         Ok(connections.filter_map(answers::blocked_connection).collect())
+    }
+
+    /// The connections to the vhost.
+    async fn connections(&self) -> Result<Value, BrokerError> {
+        let path = ["vhosts", self.vhost(), "connections"];
+        self.call("list connections", "the tag `management`", Method::GET, &path, None)
+            .await
     }
 
     /// Closes the connections whose given name is `name` or begins with it and a space.
     pub(in crate::broker::rabbitmq) async fn connections_close(&self, name: &str) -> Result<u32, BrokerError> {
-        let path = ["vhosts", self.vhost(), "connections"];
-        let listed = self
-            .call("list connections", "the tag `management`", Method::GET, &path, None)
-            .await?;
+        let listed = self.connections().await?;
         let mut closed = 0;
         for connection in list(&listed, "connections")? {
-            let given = connection
-                .get("user_provided_name")
-                .or_else(|| connection.get("client_properties")?.get("connection_name"));
-            let Some(given) = given.and_then(Value::as_str) else {
+            let Some(given) = answers::given_name(connection) else {
                 continue;
             };
             let ours = given
