@@ -2,10 +2,12 @@
 //! `?plan=ID` carries out that plan and nothing else.
 
 use std::collections::HashMap;
+use std::marker::PhantomData;
 
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::engine::{Command, Done, Engine, EngineError, query};
 use crate::wire::plan::{self, Asked, PlanShape, Waiting};
@@ -15,7 +17,7 @@ use crate::wire::time;
 use super::Shared;
 use super::guard::Caller;
 use super::plans::{Taken, Ticket};
-use super::problem::answer;
+use super::problem::{Json, Or};
 
 /// Changes, and what others did, that a refusal names.
 const TOLD_MAX: usize = 3;
@@ -23,11 +25,13 @@ const TOLD_MAX: usize = 3;
 const AUDIT_LOOKED: u32 = 50;
 
 /// How a mutation is asked for.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Options {
+    /// Answer the plan, and change nothing.
     #[serde(default)]
     pub(super) dry_run: bool,
+    /// Why; for the audit.
     #[serde(default)]
     pub(super) reason: Option<String>,
     /// Carry out the plan that waits under this id.
@@ -42,29 +46,40 @@ pub(super) struct Options {
 }
 
 /// A body that can only say why.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Because {
+    /// Why; for the audit.
     #[serde(default)]
     pub(super) reason: Option<String>,
 }
 
+/// What came of a command, described by `T`; with `dry_run` its plan.
+pub(super) struct Acted<T>(Or<Json<Waiting>, Json<Value>>, PhantomData<fn() -> T>);
+
+impl<T> IntoResponse for Acted<T> {
+    fn into_response(self) -> Response {
+        self.0.into_response()
+    }
+}
+
 /// Plans and does `command`, or answers its plan.
-pub(super) async fn act(
+pub(super) async fn act<T>(
     shared: &Shared,
     caller: &Caller,
     options: Options,
     command: Command,
     asked: Asked,
-) -> Result<Response, Problem> {
-    match carry_out(shared, caller, options, command).await? {
-        Acted::Planned(plan) => Ok(answer(StatusCode::OK, &*plan)),
-        Acted::Done(done) => Ok(answer(StatusCode::OK, &plan::done(&done, asked))),
-    }
+) -> Result<Acted<T>, Problem> {
+    let answer = match carry_out(shared, caller, options, command).await? {
+        CameOf::Planned(plan) => Or::One(Json(*plan)),
+        CameOf::Done(done) => Or::Other(Json(plan::done(&done, asked))),
+    };
+    Ok(Acted(answer, PhantomData))
 }
 
 /// What came of it.
-pub(super) enum Acted {
+pub(super) enum CameOf {
     Planned(Box<Waiting>),
     Done(Box<Done>),
 }
@@ -74,7 +89,7 @@ pub(super) async fn carry_out(
     caller: &Caller,
     options: Options,
     command: Command,
-) -> Result<Acted, Problem> {
+) -> Result<CameOf, Problem> {
     // A plan changes nothing; everything else needs the grant before anything is looked at.
     let grant = if options.dry_run {
         None
@@ -87,15 +102,15 @@ pub(super) async fn carry_out(
         let plan = engine.plan(command).await?;
         let shape = PlanShape::from(&plan);
         let ticket = shared.plans.keep(caller.actor(), plan, now);
-        return Ok(Acted::Planned(Box::new(waiting(shape, &ticket))));
+        return Ok(CameOf::Planned(Box::new(waiting(shape, &ticket))));
     };
     let Some(id) = options.plan else {
         let plan = engine.plan(command).await?;
-        return Ok(Acted::Done(Box::new(engine.execute(&plan, &grant).await?)));
+        return Ok(CameOf::Done(Box::new(engine.execute(&plan, &grant).await?)));
     };
     let taken = shared.plans.take(&id, caller.actor(), Some(&command), now)?;
     match engine.execute(&taken.plan, &grant).await {
-        Ok(done) => Ok(Acted::Done(Box::new(done))),
+        Ok(done) => Ok(CameOf::Done(Box::new(done))),
         Err(error @ EngineError::Refused { .. }) => Err(stale(engine, &taken, &error).await),
         Err(error) => Err(error.into()),
     }

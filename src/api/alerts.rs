@@ -3,23 +3,23 @@
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::extract::{Path, State};
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::extract::State;
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
 
 use crate::wire::problem::Problem;
+use crate::wire::record::AlertTested;
 
 use super::Shared;
 use super::act::Because;
-use super::extract::{Input, Params};
+use super::extract::{Input, Params, Segment};
 use super::guard::Caller;
-use super::problem::answer;
+use super::problem::Json;
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Reason {
+    /// Why; for the audit.
     reason: Option<String>,
 }
 
@@ -27,11 +27,14 @@ pub(super) struct Reason {
 pub(super) async fn test(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    Path(name): Path<String>,
+    Segment(name): Segment,
     Params(asked): Params<Reason>,
     Input(because): Input<Because>,
-) -> Result<Response, Problem> {
+) -> Result<Json<AlertTested>, Problem> {
     let grant = caller.grant(because.reason.or(asked.reason))?;
     shared.engine()?.alert_test(&name, &grant).await?;
-    Ok(answer(StatusCode::OK, &json!({"alert": name, "taken": true})))
+    Ok(Json(AlertTested {
+        alert: name,
+        taken: true,
+    }))
 }

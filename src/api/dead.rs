@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, State};
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::extract::State;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::engine::dead::{DeadCompareQuery, DeadListQuery, DeadQueuesQuery, DeadSelection, SAMPLE_MAX};
@@ -16,22 +15,28 @@ use crate::wire::input;
 use crate::wire::problem::Problem;
 
 use super::Shared;
-use super::extract::Params;
+use super::extract::{Params, Segment};
 use super::masked::MasksItself;
-use super::problem::answer;
+use super::problem::Json;
 
 /// How long an answer waits for looks under way; what they have not seen yet is missing in it, and its
 /// queues say so.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Which {
+    /// Of this queue.
     queue: Option<String>,
+    /// A group, by its fingerprint.
     group: Option<String>,
+    /// A filter, in the filter language.
     filter: Option<String>,
+    /// A column to sort by, with `-` in front descending.
     sort: Option<String>,
+    /// How many are answered, at most.
     limit: Option<u32>,
+    /// Where the page begins: `next_cursor` of the page before.
     cursor: Option<String>,
 }
 
@@ -60,32 +65,39 @@ pub(super) fn selection(
     })
 }
 
-pub(super) async fn list(State(shared): State<Arc<Shared>>, Params(which): Params<Which>) -> Result<Response, Problem> {
+pub(super) async fn list(
+    State(shared): State<Arc<Shared>>,
+    Params(which): Params<Which>,
+) -> Result<Json<List<DeadLetter>>, Problem> {
     let page = shared.engine()?.query(query::Dead(which.query()?)).await?;
-    Ok(answer(StatusCode::OK, &List::<DeadLetter>::of(&page)))
+    Ok(Json(List::<DeadLetter>::of(&page)))
 }
 
 pub(super) async fn groups(
     State(shared): State<Arc<Shared>>,
     Params(which): Params<Which>,
-) -> Result<Response, Problem> {
+) -> Result<Json<List<Group>>, Problem> {
     let page = shared.engine()?.query(query::DeadGroups(which.query()?)).await?;
-    Ok(answer(StatusCode::OK, &List::<Group>::of(&page)))
+    Ok(Json(List::<Group>::of(&page)))
 }
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WhichQueues {
+    /// A filter, in the filter language.
     filter: Option<String>,
+    /// A column to sort by, with `-` in front descending.
     sort: Option<String>,
+    /// How many are answered, at most.
     limit: Option<u32>,
+    /// Where the page begins: `next_cursor` of the page before.
     cursor: Option<String>,
 }
 
 pub(super) async fn queues(
     State(shared): State<Arc<Shared>>,
     Params(which): Params<WhichQueues>,
-) -> Result<Response, Problem> {
+) -> Result<Json<QueueList>, Problem> {
     let query = DeadQueuesQuery {
         filter: which.filter,
         sort: which.sort,
@@ -94,24 +106,28 @@ pub(super) async fn queues(
         patience: PATIENCE,
     };
     let page = shared.engine()?.query(query::DeadQueues(query)).await?;
-    Ok(answer(StatusCode::OK, &QueueList::from(&page)))
+    Ok(Json(QueueList::from(&page)))
 }
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Compared {
     /// With commas between them.
     ids: Option<String>,
+    /// Of this queue.
     queue: Option<String>,
+    /// A group, by its fingerprint.
     group: Option<String>,
+    /// A filter, in the filter language.
     filter: Option<String>,
+    /// How many are compared, at most 200.
     limit: Option<u32>,
 }
 
 pub(super) async fn compare(
     State(shared): State<Arc<Shared>>,
     Params(which): Params<Compared>,
-) -> Result<Response, Problem> {
+) -> Result<MasksItself<Json<Comparison>>, Problem> {
     let ids = which.ids.iter().flat_map(|ids| ids.split(','));
     let query = DeadCompareQuery {
         ids: ids.map(|id| id.trim().to_owned()).collect(),
@@ -121,11 +137,11 @@ pub(super) async fn compare(
     };
     let found = shared.engine()?.query(query::CompareDead(query)).await?;
     // Hidden already; what stands here by its place would not be found by its name.
-    Ok(MasksItself::said_of(answer(StatusCode::OK, &Comparison::from(&found))))
+    Ok(MasksItself(Json(Comparison::from(&found))))
 }
 
-pub(super) async fn show(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Result<Response, Problem> {
+pub(super) async fn show(State(shared): State<Arc<Shared>>, Segment(id): Segment) -> Result<Json<Detail>, Problem> {
     let query = query::OneDeadLetter { id, patience: PATIENCE };
     let detail = shared.engine()?.query(query).await?;
-    Ok(answer(StatusCode::OK, &Detail::from(&detail)))
+    Ok(Json(Detail::from(&detail)))
 }

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::Response;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::domain::url::EndpointUrl;
@@ -14,29 +13,33 @@ use crate::engine::{Command, PaceWish, RedeliverTarget};
 use crate::wire::List;
 use crate::wire::endpoint::{Endpoint, PaceInput};
 use crate::wire::input;
-use crate::wire::plan::Asked;
+use crate::wire::plan::{Asked, OneOf, Redelivered, Tested};
 use crate::wire::problem::Problem;
 
 use super::Shared;
-use super::act::{Options, act};
+use super::act::{Acted, Options, act};
 use super::extract::{Input, Params};
 use super::guard::Caller;
-use super::problem::answer;
+use super::problem::{Json, Or};
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Selection {
+    /// That one alone.
     url: Option<String>,
+    /// Those that are not available.
     #[serde(default)]
     unavailable: bool,
+    /// How many are answered, at most.
     limit: Option<u32>,
+    /// Where the page begins: `next_cursor` of the page before.
     cursor: Option<String>,
 }
 
 pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
     Params(selection): Params<Selection>,
-) -> Result<Response, Problem> {
+) -> Result<Or<Json<List<Endpoint>>, Json<Endpoint>>, Problem> {
     if let Some(url) = &selection.url {
         return show(&shared, input::url(url)?).await;
     }
@@ -46,20 +49,24 @@ pub(super) async fn list(
         cursor: selection.cursor,
     };
     let page = shared.engine()?.query(query).await?;
-    Ok(answer(StatusCode::OK, &List::<Endpoint>::of(&page)))
+    Ok(Or::One(Json(List::<Endpoint>::of(&page))))
 }
 
-async fn show(shared: &Shared, url: EndpointUrl) -> Result<Response, Problem> {
+async fn show(shared: &Shared, url: EndpointUrl) -> Result<Or<Json<List<Endpoint>>, Json<Endpoint>>, Problem> {
     let view = shared.engine()?.query(query::Endpoint(url)).await?;
-    Ok(answer(StatusCode::OK, &Endpoint::from(&view)))
+    Ok(Or::Other(Json(Endpoint::from(&view))))
 }
 
 /// The endpoint, in the body where it is not in the query.
-#[derive(Default, Deserialize)]
+#[derive(Default, JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "EndpointChoice")]
 pub(super) struct Which {
+    /// The endpoint.
     url: Option<String>,
+    /// For a test: the method of the request.
     method: Option<String>,
+    /// Why; for the audit.
     reason: Option<String>,
 }
 
@@ -78,7 +85,7 @@ pub(super) async fn test(
     Extension(caller): Extension<Caller>,
     Params(mut options): Params<Options>,
     Input(which): Input<Which>,
-) -> Result<Response, Problem> {
+) -> Result<Acted<Tested>, Problem> {
     let url = which.merge(&mut options)?;
     let method = options.method.take();
     act(
@@ -96,7 +103,7 @@ pub(super) async fn disable(
     caller: Extension<Caller>,
     options: Params<Options>,
     which: Input<Which>,
-) -> Result<Response, Problem> {
+) -> Result<Acted<Endpoint>, Problem> {
     act_on(state, caller, options, which, Command::DisableEndpoint).await
 }
 
@@ -105,7 +112,7 @@ pub(super) async fn disable_plan(
     state: State<Arc<Shared>>,
     caller: Extension<Caller>,
     Params(options): Params<Options>,
-) -> Result<Response, Problem> {
+) -> Result<Acted<Endpoint>, Problem> {
     let plan = Options {
         dry_run: true,
         ..options
@@ -113,18 +120,27 @@ pub(super) async fn disable_plan(
     disable(state, caller, Params(plan), Input(Which::default())).await
 }
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Redeliver {
+    /// The endpoint.
     url: Option<String>,
+    /// Every endpoint that is not available.
     #[serde(default)]
     all: bool,
+    /// Why; for the audit.
     reason: Option<String>,
+    /// Messages a second, at most.
     rate: Option<u32>,
+    /// So many first, at most.
     canary: Option<u32>,
+    /// For how many seconds those are watched.
     canary_watch_s: Option<u32>,
+    /// How many times faster it goes at each step.
     ramp: Option<u32>,
+    /// Seconds between steps.
     ramp_every_s: Option<u32>,
+    /// Stop after so many failures in a row; 0: never.
     stop_after: Option<u32>,
 }
 
@@ -146,7 +162,7 @@ pub(super) async fn redeliver(
     Extension(caller): Extension<Caller>,
     Params(mut options): Params<Options>,
     Input(request): Input<Redeliver>,
-) -> Result<Response, Problem> {
+) -> Result<Acted<OneOf<Redelivered, Vec<Redelivered>>>, Problem> {
     let order = request.pace().begins();
     options.reason = request.reason.or(options.reason);
     let url = request.url.or_else(|| options.url.take());
@@ -169,18 +185,28 @@ pub(super) async fn redeliver(
 }
 
 /// How fast an endpoint goes: what the body does not say stays, and `release` holds nothing back any more.
-#[derive(Default, Deserialize)]
+#[derive(Default, JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Pace")]
 pub(super) struct Paced {
+    /// The endpoint.
     url: Option<String>,
+    /// Why; for the audit.
     reason: Option<String>,
+    /// Nothing is held back any more.
     #[serde(default)]
     release: bool,
+    /// Messages a second, at most.
     rate: Option<u32>,
+    /// So many first.
     canary: Option<u32>,
+    /// For how many seconds those are watched.
     canary_watch_s: Option<u32>,
+    /// How many times faster it goes at each step.
     ramp: Option<u32>,
+    /// Seconds between steps.
     ramp_every_s: Option<u32>,
+    /// Stop after so many failures in a row; 0: never.
     stop_after: Option<u32>,
 }
 
@@ -189,7 +215,7 @@ pub(super) async fn pace(
     Extension(caller): Extension<Caller>,
     Params(mut options): Params<Options>,
     Input(paced): Input<Paced>,
-) -> Result<Response, Problem> {
+) -> Result<Acted<Endpoint>, Problem> {
     let input = PaceInput {
         rate: paced.rate,
         canary: paced.canary,
@@ -232,7 +258,7 @@ pub(super) async fn pause(
     caller: Extension<Caller>,
     options: Params<Options>,
     which: Input<Which>,
-) -> Result<Response, Problem> {
+) -> Result<Acted<Endpoint>, Problem> {
     act_on(state, caller, options, which, wishing(PaceWish::Pause)).await
 }
 
@@ -241,7 +267,7 @@ pub(super) async fn resume(
     caller: Extension<Caller>,
     options: Params<Options>,
     which: Input<Which>,
-) -> Result<Response, Problem> {
+) -> Result<Acted<Endpoint>, Problem> {
     act_on(state, caller, options, which, wishing(PaceWish::Resume)).await
 }
 
@@ -256,7 +282,7 @@ async fn act_on(
     Params(mut options): Params<Options>,
     Input(which): Input<Which>,
     command: impl FnOnce(EndpointUrl) -> Command,
-) -> Result<Response, Problem> {
+) -> Result<Acted<Endpoint>, Problem> {
     let url = which.merge(&mut options)?;
     act(&shared, &caller, options, command(url), Asked::One).await
 }

@@ -4,29 +4,31 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::{FromRequestParts, Path, State};
+use axum::http::HeaderMap;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::domain::event::{EventType, NewEvent, Reference};
 use crate::domain::trace::{TRACEPARENT, TRACESTATE, TraceContext};
 use crate::engine::Command;
-use crate::engine::events::{EventCommand, EventSelection, EventsQuery, Finished};
+use crate::engine::events::{EventCommand, EventSelection, EventsQuery};
 use crate::engine::query;
 use crate::wire::List;
-use crate::wire::event::{self as wire, Count, Event, PushInput, Pushed};
+use crate::wire::event::{
+    self as wire, Count, Event, EventFinished, EventsChanged, NewEvents, PushInput, Pushed, PushedList,
+};
 use crate::wire::input;
-use crate::wire::plan::Asked;
+use crate::wire::plan::{Asked, OneOf};
 use crate::wire::problem::Problem;
 use crate::wire::publish::whole;
 
 use super::Shared;
-use super::act::{Options, act};
+use super::act::{Acted, Options, act};
 use super::extract::{Input, LARGE, Params, RawBody};
 use super::guard::Caller;
-use super::problem::answer;
+use super::problem::{Json, Or};
 
 /// A type's name in the path, percent-encoded.
 pub(super) struct OfType(pub(super) EventType);
@@ -65,9 +67,10 @@ async fn path<T: serde::de::DeserializeOwned + Send>(parts: &mut Parts) -> Resul
         .map_err(|error| Problem::field("type", error.body_text()))
 }
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Batch {
+    /// The events.
     events: Vec<Box<RawValue>>,
 }
 
@@ -77,8 +80,8 @@ pub(super) async fn push(
     Extension(caller): Extension<Caller>,
     OfType(event_type): OfType,
     headers: HeaderMap,
-    body: RawBody<LARGE>,
-) -> Result<Response, Problem> {
+    body: RawBody<NewEvents, LARGE>,
+) -> Result<Or<Json<Pushed, 201>, Json<PushedList, 201>>, Problem> {
     caller.grant(None)?;
     caller.may_publish_anywhere()?;
     let trace = traced(&headers);
@@ -97,7 +100,7 @@ pub(super) async fn push(
         };
         caller.pushes(1, shared.clock.uptime())?;
         let pushed = engine.event_push(event.clone()).await?;
-        return Ok(answer(StatusCode::CREATED, &Pushed::of(&event, pushed)));
+        return Ok(Or::One(Json(Pushed::of(&event, pushed))));
     };
     let mut events = elements(&event_type, &batch)?;
     for event in &mut events {
@@ -105,12 +108,10 @@ pub(super) async fn push(
     }
     caller.pushes(events.len(), shared.clock.uptime())?;
     let pushed = engine.events_push(events.clone()).await?;
-    let shapes: Vec<Pushed> = events
-        .iter()
-        .zip(pushed)
-        .map(|(event, pushed)| Pushed::of(event, pushed))
-        .collect();
-    Ok(answer(StatusCode::CREATED, &serde_json::json!({"items": shapes})))
+    let items = events.iter().zip(pushed);
+    Ok(Or::Other(Json(PushedList {
+        items: items.map(|(event, pushed)| Pushed::of(event, pushed)).collect(),
+    })))
 }
 
 /// What is made of an event belongs to the trace of whoever pushes it.
@@ -134,11 +135,14 @@ fn elements(event_type: &EventType, batch: &[Box<RawValue>]) -> Result<Vec<NewEv
     batch.iter().map(|text| &**text).enumerate().map(element).collect()
 }
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Selection {
+    /// A filter, in the filter language.
     filter: Option<String>,
+    /// How many are answered, at most.
     limit: Option<u32>,
+    /// Where the page begins: `next_cursor` of the page before.
     cursor: Option<String>,
 }
 
@@ -146,7 +150,7 @@ pub(super) struct Selection {
 pub(super) async fn search(
     State(shared): State<Arc<Shared>>,
     Params(selection): Params<Selection>,
-) -> Result<Response, Problem> {
+) -> Result<Json<List<Event>>, Problem> {
     page(&shared, None, selection).await
 }
 
@@ -154,11 +158,15 @@ pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
     OfType(event_type): OfType,
     Params(selection): Params<Selection>,
-) -> Result<Response, Problem> {
+) -> Result<Json<List<Event>>, Problem> {
     page(&shared, Some(event_type), selection).await
 }
 
-async fn page(shared: &Shared, event_type: Option<EventType>, selection: Selection) -> Result<Response, Problem> {
+async fn page(
+    shared: &Shared,
+    event_type: Option<EventType>,
+    selection: Selection,
+) -> Result<Json<List<Event>>, Problem> {
     let query = EventsQuery {
         event_type,
         filter: selection.filter,
@@ -166,28 +174,32 @@ async fn page(shared: &Shared, event_type: Option<EventType>, selection: Selecti
         cursor: selection.cursor,
     };
     let page = shared.engine()?.query(query::Events(query)).await?;
-    Ok(answer(StatusCode::OK, &List::<Event>::of(&page)))
+    Ok(Json(List::<Event>::of(&page)))
 }
 
-pub(super) async fn counts(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
+pub(super) async fn counts(State(shared): State<Arc<Shared>>) -> Result<Json<List<Count>>, Problem> {
     let counts = shared.engine()?.query(query::EventCounts()).await?;
     let list = List::only(counts.iter().map(Count::from), shared.clock.now());
-    Ok(answer(StatusCode::OK, &list))
+    Ok(Json(list))
 }
 
 /// All of a reference: what is due now, and what is dated.
-pub(super) async fn show(State(shared): State<Arc<Shared>>, about: InType) -> Result<Response, Problem> {
+pub(super) async fn show(State(shared): State<Arc<Shared>>, about: InType) -> Result<Json<List<Event>>, Problem> {
     let (event_type, reference) = about.reference()?;
     let events = shared.engine()?.query(query::EventsOf(event_type, reference)).await?;
     let list = List::only(events.iter().map(Event::from), shared.clock.now());
-    Ok(answer(StatusCode::OK, &list))
+    Ok(Json(list))
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Reschedule")]
 pub(super) struct When {
+    /// When it is due: RFC 3339, or seconds since 1970.
     at: Option<serde_json::Value>,
+    /// The same.
     nbf: Option<serde_json::Value>,
+    /// Why; for the audit.
     reason: Option<String>,
 }
 
@@ -197,7 +209,7 @@ pub(super) async fn retry(
     about: InType,
     Params(mut options): Params<Options>,
     Input(when): Input<When>,
-) -> Result<Response, Problem> {
+) -> Result<Acted<OneOf<Event, EventsChanged>>, Problem> {
     options.reason = when.reason.or(options.reason);
     let (event_type, reference) = about.reference()?;
     let command = EventCommand::Retry(EventSelection::Reference(event_type, reference));
@@ -210,7 +222,7 @@ pub(super) async fn reschedule(
     about: InType,
     Params(mut options): Params<Options>,
     Input(when): Input<When>,
-) -> Result<Response, Problem> {
+) -> Result<Acted<OneOf<Event, EventsChanged>>, Problem> {
     options.reason = when.reason.or(options.reason);
     let (event_type, reference) = about.reference()?;
     let at = match when.at.or(when.nbf) {
@@ -227,13 +239,17 @@ pub(super) async fn reschedule(
     act(&shared, &caller, options, Command::Events(command), Asked::One).await
 }
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Removal {
+    /// The claim that has it, which is done with it.
     claim_id: Option<String>,
+    /// Answer the plan, and change nothing.
     #[serde(default)]
     dry_run: bool,
+    /// Why; for the audit.
     reason: Option<String>,
+    /// Carry out the plan of this id, and refuse where it does not fit any more.
     plan: Option<String>,
 }
 
@@ -243,12 +259,15 @@ pub(super) async fn remove(
     Extension(caller): Extension<Caller>,
     about: InType,
     Params(removal): Params<Removal>,
-) -> Result<Response, Problem> {
+) -> Result<Or<Json<EventFinished>, Acted<OneOf<Event, EventsChanged>>>, Problem> {
     let (event_type, reference) = about.reference()?;
     if let Some(claim) = removal.claim_id {
         caller.grant(None)?;
         let finished = shared.engine()?.claim_done(&event_type, &reference, &claim).await?;
-        return Ok(answer(StatusCode::OK, &done(&reference, finished)));
+        return Ok(Or::One(Json(EventFinished {
+            reference: reference.as_str().to_owned(),
+            result: finished.as_str(),
+        })));
     }
     let options = Options {
         dry_run: removal.dry_run,
@@ -257,9 +276,7 @@ pub(super) async fn remove(
         ..Options::default()
     };
     let command = EventCommand::Cancel(EventSelection::Reference(event_type, reference));
-    act(&shared, &caller, options, Command::Events(command), Asked::One).await
-}
-
-fn done(reference: &Reference, finished: Finished) -> serde_json::Value {
-    serde_json::json!({"reference": reference.as_str(), "result": finished.as_str()})
+    act(&shared, &caller, options, Command::Events(command), Asked::One)
+        .await
+        .map(Or::Other)
 }

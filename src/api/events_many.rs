@@ -4,29 +4,36 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::response::Response;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::engine::Command;
 use crate::engine::events::{EventCommand, EventSelection};
-use crate::wire::event as wire;
-use crate::wire::plan::Asked;
+use crate::wire::event::{self as wire, EventsChanged};
+use crate::wire::plan::{Asked, OneOf};
 use crate::wire::problem::Problem;
+use crate::wire::run::Run;
 
 use super::Shared;
-use super::act::{Options, act};
+use super::act::{Acted, Options, act};
 use super::extract::{Input, Params};
 use super::guard::Caller;
 
 /// Which, when, and why.
-#[derive(Default, Deserialize)]
+#[derive(Default, JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "EventsOrder")]
 pub(super) struct Many {
+    /// These, by their ids.
     #[serde(default)]
     ids: Vec<i64>,
+    /// All that match.
     filter: Option<String>,
+    /// Messages a second, at most.
     rate: Option<u32>,
+    /// For rescheduling: when they are due, as RFC 3339 or seconds since 1970.
     at: Option<serde_json::Value>,
+    /// Why; for the audit.
     reason: Option<String>,
 }
 
@@ -56,7 +63,7 @@ macro_rules! many {
             Extension(caller): Extension<Caller>,
             Params(mut options): Params<Options>,
             Input(mut many): Input<Many>,
-        ) -> Result<Response, Problem> {
+        ) -> Result<Acted<OneOf<EventsChanged, Run>>, Problem> {
             options.reason = many.reason.take().or(options.reason);
             let selection = many.selection()?;
             let command: fn(EventSelection, &Many) -> Result<EventCommand, Problem> = $command;

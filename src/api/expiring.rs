@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::Response;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::engine::Command;
@@ -13,46 +12,54 @@ use crate::engine::expiring::ExpiringQuery;
 use crate::engine::query;
 use crate::engine::query::SaveQuery;
 use crate::wire::List;
-use crate::wire::expiring::{ExpiringInput, ExpiringList, SaveShape};
+use crate::wire::expiring::{ExpiringInput, ExpiringList, ExpiringOutcomeShape, SaveShape};
 use crate::wire::input;
 use crate::wire::plan::Asked;
 use crate::wire::problem::Problem;
 
 use super::Shared;
-use super::act::{Options, act};
+use super::act::{Acted, Options, act};
 use super::extract::{Input, Params};
 use super::guard::Caller;
-use super::problem::answer;
+use super::problem::Json;
 
 /// Queues of a page, at most.
 const LIMIT_MAX: u32 = 20_000;
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Page {
+    /// How many are answered, at most.
     limit: Option<u32>,
+    /// Where the page begins: `next_cursor` of the page before.
     cursor: Option<String>,
 }
 
 /// What is lost first in front.
-pub(super) async fn list(State(shared): State<Arc<Shared>>, Params(page): Params<Page>) -> Result<Response, Problem> {
+pub(super) async fn list(
+    State(shared): State<Arc<Shared>>,
+    Params(page): Params<Page>,
+) -> Result<Json<ExpiringList>, Problem> {
     let query = ExpiringQuery {
         limit: input::limit(page.limit, 1_000, LIMIT_MAX)?,
         cursor: page.cursor,
     };
     let page = shared.engine()?.query(query::Expiring(query)).await?;
-    Ok(answer(StatusCode::OK, &ExpiringList::from(&page)))
+    Ok(Json(ExpiringList::from(&page)))
 }
 
 /// Newest first.
-pub(super) async fn saves(State(shared): State<Arc<Shared>>, Params(page): Params<Page>) -> Result<Response, Problem> {
+pub(super) async fn saves(
+    State(shared): State<Arc<Shared>>,
+    Params(page): Params<Page>,
+) -> Result<Json<List<SaveShape>>, Problem> {
     let query = SaveQuery {
         before: page.cursor,
         queue: None,
         limit: input::limit(page.limit, 100, input::LIMIT_MAX)?,
     };
     let page = shared.engine()?.query(query::Saves(query)).await?;
-    Ok(answer(StatusCode::OK, &List::<SaveShape>::of(&page)))
+    Ok(Json(List::<SaveShape>::of(&page)))
 }
 
 macro_rules! order {
@@ -62,7 +69,7 @@ macro_rules! order {
             Extension(caller): Extension<Caller>,
             Params(mut options): Params<Options>,
             Input(input): Input<ExpiringInput>,
-        ) -> Result<Response, Problem> {
+        ) -> Result<Acted<Vec<ExpiringOutcomeShape>>, Problem> {
             let order = input.$order()?;
             options.reason = input.reason.or(options.reason);
             let command = Command::Expiring(order);

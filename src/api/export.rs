@@ -11,17 +11,16 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::response::Response;
 use futures_util::stream;
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
 use tokio::sync::mpsc::Receiver;
 
 use crate::budget::Share;
 use crate::engine::dead::{DeadDetail, Exported};
 use crate::engine::reveal::Reveal;
 use crate::engine::{EngineError, WriteGrant};
-use crate::wire::dead::Detail;
+use crate::wire::dead::{Detail, ExportEnd};
 use crate::wire::problem::Problem;
 use crate::wire::{json as written, unread};
 
@@ -30,16 +29,19 @@ use super::dead::selection;
 use super::extract::Params;
 use super::guard::Caller;
 use super::masked::{MasksItself, hidden_in, without};
-use super::problem::with_type;
+use super::problem::{Lines, with_type};
 
 /// What is told of in the audit.
 const TARGET: &str = "GET /v1/dead/export";
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Which {
+    /// Of this queue.
     queue: Option<String>,
+    /// A group, by its fingerprint.
     group: Option<String>,
+    /// A filter, in the filter language.
     filter: Option<String>,
 }
 
@@ -48,7 +50,7 @@ pub(super) async fn dead(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
     Params(which): Params<Which>,
-) -> Result<Response, Problem> {
+) -> Result<MasksItself<Lines>, Problem> {
     let selection = selection(which.queue.as_deref(), which.group, which.filter)?;
     let mut letters = shared.engine()?.export_dead(selection)?;
     let whole = if caller.sees_all() {
@@ -76,7 +78,7 @@ pub(super) async fn dead(
         Body::from_stream(lines),
         "application/x-ndjson",
     );
-    Ok(MasksItself::said_of(answer))
+    Ok(MasksItself(Lines(answer)))
 }
 
 struct Export {
@@ -139,7 +141,11 @@ impl Export {
 /// What is said of what is missing.
 fn last(error: &EngineError) -> Vec<u8> {
     if let EngineError::Unread(lacks) = error {
-        return written::compact(&json!({"problems": unread(&[(**lacks).clone()])}));
+        return written::compact(&ExportEnd::Lacks {
+            problems: unread(&[(**lacks).clone()]),
+        });
     }
-    written::compact(&json!({"problem": Problem::from(error)}))
+    written::compact(&ExportEnd::Broken {
+        problem: Problem::from(error),
+    })
 }

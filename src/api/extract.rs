@@ -1,5 +1,6 @@
 //! What routes take out of a request; each says the field that is wrong.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -118,13 +119,14 @@ async fn segment(parts: &mut Parts, field: &str) -> Result<String, Problem> {
         .map_err(|error| Problem::field(field, error.body_text()))
 }
 
-/// The body's bytes, `MOST` at most, with the share of memory that they take.
-pub(super) struct RawBody<const MOST: usize = SMALL> {
+/// The body's bytes, `MOST` at most, with the share of memory that they take. `T` describes what is in them.
+pub(super) struct RawBody<T, const MOST: usize = SMALL> {
     pub(super) bytes: Bytes,
     pub(super) memory: Share,
+    described: PhantomData<fn() -> T>,
 }
 
-impl<const MOST: usize> FromRequest<Arc<Shared>> for RawBody<MOST> {
+impl<T, const MOST: usize> FromRequest<Arc<Shared>> for RawBody<T, MOST> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, Problem> {
@@ -163,6 +165,7 @@ impl<const MOST: usize> FromRequest<Arc<Shared>> for RawBody<MOST> {
         Ok(Self {
             bytes: read.into(),
             memory,
+            described: PhantomData,
         })
     }
 }
@@ -194,7 +197,7 @@ impl<T: DeserializeOwned, const MOST: usize> FromRequest<Arc<Shared>> for Input<
     type Rejection = Problem;
 
     async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, Problem> {
-        let body = RawBody::<MOST>::from_request(request, shared).await?;
+        let body = RawBody::<T, MOST>::from_request(request, shared).await?;
         let text: &[u8] = if body.bytes.trim_ascii().is_empty() {
             b"{}"
         } else {

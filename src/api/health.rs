@@ -4,52 +4,54 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::Response;
+use serde_json::Value;
 
 use crate::engine::query;
 use crate::wire::problem::Problem;
-use crate::wire::record::{Part, Readiness};
+use crate::wire::record::{Alive, Part, Readiness, Ready};
 
 use super::Shared;
 use super::guard::Caller;
 use super::masked::MasksItself;
 use super::openapi;
-use super::problem::{answer, text};
+use super::problem::{Json, Or, Text, text};
 
 /// The process answers: nothing more is said.
-pub(super) async fn alive() -> Response {
-    answer(StatusCode::OK, &serde_json::json!({"status": "alive"}))
+pub(super) async fn alive() -> Json<Alive> {
+    Json(Alive { status: "alive" })
 }
+
+/// Ready, or not.
+type Answered = Or<Json<Ready>, Json<Ready, 503>>;
 
 /// 200 when the broker lets us work, the store takes writes and this process delivers, else 503; with the reason for
 /// those who may look. Reads what was found last: it waits for nothing.
 pub(super) async fn ready(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-) -> Result<Response, Problem> {
+) -> Result<Answered, Problem> {
     let found = readiness(&shared).await?;
     Ok(if caller.may_look() {
-        answer(status(&found), &found)
+        answered(found.ready, Ready::Whole(found))
     } else {
         without_reasons(&found)
     })
 }
 
 /// The same without a reason.
-pub(super) async fn ready_or_not(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
+pub(super) async fn ready_or_not(State(shared): State<Arc<Shared>>) -> Result<Answered, Problem> {
     Ok(without_reasons(&readiness(&shared).await?))
 }
 
-fn without_reasons(found: &Readiness) -> Response {
-    answer(status(found), &serde_json::json!({"ready": found.ready}))
+const fn without_reasons(found: &Readiness) -> Answered {
+    answered(found.ready, Ready::Bare { ready: found.ready })
 }
 
-const fn status(found: &Readiness) -> StatusCode {
-    if found.ready {
-        StatusCode::OK
+const fn answered(is_ready: bool, shape: Ready) -> Answered {
+    if is_ready {
+        Or::One(Json(shape))
     } else {
-        StatusCode::SERVICE_UNAVAILABLE
+        Or::Other(Json(shape))
     }
 }
 
@@ -70,11 +72,11 @@ async fn readiness(shared: &Shared) -> Result<Readiness, Problem> {
 }
 
 /// Numbers, with labels of our own.
-pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
+pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> MasksItself<Text> {
     let numbers = text((shared.metrics)(), "text/plain; version=0.0.4; charset=utf-8");
-    MasksItself::said_of(numbers)
+    MasksItself(Text(numbers))
 }
 
-pub(super) async fn describe() -> Response {
-    answer(StatusCode::OK, &openapi::document())
+pub(super) async fn describe() -> Json<Value> {
+    Json(openapi::document())
 }

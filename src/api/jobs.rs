@@ -5,34 +5,36 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::Response;
-use serde::{Deserialize, Serialize};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use crate::ambient;
 use crate::domain::job::{JobId, Lifetime};
 use crate::engine::query;
 use crate::wire::Whole;
 use crate::wire::input;
-use crate::wire::job::{JobListedShape, JobShape, message};
+use crate::wire::job::{JobListedShape, JobMessageSent, JobShape, WrittenMessage, message};
 use crate::wire::problem::Problem;
 
 use super::Shared;
 use super::extract::{Input, LARGE, Params, RawBody, Segment};
 use super::guard::Caller;
-use super::problem::answer;
+use super::problem::Json;
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "NewJob")]
 pub(super) struct Submit {
+    /// A UUID; without one it is given one.
     id: Option<String>,
     /// Seconds; `null`: for ever.
     #[serde(default)]
     ttl_s: Ttl,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, JsonSchema, Deserialize)]
 #[serde(untagged)]
+#[schemars(inline)]
 enum Ttl {
     Seconds(f64),
     Never(()),
@@ -42,7 +44,7 @@ enum Ttl {
     Usual,
 }
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Nothing {}
 
@@ -51,7 +53,7 @@ pub(super) async fn submit(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
     Input(submit): Input<Submit>,
-) -> Result<Response, Problem> {
+) -> Result<Json<JobShape, 201>, Problem> {
     caller.grant(None)?;
     let id = submit.id.unwrap_or_else(ambient::new_id);
     let (id, engine) = (input::job(&id)?, shared.engine()?);
@@ -63,31 +65,25 @@ pub(super) async fn submit(
         Ttl::Usual => engine.job_lifetime(),
     };
     let job = engine.job_submit(id, lifetime).await?;
-    Ok(answer(StatusCode::CREATED, &JobShape::from(&job)))
+    Ok(Json(JobShape::from(&job)))
 }
 
 /// `GET /v1/jobs`.
 pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
     Params(Nothing {}): Params<Nothing>,
-) -> Result<Response, Problem> {
+) -> Result<Json<Whole<JobListedShape>>, Problem> {
     let jobs = shared.engine()?.query(query::Jobs()).await?;
     let now = shared.clock.now();
     let list = Whole::of(jobs.iter().map(|job| JobListedShape::new(job, now)), now);
-    Ok(answer(StatusCode::OK, &list))
+    Ok(Json(list))
 }
 
 /// `GET /v1/jobs/{id}`.
-pub(super) async fn show(State(shared): State<Arc<Shared>>, Segment(id): Segment) -> Result<Response, Problem> {
+pub(super) async fn show(State(shared): State<Arc<Shared>>, Segment(id): Segment) -> Result<Json<JobShape>, Problem> {
     let id: JobId = input::job(&id)?;
     let job = shared.engine()?.job_check(&id, None).await?;
-    Ok(answer(StatusCode::OK, &JobShape::from(&job)))
-}
-
-#[derive(Serialize)]
-struct Sent {
-    id: String,
-    queue: String,
+    Ok(Json(JobShape::from(&job)))
 }
 
 /// `POST /v1/jobs/{id}/messages`: answered after the broker's confirm.
@@ -95,8 +91,8 @@ pub(super) async fn publish(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
     Segment(id): Segment,
-    body: RawBody<LARGE>,
-) -> Result<Response, Problem> {
+    body: RawBody<WrittenMessage<'static>, LARGE>,
+) -> Result<Json<JobMessageSent, 202>, Problem> {
     caller.grant(None)?;
     let id: JobId = input::job(&id)?;
     let message = message(&body.bytes)?;
@@ -104,9 +100,9 @@ pub(super) async fn publish(
     engine
         .job_publish(&id, message.part, message.content_type, message.body)
         .await?;
-    let sent = Sent {
+    let sent = JobMessageSent {
         id: id.as_str().to_owned(),
         queue: id.queue(message.part).as_str().to_owned(),
     };
-    Ok(answer(StatusCode::ACCEPTED, &sent))
+    Ok(Json(sent))
 }

@@ -7,7 +7,7 @@
 
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
@@ -22,21 +22,24 @@ use super::answer::whole;
 /// What somebody wrote, with places of its own.
 const WRITTEN: [&str; 4] = ["payload", "body", "properties", "metadata"];
 
-/// Said by a route of its answer: there is nothing to hide in it, or it is hidden already.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct MasksItself;
+/// An answer in which is hidden already what has to be, or that has nothing to hide: it leaves as it is.
+pub(super) struct MasksItself<A>(pub(super) A);
 
-impl MasksItself {
-    /// Lets an answer leave as it is.
-    pub(super) fn said_of(mut response: Response) -> Response {
-        response.extensions_mut().insert(Self);
+/// Marks it.
+#[derive(Clone, Copy)]
+struct LeavesAsItIs;
+
+impl<A: IntoResponse> IntoResponse for MasksItself<A> {
+    fn into_response(self) -> Response {
+        let mut response = self.0.into_response();
+        response.extensions_mut().insert(LeavesAsItIs);
         response
     }
 }
 
 /// The answer without what `rules` hide.
 pub(super) async fn masked(rules: &MaskRules, response: Response) -> Response {
-    if response.extensions().get::<MasksItself>().is_some() || response.body().size_hint().exact() == Some(0) {
+    if response.extensions().get::<LeavesAsItIs>().is_some() || response.body().size_hint().exact() == Some(0) {
         return response;
     }
     if !is_json(&response) {
@@ -52,7 +55,7 @@ pub(super) async fn masked(rules: &MaskRules, response: Response) -> Response {
 
 /// The answer, with the number of values in it that `rules` hide.
 pub(super) async fn counted(rules: &MaskRules, response: Response) -> (Response, usize) {
-    if response.extensions().get::<MasksItself>().is_some() || !is_json(&response) {
+    if response.extensions().get::<LeavesAsItIs>().is_some() || !is_json(&response) {
         return (response, 0);
     }
     let (parts, bytes) = whole(response).await;
@@ -268,7 +271,7 @@ mod tests {
         assert_eq!(status(answer("text/csv")).await, 406);
         assert_eq!(status(answer("text/event-stream")).await, 406);
         assert_eq!(status(Response::new(Body::from("x"))).await, 406);
-        assert_eq!(status(MasksItself::said_of(answer("text/plain"))).await, 200);
+        assert_eq!(status(MasksItself(answer("text/plain")).into_response()).await, 200);
         assert_eq!(status(Response::new(Body::empty())).await, 200);
     }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
+use axum::http::HeaderMap;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::ambient;
@@ -15,12 +15,12 @@ use crate::domain::trace::{self, TRACEPARENT, TRACESTATE};
 use crate::engine::{Ended, Engine, EngineError, NewNotification, Receipt};
 use crate::wire::input;
 use crate::wire::problem::Problem;
-use crate::wire::publish::{self, EndedShape, Published};
+use crate::wire::publish::{self, EndedShape, Published, Written};
 
 use super::Shared;
 use super::extract::{Execution, Input, LARGE, RawBody};
 use super::guard::Caller;
-use super::problem::answer;
+use super::problem::{Json, Or};
 
 /// 202 after the broker's confirm. The id is given before anything is tried, so that a caller who
 /// gets a 503 can repeat with it.
@@ -28,10 +28,10 @@ pub(super) async fn publish(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
-    body: RawBody<LARGE>,
-) -> Result<Response, Problem> {
+    body: RawBody<Written<'static>, LARGE>,
+) -> Result<Json<Published, 202>, Problem> {
     caller.grant(None)?;
-    let RawBody { bytes, memory } = body;
+    let RawBody { bytes, memory, .. } = body;
     let mut new = publish::notification(&bytes)?;
     // What goes on is a copy.
     drop(bytes);
@@ -53,7 +53,7 @@ pub(super) async fn publish(
         Err(problem) => Err(problem),
     };
     match published {
-        Ok(receipt) => Ok(answer(StatusCode::ACCEPTED, &Published::from(&receipt))),
+        Ok(receipt) => Ok(Json(Published::from(&receipt))),
         Err(problem) if problem.status >= 500 => Err(problem.with_id(id.as_str())),
         Err(problem) => Err(problem),
     }
@@ -87,9 +87,11 @@ async fn published(engine: &Engine, new: NewNotification, memory: Share) -> Resu
     })
 }
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Url")]
 pub(super) struct EndRequest {
+    /// The URL whose sequence ends.
     url: String,
 }
 
@@ -99,14 +101,14 @@ pub(super) async fn end(
     Extension(caller): Extension<Caller>,
     Execution(execution): Execution,
     Input(request): Input<EndRequest>,
-) -> Result<Response, Problem> {
+) -> Result<Or<Json<EndedShape, 202>, Json<EndedShape>>, Problem> {
     caller.grant(None)?;
     let url = input::url(&request.url)?;
     caller.may_publish(&execution, &url)?;
     let ended = shared.engine()?.end(execution, url).await?;
-    let status = match &ended {
-        Ended::Marked(_) => StatusCode::ACCEPTED,
-        Ended::NoQueue(_) => StatusCode::OK,
-    };
-    Ok(answer(status, &EndedShape::from(&ended)))
+    let shape = EndedShape::from(&ended);
+    Ok(match ended {
+        Ended::Marked(_) => Or::One(Json(shape)),
+        Ended::NoQueue(_) => Or::Other(Json(shape)),
+    })
 }

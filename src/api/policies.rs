@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::Response;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::engine::Command;
@@ -14,25 +13,31 @@ use crate::engine::query;
 use crate::engine::query::PolicyScope;
 use crate::wire::List;
 use crate::wire::plan::Asked;
-use crate::wire::policy::{self, Policy, Preview, Version};
+use crate::wire::policy::{self, Policy, PolicyKeys, Preview, Version};
 use crate::wire::problem::Problem;
 
 use super::Shared;
-use super::act::{Because, Options, act};
+use super::act::{Acted, Because, Options, act};
 use super::extract::{Input, Params, RawBody};
 use super::guard::Caller;
-use super::problem::answer;
+use super::problem::{Json, Or};
 
 /// Whose policy, and how the change is asked for.
-#[derive(Default, Deserialize)]
+#[derive(Default, JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Of {
+    /// The event type.
     r#type: Option<String>,
+    /// The URL that it is for.
     url: Option<String>,
+    /// Answer the plan, and change nothing.
     #[serde(default)]
     dry_run: bool,
+    /// Why; for the audit.
     reason: Option<String>,
+    /// Carry out the plan of this id, and refuse where it does not fit any more.
     plan: Option<String>,
+    /// Only in the place of this version.
     version: Option<i64>,
 }
 
@@ -55,27 +60,33 @@ impl Of {
     }
 }
 
-pub(super) async fn show(State(shared): State<Arc<Shared>>, Params(of): Params<Of>) -> Result<Response, Problem> {
+pub(super) async fn show(
+    State(shared): State<Arc<Shared>>,
+    Params(of): Params<Of>,
+) -> Result<Or<Json<List<Policy>>, Json<Policy>>, Problem> {
     if of.is_nothing() {
         let page = shared.engine()?.query(query::Policies()).await?;
-        return Ok(answer(StatusCode::OK, &List::<Policy>::of(&page)));
+        return Ok(Or::One(Json(List::<Policy>::of(&page))));
     }
     let view = shared.engine()?.query(query::Policy(of.scope()?)).await?;
-    Ok(answer(StatusCode::OK, &Policy::from(&view)))
+    Ok(Or::Other(Json(Policy::from(&view))))
 }
 
-pub(super) async fn history(State(shared): State<Arc<Shared>>, Params(of): Params<Of>) -> Result<Response, Problem> {
+pub(super) async fn history(
+    State(shared): State<Arc<Shared>>,
+    Params(of): Params<Of>,
+) -> Result<Json<List<Version>>, Problem> {
     let query = query::PolicyHistory(of.scope()?);
     let page = shared.engine()?.query(query).await?;
-    Ok(answer(StatusCode::OK, &List::<Version>::of(&page)))
+    Ok(Json(List::<Version>::of(&page)))
 }
 
 pub(super) async fn set(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
     Params(of): Params<Of>,
-    body: RawBody,
-) -> Result<Response, Problem> {
+    body: RawBody<PolicyKeys>,
+) -> Result<Acted<Policy>, Problem> {
     // With a version the change is only for what was saved as that one.
     let expected = of.version;
     change(&shared, &caller, &of, PolicyAct::Set(text(&body)?.to_owned()), expected).await
@@ -86,16 +97,19 @@ pub(super) async fn unset(
     Extension(caller): Extension<Caller>,
     Params(mut of): Params<Of>,
     Input(because): Input<Because>,
-) -> Result<Response, Problem> {
+) -> Result<Acted<Policy>, Problem> {
     of.reason = because.reason.or(of.reason);
     let expected = of.version;
     change(&shared, &caller, &of, PolicyAct::Unset, expected).await
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "RestorePolicy")]
 pub(super) struct Restored {
+    /// The version that is saved again.
     version: Option<i64>,
+    /// Why; for the audit.
     reason: Option<String>,
 }
 
@@ -104,7 +118,7 @@ pub(super) async fn restore(
     Extension(caller): Extension<Caller>,
     Params(mut of): Params<Of>,
     Input(asked): Input<Restored>,
-) -> Result<Response, Problem> {
+) -> Result<Acted<Policy>, Problem> {
     of.reason = asked.reason.or(of.reason);
     let version = asked.version.or(of.version);
     let version = version.ok_or_else(|| {
@@ -122,7 +136,7 @@ async fn change(
     of: &Of,
     to: PolicyAct,
     expected: Option<i64>,
-) -> Result<Response, Problem> {
+) -> Result<Acted<Policy>, Problem> {
     let edit = PolicyEdit {
         scope: of.scope()?,
         act: to,
@@ -134,16 +148,16 @@ async fn change(
 pub(super) async fn preview(
     State(shared): State<Arc<Shared>>,
     Params(of): Params<Of>,
-    body: RawBody,
-) -> Result<Response, Problem> {
+    body: RawBody<PolicyKeys>,
+) -> Result<Json<Preview>, Problem> {
     let query = query::PreviewPolicy {
         document: text(&body)?.to_owned(),
         scope: if of.is_nothing() { None } else { Some(of.scope()?) },
     };
     let preview = shared.engine()?.query(query).await?;
-    Ok(answer(StatusCode::OK, &Preview::from(&preview)))
+    Ok(Json(Preview::from(&preview)))
 }
 
-fn text(body: &RawBody) -> Result<&str, Problem> {
+fn text(body: &RawBody<PolicyKeys>) -> Result<&str, Problem> {
     std::str::from_utf8(&body.bytes).map_err(|_| Problem::new(400, "the body is not UTF-8: send JSON in UTF-8"))
 }

@@ -1,5 +1,7 @@
 //! Answers: JSON documents and problem documents.
 
+use std::marker::PhantomData;
+
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{Method, StatusCode, Uri};
@@ -28,6 +30,72 @@ impl From<EngineError> for Problem {
     fn from(error: EngineError) -> Self {
         Self::from(&error)
     }
+}
+
+/// A JSON document, answered with this status.
+pub(super) struct Json<T, const STATUS: u16 = 200>(pub(super) T);
+
+impl<T: Serialize, const STATUS: u16> IntoResponse for Json<T, STATUS> {
+    fn into_response(self) -> Response {
+        document(STATUS, &self.0, "application/json")
+    }
+}
+
+/// One of two answers.
+pub(super) enum Or<A, B> {
+    One(A),
+    Other(B),
+}
+
+impl<A: IntoResponse, B: IntoResponse> IntoResponse for Or<A, B> {
+    fn into_response(self) -> Response {
+        match self {
+            Self::One(answer) => answer.into_response(),
+            Self::Other(answer) => answer.into_response(),
+        }
+    }
+}
+
+/// There is nothing to answer.
+pub(super) struct Nothing;
+
+impl IntoResponse for Nothing {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        response
+    }
+}
+
+/// A JSON document of type `T` that was written before.
+pub(super) struct Written<T>(pub(super) Response, pub(super) PhantomData<fn() -> T>);
+
+impl<T> IntoResponse for Written<T> {
+    fn into_response(self) -> Response {
+        self.0
+    }
+}
+
+macro_rules! other_answers {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        pub(super) struct $name(pub(super) Response);
+
+        impl IntoResponse for $name {
+            fn into_response(self) -> Response {
+                self.0
+            }
+        }
+    )*};
+}
+
+other_answers! {
+    /// Dead letters, a line of JSON each.
+    Lines;
+    /// Server-sent events.
+    Events;
+    /// Text for people or for Prometheus.
+    Text;
 }
 
 /// A JSON document.

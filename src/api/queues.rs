@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::Response;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::domain::id::QueueName;
@@ -13,33 +12,37 @@ use crate::engine::query;
 use crate::engine::view::QueueView;
 use crate::engine::{Command, QueuesQuery};
 use crate::wire::input;
-use crate::wire::plan::Asked;
+use crate::wire::plan::{Asked, Deleted, Purged, Rescued, VhostMade};
 use crate::wire::problem::Problem;
 use crate::wire::queue::{Addressed, Browsed, Queue, WhyAnswer};
 use crate::wire::{List, Whole};
 
 use super::Shared;
-use super::act::{Because, Options, act};
+use super::act::{Acted, Because, Options, act};
 use super::extract::{Input, Name, Params};
 use super::guard::Caller;
-use super::problem::answer;
+use super::problem::Json;
 
 /// Messages that one look shows at most.
 const BROWSED_MAX: u32 = 500;
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Selection {
+    /// A filter, in the filter language.
     filter: Option<String>,
+    /// A column to sort by, with `-` in front descending.
     sort: Option<String>,
+    /// How many are answered, at most.
     limit: Option<u32>,
+    /// Where the page begins: `next_cursor` of the page before.
     cursor: Option<String>,
 }
 
 pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
     Params(selection): Params<Selection>,
-) -> Result<Response, Problem> {
+) -> Result<Json<List<Queue>>, Problem> {
     let query = query::Queues(QueuesQuery {
         filter: selection.filter,
         sort: selection.sort,
@@ -47,15 +50,15 @@ pub(super) async fn list(
         cursor: selection.cursor,
     });
     let page = shared.engine()?.query(query).await?;
-    Ok(answer(StatusCode::OK, &List::<Queue>::of(&page)))
+    Ok(Json(List::<Queue>::of(&page)))
 }
 
-pub(super) async fn show(State(shared): State<Arc<Shared>>, Name(name): Name) -> Result<Response, Problem> {
-    Ok(answer(StatusCode::OK, &Queue::from(&look(&shared, name).await?)))
+pub(super) async fn show(State(shared): State<Arc<Shared>>, Name(name): Name) -> Result<Json<Queue>, Problem> {
+    Ok(Json(Queue::from(&look(&shared, name).await?)))
 }
 
-pub(super) async fn why(State(shared): State<Arc<Shared>>, Name(name): Name) -> Result<Response, Problem> {
-    Ok(answer(StatusCode::OK, &WhyAnswer::from(&look(&shared, name).await?)))
+pub(super) async fn why(State(shared): State<Arc<Shared>>, Name(name): Name) -> Result<Json<WhyAnswer>, Problem> {
+    Ok(Json(WhyAnswer::from(&look(&shared, name).await?)))
 }
 
 async fn look(shared: &Shared, name: QueueName) -> Result<QueueView, Problem> {
@@ -63,9 +66,10 @@ async fn look(shared: &Shared, name: QueueName) -> Result<QueueView, Problem> {
     Ok(view)
 }
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Browse {
+    /// How many are answered, at most.
     limit: Option<u32>,
 }
 
@@ -75,18 +79,20 @@ pub(super) async fn browse(
     Extension(caller): Extension<Caller>,
     Name(queue): Name,
     Input(browse): Input<Browse>,
-) -> Result<Response, Problem> {
+) -> Result<Json<Whole<Browsed>>, Problem> {
     caller.grant(None)?;
     let limit = input::limit(browse.limit, 20, BROWSED_MAX)?;
     let messages = shared.engine()?.query(query::Browse { queue, limit }).await?;
     let list = Whole::of(messages.iter().map(Browsed::from), shared.clock.now());
-    Ok(answer(StatusCode::OK, &list))
+    Ok(Json(list))
 }
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Sequence {
+    /// The execution.
     execution_id: String,
+    /// The URL.
     url: String,
 }
 
@@ -94,11 +100,11 @@ pub(super) struct Sequence {
 pub(super) async fn named(
     State(shared): State<Arc<Shared>>,
     Params(sequence): Params<Sequence>,
-) -> Result<Response, Problem> {
+) -> Result<Json<Addressed>, Problem> {
     let (execution, url) = (input::execution(&sequence.execution_id)?, input::url(&sequence.url)?);
     let naming = shared.engine()?.naming();
     let queue = naming.delivery_queue(&execution, &url);
-    Ok(answer(StatusCode::OK, &Addressed::new(naming, &queue, &url)))
+    Ok(Json(Addressed::new(naming, &queue, &url)))
 }
 
 /// `POST /v1/vhost/make`.
@@ -107,28 +113,28 @@ pub(super) async fn make_vhost(
     Extension(caller): Extension<Caller>,
     Params(mut options): Params<Options>,
     Input(because): Input<Because>,
-) -> Result<Response, Problem> {
+) -> Result<Acted<VhostMade>, Problem> {
     options.reason = because.reason.or(options.reason);
     act(&shared, &caller, options, Command::MakeVhost, Asked::One).await
 }
 
 macro_rules! command {
-    ($name:ident, $variant:ident) => {
+    ($name:ident, $variant:ident, $done:ty) => {
         pub(super) async fn $name(
             State(shared): State<Arc<Shared>>,
             Extension(caller): Extension<Caller>,
             Name(name): Name,
             Params(mut options): Params<Options>,
             Input(because): Input<Because>,
-        ) -> Result<Response, Problem> {
+        ) -> Result<Acted<$done>, Problem> {
             options.reason = because.reason.or(options.reason);
             act(&shared, &caller, options, Command::$variant(name), Asked::One).await
         }
     };
 }
 
-command!(pause, PauseQueue);
-command!(resume, ResumeQueue);
-command!(purge, PurgeQueue);
-command!(delete, DeleteQueue);
-command!(rescue, RescueQueue);
+command!(pause, PauseQueue, Queue);
+command!(resume, ResumeQueue, Queue);
+command!(purge, PurgeQueue, Purged);
+command!(delete, DeleteQueue, Deleted);
+command!(rescue, RescueQueue, Rescued);

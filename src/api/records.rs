@@ -1,11 +1,11 @@
 //! Retries, attempts and the audit.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::Response;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::domain::url::redact_urls;
@@ -21,46 +21,53 @@ use crate::wire::{List, Whole, input, json};
 
 use super::Shared;
 use super::extract::Params;
-use super::problem::{answer, text};
+use super::problem::{Json, Or, Written, text};
 
 /// A shift, where nothing else is asked for.
 const SHIFT: &str = "8h";
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Within {
+    /// Within so many seconds.
     within: Option<u64>,
+    /// How many are answered, at most.
     limit: Option<u32>,
 }
 
 pub(super) async fn retries(
     State(shared): State<Arc<Shared>>,
     Params(params): Params<Within>,
-) -> Result<Response, Problem> {
+) -> Result<Json<List<Retry>>, Problem> {
     let query = query::Retries {
         within: params.within.map(Duration::from_secs),
         limit: input::limit(params.limit, 100, input::LIMIT_MAX)?,
     };
     let page = shared.engine()?.query(query).await?;
-    Ok(answer(StatusCode::OK, &List::<Retry>::of(&page)))
+    Ok(Json(List::<Retry>::of(&page)))
 }
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Moved {
+    /// Endpoints instead of queues.
     #[serde(default)]
     endpoints: bool,
+    /// The series of this queue.
     queue: Option<String>,
+    /// The series of this endpoint.
     url: Option<String>,
+    /// A week by four hours instead of an hour by the minute.
     #[serde(default)]
     week: bool,
+    /// How many are answered, at most.
     limit: Option<u32>,
 }
 
 pub(super) async fn rates(
     State(shared): State<Arc<Shared>>,
     Params(moved): Params<Moved>,
-) -> Result<Response, Problem> {
+) -> Result<Or<Json<List<Rate>>, Json<Series>>, Problem> {
     let engine = shared.engine()?;
     if moved.queue.is_none() && moved.url.is_none() {
         let query = query::Rates {
@@ -68,7 +75,7 @@ pub(super) async fn rates(
             limit: input::limit(moved.limit, 100, input::LIMIT_MAX)?,
         };
         let page = engine.query(query).await?;
-        return Ok(answer(StatusCode::OK, &List::<Rate>::of(&page)));
+        return Ok(Or::One(Json(List::<Rate>::of(&page))));
     }
     let query = query::RateSeries {
         queue: moved.queue.as_deref().map(input::queue).transpose()?,
@@ -76,23 +83,28 @@ pub(super) async fn rates(
         week: moved.week,
     };
     let series = engine.query(query).await?;
-    Ok(answer(StatusCode::OK, &Series::from(&series)))
+    Ok(Or::Other(Json(Series::from(&series))))
 }
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Which {
+    /// Of this queue.
     queue: Option<String>,
+    /// The endpoint.
     url: Option<String>,
+    /// Of this notification.
     message_id: Option<String>,
+    /// A filter, in the filter language.
     filter: Option<String>,
+    /// How many are answered, at most.
     limit: Option<u32>,
 }
 
 pub(super) async fn attempts(
     State(shared): State<Arc<Shared>>,
     Params(which): Params<Which>,
-) -> Result<Response, Problem> {
+) -> Result<Json<List<Attempt>>, Problem> {
     let filter = which.filter.as_deref().map(AttemptFilter::parse).transpose()?;
     let limit = input::limit(which.limit, 100, input::LIMIT_MAX)?;
     let query = query::Attempts(AttemptQuery {
@@ -106,38 +118,41 @@ pub(super) async fn attempts(
         .into_iter()
         .cloned()
         .collect();
-    Ok(answer(StatusCode::OK, &List::<Attempt>::of(&page)))
+    Ok(Json(List::<Attempt>::of(&page)))
 }
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Before {
+    /// Where the page begins: `next_cursor` of the page before.
     cursor: Option<String>,
+    /// How many are answered, at most.
     limit: Option<u32>,
 }
 
 pub(super) async fn audit(
     State(shared): State<Arc<Shared>>,
     Params(before): Params<Before>,
-) -> Result<Response, Problem> {
+) -> Result<Json<List<Audit>>, Problem> {
     let cursor = before.cursor.as_deref().map(str::parse).transpose();
     let query = query::Audit {
         before: cursor.map_err(|_| EngineError::unknown_cursor())?,
         limit: input::limit(before.limit, 100, input::LIMIT_MAX)?,
     };
     let page = shared.engine()?.query(query).await?;
-    Ok(answer(StatusCode::OK, &List::<Audit>::of(&page)))
+    Ok(Json(List::<Audit>::of(&page)))
 }
 
 /// `GET /v1/audit/verify`.
-pub(super) async fn audit_verify(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
+pub(super) async fn audit_verify(State(shared): State<Arc<Shared>>) -> Result<Json<AuditVerified>, Problem> {
     let found = shared.engine()?.query(query::AuditVerify()).await?;
-    Ok(answer(StatusCode::OK, &AuditVerified::from(&found)))
+    Ok(Json(AuditVerified::from(&found)))
 }
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Since {
+    /// A span such as `8h`: what was done in it.
     since: Option<String>,
 }
 
@@ -145,19 +160,22 @@ pub(super) struct Since {
 pub(super) async fn handover(
     State(shared): State<Arc<Shared>>,
     Params(params): Params<Since>,
-) -> Result<Response, Problem> {
+) -> Result<Written<Shift>, Problem> {
     let span = input::span("since", params.since.as_deref().unwrap_or(SHIFT))?;
     let found = shared.engine()?.query(query::Handover(span)).await?;
     if let (true, Some(unread)) = (found.is_empty(), found.problems().pop()) {
         return Err(EngineError::Unread(Box::new(unread)).into());
     }
     let shift = String::from_utf8_lossy(&json::compact(&Shift::from(&found))).into_owned();
-    Ok(text(redact_urls(&shift).into_owned(), "application/json"))
+    Ok(Written(
+        text(redact_urls(&shift).into_owned(), "application/json"),
+        PhantomData,
+    ))
 }
 
 /// `GET /v1/doctor`: what the daemon finds; of its configuration's file only the command knows.
-pub(super) async fn doctor(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
+pub(super) async fn doctor(State(shared): State<Arc<Shared>>) -> Result<Json<Whole<Check>>, Problem> {
     let checks = shared.engine()?.query(query::Doctor()).await?;
     let list = Whole::of(checks.iter().map(Check::from), shared.clock.now());
-    Ok(answer(StatusCode::OK, &list))
+    Ok(Json(list))
 }

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::Response;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::domain::run::RunWish;
@@ -15,14 +14,15 @@ use crate::engine::{Command, EngineError};
 use crate::wire::List;
 use crate::wire::input;
 use crate::wire::plan::Asked;
+use crate::wire::plan::Patched;
 use crate::wire::problem::Problem;
-use crate::wire::run::{EditInput, OrderInput, PatchInput, Run, RunWithItems};
+use crate::wire::run::{EditInput, EditedLetter, OrderInput, PatchInput, Run, RunWithItems};
 
 use super::Shared;
-use super::act::{Because, Options, act};
+use super::act::{Acted, Because, Options, act};
 use super::extract::{Input, LARGE, Name, Params, Segment};
 use super::guard::Caller;
-use super::problem::answer;
+use super::problem::Json;
 
 macro_rules! order {
     ($name:ident, $kind:ident) => {
@@ -31,7 +31,7 @@ macro_rules! order {
             Extension(caller): Extension<Caller>,
             Params(mut options): Params<Options>,
             Input(mut input): Input<OrderInput>,
-        ) -> Result<Response, Problem> {
+        ) -> Result<Acted<Run>, Problem> {
             options.reason = input.reason.take().or(options.reason);
             let order = input.order(OrderKind::$kind)?;
             act(&shared, &caller, options, Command::Run(order), Asked::One).await
@@ -50,7 +50,7 @@ pub(super) async fn edit(
     Segment(id): Segment,
     Params(mut options): Params<Options>,
     Input(mut input): Input<EditInput, LARGE>,
-) -> Result<Response, Problem> {
+) -> Result<Acted<EditedLetter>, Problem> {
     options.reason = input.reason.take().or(options.reason);
     let edit = input.edit()?;
     act(&shared, &caller, options, Command::EditDead { id, edit }, Asked::One).await
@@ -62,7 +62,7 @@ pub(super) async fn patch(
     Extension(caller): Extension<Caller>,
     Params(mut options): Params<Options>,
     Input(mut input): Input<PatchInput, LARGE>,
-) -> Result<Response, Problem> {
+) -> Result<Acted<Patched>, Problem> {
     options.reason = input.reason.take().or(options.reason);
     let (selection, patch) = input.patch()?;
     act(
@@ -75,11 +75,15 @@ pub(super) async fn patch(
     .await
 }
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Move")]
 pub(super) struct MoveInput {
+    /// The queue that they go to.
     to: String,
+    /// Messages a second, at most.
     rate: Option<u32>,
+    /// Why; for the audit.
     reason: Option<String>,
 }
 
@@ -90,7 +94,7 @@ pub(super) async fn move_queue(
     Name(name): Name,
     Params(mut options): Params<Options>,
     Input(input): Input<MoveInput>,
-) -> Result<Response, Problem> {
+) -> Result<Acted<Run>, Problem> {
     options.reason = input.reason.or(options.reason);
     let to = input::queue(&input.to).map_err(|problem| Problem::field("to", problem.detail))?;
     let order = Order {
@@ -101,15 +105,19 @@ pub(super) async fn move_queue(
     act(&shared, &caller, options, Command::Run(order), Asked::One).await
 }
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Skip")]
 pub(super) struct SkipInput {
+    /// Where its head goes.
     #[serde(default)]
     to: SkipTo,
+    /// Why; for the audit.
     reason: Option<String>,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+/// Where the head of a queue goes.
+#[derive(Clone, Copy, Default, JsonSchema, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 enum SkipTo {
     #[default]
@@ -124,7 +132,7 @@ pub(super) async fn skip(
     Name(name): Name,
     Params(mut options): Params<Options>,
     Input(input): Input<SkipInput>,
-) -> Result<Response, Problem> {
+) -> Result<Acted<Run>, Problem> {
     options.reason = input.reason.or(options.reason);
     let order = Order::skip(shared.engine()?.naming(), name, input.to == SkipTo::Dead);
     act(&shared, &caller, options, Command::Run(order), Asked::One).await
@@ -138,7 +146,7 @@ macro_rules! wish {
             Segment(id): Segment,
             Params(mut options): Params<Options>,
             Input(because): Input<Because>,
-        ) -> Result<Response, Problem> {
+        ) -> Result<Acted<Run>, Problem> {
             options.reason = because.reason.or(options.reason);
             let wish = RunWish::$wish;
             act(
@@ -157,27 +165,32 @@ wish!(pause, Pause);
 wish!(resume, Resume);
 wish!(cancel, Cancel);
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Paged {
+    /// How many are answered, at most.
     limit: Option<u32>,
+    /// Where the page begins: `next_cursor` of the page before.
     cursor: Option<String>,
 }
 
-pub(super) async fn list(State(shared): State<Arc<Shared>>, Params(paged): Params<Paged>) -> Result<Response, Problem> {
+pub(super) async fn list(
+    State(shared): State<Arc<Shared>>,
+    Params(paged): Params<Paged>,
+) -> Result<Json<List<Run>>, Problem> {
     let query = query::Runs {
         before: paged.cursor,
         limit: input::limit(paged.limit, 100, input::LIMIT_MAX)?,
     };
     let page = shared.engine()?.query(query).await?;
-    Ok(answer(StatusCode::OK, &List::<Run>::of(&page)))
+    Ok(Json(List::<Run>::of(&page)))
 }
 
 pub(super) async fn show(
     State(shared): State<Arc<Shared>>,
     Segment(id): Segment,
     Params(paged): Params<Paged>,
-) -> Result<Response, Problem> {
+) -> Result<Json<RunWithItems>, Problem> {
     let after = paged.cursor.as_deref().map(str::parse).transpose();
     let query = query::Run {
         id,
@@ -185,5 +198,5 @@ pub(super) async fn show(
         limit: input::limit(paged.limit, 100, input::LIMIT_MAX)?,
     };
     let detail = shared.engine()?.query(query).await?;
-    Ok(answer(StatusCode::OK, &RunWithItems::from(&detail)))
+    Ok(Json(RunWithItems::from(&detail)))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use serde::Serialize;
 
@@ -35,7 +35,7 @@ pub(super) fn response(telling: impl Telling) -> Response {
         let bytes = telling.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(bytes)), telling))
     });
-    MasksItself::said_of(with_type(StatusCode::OK, Body::from_stream(body), "text/event-stream"))
+    MasksItself(with_type(StatusCode::OK, Body::from_stream(body), "text/event-stream")).into_response()
 }
 
 /// Writes documents for a caller.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::response::Response;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::broadcast;
@@ -21,16 +21,22 @@ use crate::wire::{input, stream as shape};
 use super::Shared;
 use super::extract::Params;
 use super::guard::Caller;
+use super::problem::Events;
 use super::sse::{self, BEAT, BEATS, Telling, Writer};
 
 /// What of it all.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Chosen {
+    /// Kinds of events, with commas between them.
     kind: Option<String>,
+    /// Of this queue.
     queue: Option<String>,
+    /// The endpoint.
     url: Option<String>,
+    /// Of this notification.
     message_id: Option<String>,
+    /// A filter over attempts.
     filter: Option<String>,
 }
 
@@ -38,7 +44,7 @@ pub(super) async fn follow(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
     Params(chosen): Params<Chosen>,
-) -> Result<Response, Problem> {
+) -> Result<Events, Problem> {
     let told = Told {
         choice: Choice::of(&chosen)?,
         news: shared.engine()?.events(),
@@ -47,7 +53,7 @@ pub(super) async fn follow(
         begins: true,
         shared,
     };
-    Ok(sse::response(told))
+    Ok(Events(sse::response(told)))
 }
 
 /// Which events are told.

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::Response;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -14,27 +12,27 @@ use crate::engine::Command;
 use crate::engine::events::{ClaimRequest, EventCommand, SubscriptionChoice};
 use crate::engine::query;
 use crate::wire::List;
-use crate::wire::event::{Claim, Subscription, Type};
+use crate::wire::event::{Claim, MetadataKeys, Released, Subscription, Type, Unsubscribed};
 use crate::wire::input;
 use crate::wire::plan::Asked;
 use crate::wire::problem::Problem;
 
 use super::Shared;
-use super::act::{Options, act};
+use super::act::{Acted, Options, act};
 use super::events::{InType, OfType};
 use super::extract::{Input, Params, RawBody};
 use super::guard::Caller;
-use super::problem::answer;
+use super::problem::{Json, Nothing, Or};
 
-pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
+pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Result<Json<List<Type>>, Problem> {
     let types = shared.engine()?.query(query::EventTypes()).await?;
     let list = List::only(types.iter().map(Type::from), shared.clock.now());
-    Ok(answer(StatusCode::OK, &list))
+    Ok(Json(list))
 }
 
-pub(super) async fn show(State(shared): State<Arc<Shared>>, OfType(name): OfType) -> Result<Response, Problem> {
+pub(super) async fn show(State(shared): State<Arc<Shared>>, OfType(name): OfType) -> Result<Json<Type>, Problem> {
     let record = shared.engine()?.query(query::OneEventType(name)).await?;
-    Ok(answer(StatusCode::OK, &Type::from(&record)))
+    Ok(Json(Type::from(&record)))
 }
 
 /// The body is the metadata.
@@ -43,8 +41,8 @@ pub(super) async fn set(
     Extension(caller): Extension<Caller>,
     OfType(event_type): OfType,
     Params(options): Params<Options>,
-    body: RawBody,
-) -> Result<Response, Problem> {
+    body: RawBody<MetadataKeys>,
+) -> Result<Acted<Type>, Problem> {
     let text = body.bytes.trim_ascii();
     let document = if text.is_empty() {
         "{}".into()
@@ -61,18 +59,21 @@ pub(super) async fn set(
 pub(super) async fn subscriptions(
     State(shared): State<Arc<Shared>>,
     OfType(name): OfType,
-) -> Result<Response, Problem> {
+) -> Result<Json<List<Subscription>>, Problem> {
     let rows = shared.engine()?.query(query::Subscriptions(name)).await?;
     let list = List::only(rows.iter().map(Subscription::from), shared.clock.now());
-    Ok(answer(StatusCode::OK, &list))
+    Ok(Json(list))
 }
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewSubscription {
+    /// Where the events go.
     url: String,
+    /// A retry policy, and what else it needs.
     #[serde(default)]
     options: Option<Box<RawValue>>,
+    /// Why; for the audit.
     reason: Option<String>,
 }
 
@@ -82,7 +83,7 @@ pub(super) async fn subscribe(
     OfType(event_type): OfType,
     Params(mut options): Params<Options>,
     Input(new): Input<NewSubscription>,
-) -> Result<Response, Problem> {
+) -> Result<Acted<Subscription>, Problem> {
     options.reason = new.reason.or(options.reason);
     let command = EventCommand::Subscribe {
         event_type,
@@ -94,14 +95,19 @@ pub(super) async fn subscribe(
     act(&shared, &caller, options, Command::Events(command), Asked::One).await
 }
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Unsubscription {
+    /// The number of the subscription.
     id: Option<i64>,
+    /// Or its URL.
     url: Option<String>,
+    /// Answer the plan, and change nothing.
     #[serde(default)]
     dry_run: bool,
+    /// Why; for the audit.
     reason: Option<String>,
+    /// Carry out the plan of this id, and refuse where it does not fit any more.
     plan: Option<String>,
 }
 
@@ -110,7 +116,7 @@ pub(super) async fn unsubscribe(
     Extension(caller): Extension<Caller>,
     OfType(event_type): OfType,
     Params(which): Params<Unsubscription>,
-) -> Result<Response, Problem> {
+) -> Result<Acted<Unsubscribed>, Problem> {
     let choice = match (which.id, which.url) {
         (Some(id), None) => SubscriptionChoice::Id(id),
         (None, Some(url)) => SubscriptionChoice::Url(input::url(&url)?),
@@ -130,13 +136,16 @@ pub(super) async fn unsubscribe(
     act(&shared, &caller, options, Command::Events(command), Asked::One).await
 }
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewClaim {
+    /// For how many seconds it holds: 60 to 43200.
     #[serde(default = "span_default")]
     ttl: u64,
+    /// For how many seconds after that it can still be finished.
     #[serde(default = "grace_default")]
     grace: u64,
+    /// How many events, at most: 1 to 20.
     #[serde(default = "limit_default")]
     limit: u32,
 }
@@ -159,7 +168,7 @@ pub(super) async fn claim(
     Extension(caller): Extension<Caller>,
     OfType(event_type): OfType,
     Input(new): Input<NewClaim>,
-) -> Result<Response, Problem> {
+) -> Result<Or<Json<Claim, 201>, Nothing>, Problem> {
     caller.grant(None)?;
     let request = ClaimRequest {
         event_type,
@@ -168,23 +177,25 @@ pub(super) async fn claim(
         limit: new.limit,
     };
     match shared.engine()?.claim_create(&request).await? {
-        Some(claim) => Ok(answer(StatusCode::CREATED, &Claim::of(&request.event_type, &claim))),
-        None => Ok(nothing()),
+        Some(claim) => Ok(Or::One(Json(Claim::of(&request.event_type, &claim)))),
+        None => Ok(Or::Other(Nothing)),
     }
 }
 
-pub(super) async fn claimed(State(shared): State<Arc<Shared>>, of: InType) -> Result<Response, Problem> {
+pub(super) async fn claimed(State(shared): State<Arc<Shared>>, of: InType) -> Result<Json<Claim>, Problem> {
     let InType(event_type, id) = of;
     let question = query::OneClaim(event_type.clone(), id);
     let claim = shared.engine()?.query(question).await?;
-    Ok(answer(StatusCode::OK, &Claim::of(&event_type, &claim)))
+    Ok(Json(Claim::of(&event_type, &claim)))
 }
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Renewal {
+    /// For how many seconds it holds from now on: 60 to 43200.
     #[serde(default = "span_default")]
     ttl: u64,
+    /// For how many seconds after that it can still be finished.
     grace: Option<u64>,
 }
 
@@ -193,28 +204,19 @@ pub(super) async fn renew(
     Extension(caller): Extension<Caller>,
     InType(event_type, id): InType,
     Input(renewal): Input<Renewal>,
-) -> Result<Response, Problem> {
+) -> Result<Json<Claim>, Problem> {
     caller.grant(None)?;
     let engine = shared.engine()?;
     let claim = engine.claim_renew(&event_type, &id, renewal.ttl, renewal.grace).await?;
-    Ok(answer(StatusCode::OK, &Claim::of(&event_type, &claim)))
+    Ok(Json(Claim::of(&event_type, &claim)))
 }
 
 pub(super) async fn release(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
     InType(event_type, id): InType,
-) -> Result<Response, Problem> {
+) -> Result<Json<Released>, Problem> {
     caller.grant(None)?;
     let released = shared.engine()?.claim_release(&event_type, &id).await?;
-    Ok(answer(
-        StatusCode::OK,
-        &serde_json::json!({"id": id, "released": released}),
-    ))
-}
-
-fn nothing() -> Response {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    response
+    Ok(Json(Released { id, released }))
 }

@@ -108,7 +108,7 @@ fn key(attempt: &AttemptView) -> Key {
 
 /// A time as wide as every other.
 fn to_the_millisecond(at: Timestamp) -> String {
-    let whole = time(at).unwrap_or_default();
+    let whole = time(at).map(String::from).unwrap_or_default();
     let seconds = whole.split(['.', 'Z']).next().unwrap_or_default();
     format!("{seconds}.{:03}Z", at.micros().rem_euclid(1_000_000) / 1000)
 }

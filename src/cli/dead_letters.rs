@@ -14,7 +14,7 @@ use crate::engine::view::Source;
 use crate::engine::{EngineError, Query, query};
 use crate::files;
 use crate::wire::dead::{DeadLetter, Detail, Group, QueueRow};
-use crate::wire::{self, input, json};
+use crate::wire::{self, Time, input, json};
 
 use super::args::{Dead, DeadExport, DeadForm, DeadSelected, Way};
 use super::exit::{Exit, Failure};
@@ -517,6 +517,7 @@ const CSV: [&str; 16] = [
 
 fn csv_line(letter: &DeadLetter) -> String {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let time = |time: &Option<Time>| time.clone().map(String::from).unwrap_or_default();
     let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
     let fields = [
         letter.id.clone(),
@@ -529,9 +530,9 @@ fn csv_line(letter: &DeadLetter) -> String {
         number(letter.status.map(u64::from)),
         text(&letter.error),
         number(letter.attempts),
-        text(&letter.first_failed_at),
-        text(&letter.last_failed_at),
-        text(&letter.expires_at),
+        time(&letter.first_failed_at),
+        time(&letter.last_failed_at),
+        time(&letter.expires_at),
         letter.redriven.to_string(),
         letter.fingerprint.clone(),
         letter.size_bytes.to_string(),

@@ -10,7 +10,7 @@ use crate::engine::query;
 
 use crate::wire::dead::Total;
 use crate::wire::handover::{Part, Shift};
-use crate::wire::{input, json};
+use crate::wire::{Time, input, json};
 
 use super::Session;
 use super::console_args::Handover;
@@ -43,7 +43,7 @@ pub(super) async fn run(session: &Session<'_>, handover: &Handover) -> Result<Ex
 }
 
 fn page(shift: &Shift, span: Duration) -> String {
-    let time = |at: Option<&String>| at.cloned().unwrap_or_else(|| "?".to_owned());
+    let time = |at: Option<&Time>| at.map_or_else(|| "?".to_owned(), ToString::to_string);
     let mut page = format!(
         "# Handover\n\n{}, the last {} (times are UTC).\n",
         time(shift.taken_at.as_ref()),
@@ -212,6 +212,8 @@ fn code(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::time::Timestamp;
+    use crate::wire::time;
 
     #[test]
     fn text_from_outside_cannot_leave_its_span() {
@@ -229,7 +231,7 @@ mod tests {
     fn a_shift_without_trouble_says_so() {
         let shift = Shift {
             since: None,
-            taken_at: Some("2026-11-21T03:12:44Z".to_owned()),
+            taken_at: time(Timestamp::from_seconds(1_795_230_764)),
             endpoints: nothing(),
             queues: nothing(),
             dead: None,

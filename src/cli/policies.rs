@@ -10,6 +10,7 @@ use crate::engine::policies::{PolicyAct, PolicyEdit, PolicyView};
 use crate::engine::query;
 use crate::engine::query::PolicyScope;
 use crate::engine::{Command, EngineError};
+use crate::wire::Time;
 use crate::wire::policy::{self, Invalid, Preview, Version};
 
 use super::Session;
@@ -138,7 +139,7 @@ pub(super) fn shown(output: Output, view: &PolicyView) -> std::io::Result<()> {
         ("url", shape.url.clone()),
         ("version", shape.version.map(|version| version.to_string())),
         ("author", shape.author.clone()),
-        ("at", shape.at.clone()),
+        ("at", shape.at.clone().map(String::from)),
         (
             "policy",
             Some(
@@ -179,7 +180,7 @@ pub(super) fn previewed(output: Output, preview: &Preview, policy: &RetryPolicy)
             backlog.in_attempt
         );
         for item in &backlog.items {
-            let at = |time: &Option<String>| told(time.as_deref().unwrap_or("waits for a person"));
+            let at = |time: &Option<Time>| told(time.as_deref().unwrap_or("waits for a person"));
             let then = told(item.next_attempt_at.as_deref().unwrap_or(item.then));
             let line = format!("  {}  {} -> {then}", item.queue, at(&item.next_attempt_at_before));
             let _ = writeln!(text, "{}", text::show(&line, 300));

@@ -73,6 +73,23 @@ pub enum QueueState {
 }
 
 impl QueueState {
+    /// All of them.
+    pub const ALL: [Self; 13] = [
+        Self::Delivering,
+        Self::Empty,
+        Self::WaitingRetry,
+        Self::EndpointUnavailable,
+        Self::Parked,
+        Self::EndpointDisabled,
+        Self::Paused,
+        Self::RateLimited,
+        Self::Unowned,
+        Self::BrokerBlocked,
+        Self::Refused,
+        Self::Quarantined,
+        Self::Ended,
+    ];
+
     /// What a filter may call any of them.
     pub const WORDS: [&'static str; 21] = [
         "delivering",

@@ -1,5 +1,6 @@
 //! Dead letters, their groups and their queues.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::domain::dead_letter::{DeadLetter as Letter, DeadQueueKind, Target, policy, response};
@@ -8,36 +9,62 @@ use crate::engine::dead::{
     Compared, DeadComparison, DeadDetail, DeadGroup, DeadPage, DeadQueueRow, DeadQueueView, DeadSum, Feeder,
 };
 
+use super::problem::Problem;
 use super::queue::{Header, headers};
-use super::{Unread, time};
+use super::{Time, Unread, time, words};
 
 /// A dead letter.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct DeadLetter {
+    /// The id.
     pub id: String,
+    /// Where it is kept.
+    #[schemars(with = "words::DeadHome")]
     pub home: &'static str,
+    /// The queue that it is in.
     pub queue: String,
+    /// Its place in there; 1 is the head.
     pub position: u64,
+    /// The queue that it died in.
     pub origin: Option<String>,
+    /// The notification's id.
     pub message_id: Option<String>,
+    /// The URL of the endpoint.
     pub url: Option<String>,
+    /// The execution that it belongs to.
     pub execution_id: Option<String>,
+    /// Why it died, in one word.
     pub reason: String,
+    /// How the last attempt ended.
+    #[schemars(with = "Option<words::AttemptClass>")]
     pub class: Option<String>,
+    /// The HTTP status of the last answer.
     pub status: Option<u16>,
+    /// The last error where there was no answer.
     pub error: Option<String>,
+    /// Attempts that were made.
     pub attempts: Option<u64>,
-    pub first_failed_at: Option<String>,
-    pub last_failed_at: Option<String>,
-    pub expires_at: Option<String>,
+    /// When it failed first.
+    pub first_failed_at: Option<Time>,
+    /// When it failed last.
+    pub last_failed_at: Option<Time>,
+    /// When it expires.
+    pub expires_at: Option<Time>,
+    /// How often it was redriven.
     pub redriven: u32,
+    /// The group that it belongs to.
     pub fingerprint: String,
+    /// Where it failed.
     pub r#where: String,
+    /// What failed.
     pub what: String,
+    /// Bytes of the body.
     pub size_bytes: u64,
+    /// How the body begins.
     pub begins: Option<String>,
+    /// Whether the broker delivered it before.
     pub redelivered: bool,
+    /// The broker that it was on.
     pub broker: Option<String>,
 }
 
@@ -73,17 +100,27 @@ impl From<&Letter> for DeadLetter {
 }
 
 /// A group of dead letters that failed alike. `trend` compares the last hour with the one before.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "DeadGroup")]
 pub struct Group {
+    /// Names the group.
     pub fingerprint: String,
+    /// Where they failed.
     pub r#where: String,
+    /// What failed.
     pub what: String,
+    /// How many dead letters are in it.
     pub count: u64,
-    pub first_failed_at: Option<String>,
-    pub last_failed_at: Option<String>,
+    /// When the first of them failed first.
+    pub first_failed_at: Option<Time>,
+    /// When the last of them failed last.
+    pub last_failed_at: Option<Time>,
+    /// How many died within the last hour.
     pub last_hour: u64,
+    /// How many died in the hour before that.
     pub hour_before: u64,
+    /// The last hour against the one before.
+    #[schemars(with = "words::Trend")]
     pub trend: &'static str,
 }
 
@@ -109,18 +146,29 @@ impl From<&DeadGroup> for Group {
 }
 
 /// A dead-letter queue and the look at it.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "each is described beside the view that it is made from")]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "DeadQueue")]
 pub struct Queue {
+    /// Its name.
     pub name: String,
+    /// Where its letters come from.
+    #[schemars(with = "Option<words::DeadQueueOrigin>")]
     pub kind: Option<&'static str>,
+    /// Whether somebody consumes it.
     pub consumed: bool,
+    /// Messages that wait in it.
     pub ready: Option<u64>,
+    /// All of its messages.
     pub messages: Option<u64>,
-    pub looked_at: Option<String>,
+    /// When the last look at it ended.
+    pub looked_at: Option<Time>,
+    /// Whether a look is under way.
     pub looking: bool,
+    /// Letters that the look has seen.
     pub seen: Option<u64>,
+    /// Letters that it will see.
     pub expected: Option<u64>,
+    /// Why it cannot be looked at.
     pub problem: Option<String>,
 }
 
@@ -142,7 +190,8 @@ impl From<&DeadQueueView> for Queue {
 }
 
 /// A queue whose dead letters end in another one.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "DeadFeeder")]
 pub struct FeederShape {
     /// Its name.
     pub queue: String,
@@ -170,7 +219,8 @@ impl From<&Feeder> for FeederShape {
 }
 
 /// A queue that dead letters are in, with the queues that they come from.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "DeadQueueRow")]
 pub struct QueueRow {
     /// The queue and the look at it.
     #[serde(flatten)]
@@ -178,9 +228,9 @@ pub struct QueueRow {
     /// How many dead letters are in it; null is not known, never zero.
     pub letters: Option<u64>,
     /// When the first of those that were seen failed first.
-    pub first_failed_at: Option<String>,
+    pub first_failed_at: Option<Time>,
     /// When the last of them failed last.
-    pub last_failed_at: Option<String>,
+    pub last_failed_at: Option<Time>,
     /// The queues that they come from, those of most letters first; at most 50 are named.
     pub fed_by: Vec<FeederShape>,
 }
@@ -198,16 +248,17 @@ impl From<&DeadQueueRow> for QueueRow {
 }
 
 /// A page of the queues that dead letters are in.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "DeadQueueList")]
 pub struct QueueList {
     /// The queues of this page.
     pub items: Vec<QueueRow>,
     /// Where the next page begins; opaque.
     pub next_cursor: Option<String>,
     /// When it was read.
-    pub taken_at: Option<String>,
+    pub taken_at: Option<Time>,
     /// When the oldest look ended that this is from; null while a queue was not looked at since it changed.
-    pub as_of: Option<String>,
+    pub as_of: Option<Time>,
     /// How many dead letters there are in all, whatever this page shows.
     pub total: Total,
     /// What could not be read, so that there may be more than this.
@@ -229,7 +280,8 @@ impl From<&DeadPage<DeadQueueRow>> for QueueList {
 }
 
 /// How many dead letters and dead events there are; `null` is not known, never zero.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "DeadTotal")]
 pub struct Total {
     /// Dead letters in queues that nobody consumes, and in the store.
     pub letters: Option<u64>,
@@ -250,16 +302,17 @@ impl From<DeadSum> for Total {
 }
 
 /// A page with the queues that it was read from.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "{T}List")]
 pub struct List<T> {
     /// The items of this page.
     pub items: Vec<T>,
     /// Where the next page begins; opaque.
     pub next_cursor: Option<String>,
     /// When it was read.
-    pub taken_at: Option<String>,
+    pub taken_at: Option<Time>,
     /// When the oldest look ended that this is from; null while a queue was not looked at since it changed.
-    pub as_of: Option<String>,
+    pub as_of: Option<Time>,
     /// Every dead-letter queue, and how far the look at it is.
     pub queues: Vec<Queue>,
     /// How many there are in all, whatever this page shows.
@@ -288,15 +341,21 @@ impl<T> List<T> {
 }
 
 /// All deaths in one queue for one reason.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "named like the entries of x-death")]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Death {
+    /// The queue that it died in.
     pub queue: Option<String>,
+    /// Why.
     pub reason: Option<String>,
+    /// How often.
     pub count: Option<u64>,
+    /// The exchange that it was published to.
     pub exchange: Option<String>,
+    /// With these keys.
     pub routing_keys: Vec<String>,
-    pub at: Option<String>,
+    /// When it died there first.
+    pub at: Option<Time>,
+    /// The lifetime that it had, in milliseconds.
     pub original_expiration: Option<String>,
 }
 
@@ -315,17 +374,22 @@ impl From<&DomainDeath> for Death {
 }
 
 /// Where a redrive to the origin sends it.
-#[derive(Clone, Debug, Default, Serialize)]
-#[allow(missing_docs, reason = "queue of ours, or exchange and key; else the problem")]
+#[derive(Clone, Debug, Default, JsonSchema, Serialize)]
+#[schemars(rename = "DeadTarget")]
 pub struct Destination {
+    /// A delivery queue of redrive.
     pub queue: Option<String>,
+    /// Or an exchange.
     pub exchange: Option<String>,
+    /// With this key.
     pub routing_key: Option<String>,
+    /// Or why it cannot go back.
     pub problem: Option<String>,
 }
 
 /// A dead letter with everything.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "DeadLetterDetail")]
 pub struct Detail {
     /// As listed.
     #[serde(flatten)]
@@ -343,7 +407,7 @@ pub struct Detail {
     /// AMQP `type`.
     pub r#type: Option<String>,
     /// The property `timestamp`.
-    pub timestamp: Option<String>,
+    pub timestamp: Option<Time>,
     /// The property `correlation_id`.
     pub correlation_id: Option<String>,
     /// The property `reply_to`.
@@ -402,8 +466,25 @@ fn destination(target: &Result<Target, String>) -> Destination {
     }
 }
 
+/// The last line of an export that lacks something.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[serde(untagged)]
+pub enum ExportEnd {
+    /// What could not be read, or that the time was up.
+    Lacks {
+        /// What is missing.
+        problems: Vec<Unread>,
+    },
+    /// Why it was broken off.
+    Broken {
+        /// The problem.
+        problem: Problem,
+    },
+}
+
 /// What is alike in dead letters, and what is not.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "DeadComparison")]
 pub struct Comparison {
     /// The ids of those that were compared.
     pub letters: Vec<String>,
@@ -419,7 +500,8 @@ pub struct Comparison {
 }
 
 /// A property, a header, or a part of a body.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "DeadPlace")]
 pub struct Place {
     /// `header tenant`, `body /customer/id`, `body line 3`.
     pub place: String,
@@ -430,7 +512,8 @@ pub struct Place {
 }
 
 /// A value and how many of the letters have it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "DeadValue")]
 pub struct Shared {
     /// The value as text, cut after 200 characters; null: nothing is there.
     pub value: Option<String>,

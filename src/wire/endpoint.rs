@@ -1,51 +1,81 @@
 //! Endpoints.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::pace::{PaceOrder, Ramp, STEP_S, STOP_AFTER};
 use crate::engine::view::EndpointView;
 
-use super::{Unread, time, unread};
+use super::{Time, Unread, time, unread, words};
 
 /// An endpoint.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Endpoint {
+    /// Its URL.
     pub url: String,
+    /// The state.
+    #[schemars(with = "words::Availability")]
     pub state: &'static str,
-    pub since: Option<String>,
+    /// Since when it is in that state.
+    pub since: Option<Time>,
+    /// Attempts that failed since it was available.
     pub attempts: u32,
-    pub next_attempt_at: Option<String>,
+    /// When it is tried next.
+    pub next_attempt_at: Option<Time>,
+    /// The HTTP status of the last answer.
     pub last_status: Option<u16>,
+    /// The last error where there was no answer.
     pub last_error: Option<String>,
-    pub last_success_at: Option<String>,
+    /// When it took something last.
+    pub last_success_at: Option<Time>,
+    /// The queue whose head tries whether it is back.
     pub probe_queue: Option<String>,
+    /// The notification that tries it.
     pub probe_message_id: Option<String>,
+    /// Its queues.
     pub queues: u64,
+    /// Messages that wait for it; null: not known.
     pub waiting: Option<u64>,
+    /// How fast it is delivered to, where somebody or its policy limits that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pace: Option<Pace>,
+    /// What could not be read, so that something may be missing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Unread>,
 }
 
 /// How fast an endpoint goes.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "EndpointPace")]
 pub struct Pace {
+    /// Where it stands.
+    #[schemars(with = "words::PaceStage")]
     pub stage: &'static str,
+    /// The same as a sentence.
     pub text: String,
+    /// Messages a second, at most.
     pub rate: Option<u32>,
+    /// Messages a second at this moment; null: it is held back, or nothing limits it.
     pub rate_now: Option<u32>,
+    /// How many times faster it goes at each step.
     pub ramp: Option<u32>,
+    /// Seconds between steps.
     pub ramp_every_s: Option<u32>,
+    /// So many first.
     pub canary: Option<u32>,
+    /// For how many seconds those are watched.
     pub canary_watch_s: Option<u32>,
+    /// Stop after so many failures in a row; 0: never.
     pub stop_after: Option<u32>,
+    /// Failures in a row.
     pub failed: u32,
+    /// Who set it.
     pub by: Option<String>,
+    /// Who paused it.
     pub paused_by: Option<String>,
-    pub since: Option<String>,
+    /// When it began.
+    pub since: Option<Time>,
+    /// How long until nothing waits, in seconds.
     pub empty_in_s: Option<u64>,
 }
 
@@ -76,14 +106,19 @@ impl Pace {
 }
 
 /// A pace as it is asked for.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[derive(Clone, Copy, Debug, Default, JsonSchema, Deserialize)]
 pub struct PaceInput {
+    /// Messages a second, at most.
     pub rate: Option<u32>,
+    /// So many first.
     pub canary: Option<u32>,
+    /// For how many seconds those are watched.
     pub canary_watch_s: Option<u32>,
+    /// How many times faster it goes at each step.
     pub ramp: Option<u32>,
+    /// Seconds between steps.
     pub ramp_every_s: Option<u32>,
+    /// Stop after so many failures in a row; 0: never.
     pub stop_after: Option<u32>,
 }
 

@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -14,51 +15,75 @@ use crate::engine::events::{
 };
 
 use super::plan::Asked;
+use super::policy::PolicyKeys;
 use super::problem::Problem;
-use super::time;
+use super::{Time, time, words};
 
 /// An event.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Event {
+    /// Its number.
     pub id: i64,
+    /// The event type.
     pub r#type: String,
+    /// `delayed` where it is dated, else empty.
+    #[schemars(with = "words::EventSubtype")]
     pub subtype: &'static str,
     /// The type as it is shown, with the suffix of what is dated.
     pub shown_type: String,
+    /// What it is about: unique within its type.
     pub reference: String,
-    pub nbf: Option<String>,
-    pub created_at: Option<String>,
-    pub first_at: Option<String>,
+    /// Not before this time.
+    pub nbf: Option<Time>,
+    /// When it was made.
+    pub created_at: Option<Time>,
+    /// When it was due first.
+    pub first_at: Option<Time>,
+    /// Attempts that were made.
     pub attempts: u32,
+    /// Why it is there, or why it failed.
     pub reason: Option<String>,
+    /// The state.
+    #[schemars(with = "words::EventStatus")]
     pub state: &'static str,
+    /// Counts its changes.
     pub revision: i64,
+    /// Pushes that were merged into it.
     pub merged: u64,
     /// The payload when it is JSON; else `payload_base64` has it.
     pub payload: Option<Value>,
+    /// The payload when it is not JSON, in base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload_base64: Option<String>,
+    /// What its handler keeps with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub properties: Option<Value>,
-    pub expires_at: Option<String>,
+    /// When it expires.
+    pub expires_at: Option<Time>,
+    /// How often it was claimed.
     pub claim_count: u32,
+    /// Its claims, oldest first.
     pub claim_history: Vec<String>,
+    /// The type that it had before it died.
     pub origin: Option<String>,
-    pub first_failed_at: Option<String>,
-    pub last_failed_at: Option<String>,
+    /// When it failed first.
+    pub first_failed_at: Option<Time>,
+    /// When it failed last.
+    pub last_failed_at: Option<Time>,
+    /// Who has it now.
     pub lease: Option<Lease>,
 }
 
 /// Who has an event.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "EventLease")]
 pub struct Lease {
     /// The incarnation that handles it.
     pub owner: Option<i64>,
     /// The claim that holds it.
     pub claim_id: Option<String>,
     /// Until when.
-    pub until: Option<String>,
+    pub until: Option<Time>,
 }
 
 impl From<&EventRow> for Event {
@@ -109,15 +134,21 @@ fn value_or_text(text: &str) -> Value {
 }
 
 /// A pushed event.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "the keys are the event's")]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Pushed {
+    /// Its number.
     pub id: i64,
+    /// The event type.
     pub r#type: String,
+    /// `delayed` where it is dated, else empty.
+    #[schemars(with = "words::EventSubtype")]
     pub subtype: &'static str,
+    /// What it is about: unique within its type.
     pub reference: String,
+    /// Counts its changes.
     pub revision: i64,
     /// `new`, `coalesced` or `revived`.
+    #[schemars(with = "words::PushResult")]
     pub result: &'static str,
 }
 
@@ -137,15 +168,22 @@ impl Pushed {
 }
 
 /// How many events there are, by type and state.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "the keys are the event's")]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "EventCount")]
 pub struct Count {
+    /// The event type.
     pub r#type: String,
+    /// The state.
+    #[schemars(with = "words::EventStatus")]
     pub state: &'static str,
+    /// How many there are.
     pub count: u64,
+    /// Of them, those that are due.
     pub due: u64,
-    pub first_nbf: Option<String>,
-    pub oldest_created_at: Option<String>,
+    /// When the first of them is due.
+    pub first_nbf: Option<Time>,
+    /// When the oldest one was made.
+    pub oldest_created_at: Option<Time>,
 }
 
 impl From<&EventCount> for Count {
@@ -162,13 +200,17 @@ impl From<&EventCount> for Count {
 }
 
 /// A type.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "its name, its metadata as written, and when")]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "EventType")]
 pub struct Type {
+    /// Its name.
     pub name: String,
+    /// As it was written.
     pub metadata: Value,
-    pub created_at: Option<String>,
-    pub updated_at: Option<String>,
+    /// When it was made.
+    pub created_at: Option<Time>,
+    /// When it changed last.
+    pub updated_at: Option<Time>,
 }
 
 impl From<&EventTypeRecord> for Type {
@@ -183,14 +225,18 @@ impl From<&EventTypeRecord> for Type {
 }
 
 /// A subscription.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Subscription {
+    /// Its number.
     pub id: i64,
+    /// The event type.
     pub r#type: String,
+    /// Where its events go.
     pub url: String,
+    /// As they were written.
     pub options: Value,
-    pub created_at: Option<String>,
+    /// When it was made.
+    pub created_at: Option<Time>,
 }
 
 impl From<&SubscriptionRow> for Subscription {
@@ -206,12 +252,15 @@ impl From<&SubscriptionRow> for Subscription {
 }
 
 /// A claim.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Claim {
+    /// Its id.
     pub id: String,
+    /// The event type.
     pub r#type: String,
-    pub expires_at: Option<String>,
+    /// Until when it holds.
+    pub expires_at: Option<Time>,
+    /// The events that it holds.
     pub events: Vec<Event>,
 }
 
@@ -228,6 +277,53 @@ impl Claim {
     }
 }
 
+/// What became of several events.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct EventsChanged {
+    /// As they are now.
+    pub events: Vec<Event>,
+    /// Those that were left as they are.
+    pub skipped: Vec<EventSkipped>,
+}
+
+/// An event that was left as it is.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct EventSkipped {
+    /// Its number.
+    pub id: i64,
+    /// Why.
+    pub why: String,
+}
+
+/// A subscription that is gone.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct Unsubscribed {
+    /// As it was.
+    #[serde(flatten)]
+    pub subscription: Subscription,
+    /// Always true.
+    pub removed: bool,
+}
+
+/// What became of what a claim held.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct EventFinished {
+    /// The event's reference.
+    pub reference: String,
+    /// What came of it.
+    #[schemars(with = "words::FinishResult")]
+    pub result: &'static str,
+}
+
+/// Events that a claim gave back.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct Released {
+    /// The claim's id.
+    pub id: String,
+    /// How many it held.
+    pub released: u64,
+}
+
 /// What came of a command about events, as one document: one event asked for answers an object.
 #[must_use]
 pub fn done(done: &EventsDone, asked: Asked) -> Value {
@@ -236,20 +332,21 @@ pub fn done(done: &EventsDone, asked: Asked) -> Value {
             if let (Asked::One, [one], []) = (asked, events.as_slice(), skipped.as_slice()) {
                 return shape(&Event::from(one));
             }
-            let skipped: Vec<Value> = skipped
-                .iter()
-                .map(|(id, why)| serde_json::json!({"id": id, "why": why}))
-                .collect();
-            let events: Vec<Event> = events.iter().map(Event::from).collect();
-            serde_json::json!({"events": events, "skipped": skipped})
+            let skipped = skipped.iter().map(|(id, why)| EventSkipped {
+                id: *id,
+                why: why.clone(),
+            });
+            shape(&EventsChanged {
+                events: events.iter().map(Event::from).collect(),
+                skipped: skipped.collect(),
+            })
         }
         EventsDone::Type(record) => shape(&Type::from(record)),
         EventsDone::Subscribed(row) => shape(&Subscription::from(row)),
-        EventsDone::Unsubscribed(row) => {
-            let mut gone = shape(&Subscription::from(row));
-            gone["removed"] = Value::Bool(true);
-            gone
-        }
+        EventsDone::Unsubscribed(row) => shape(&Unsubscribed {
+            subscription: Subscription::from(row),
+            removed: true,
+        }),
     }
 }
 
@@ -280,20 +377,78 @@ fn shape(shape: &impl Serialize) -> Value {
 }
 
 /// An event as it is pushed over HTTP.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "NewEvent")]
 pub struct PushInput {
+    /// What it is about: unique within its type.
     reference: String,
+    /// Not before this time: RFC 3339, or seconds since 1970; null: now.
     #[serde(default)]
     nbf: Option<Value>,
+    /// Why it is there.
     #[serde(default)]
     reason: Option<String>,
+    /// Any JSON, which is kept as it is written.
     #[serde(default)]
     payload: Option<Box<RawValue>>,
+    /// Or any bytes, in base64.
     #[serde(default)]
     payload_base64: Option<String>,
+    /// For how many seconds it is of use.
     #[serde(default)]
     ttl: Option<u64>,
+}
+
+/// An event, or several of one type.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "a description: each element is read by itself")]
+pub enum NewEvents {
+    /// One event.
+    One(PushInput),
+    /// Several: all of them, or none.
+    Several {
+        /// The events.
+        events: Vec<PushInput>,
+    },
+}
+
+/// What became of several.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct PushedList {
+    /// In the order in which they were given.
+    pub items: Vec<Pushed>,
+}
+
+/// The keys of a type's metadata that have a meaning; others are kept.
+#[derive(JsonSchema, Deserialize)]
+#[schemars(rename = "Metadata", transform = super::nothing_is_required)]
+#[allow(
+    dead_code,
+    reason = "a description: the reader of metadata names the key that is wrong"
+)]
+pub struct MetadataKeys {
+    /// How often an event may be claimed.
+    _max_claim_count: Option<u32>,
+    /// The type that its dead events become.
+    _dead_letter_queue: Option<String>,
+    /// How long those live, in seconds.
+    _dead_letter_queue_messages_ttl: Option<u64>,
+    /// The retry policy of its events.
+    _retry_policy: Option<PolicyKeys>,
+    /// After how many seconds an event dies, whatever its retries.
+    _cutoff: Option<u64>,
+    /// Seconds before the first retry.
+    _backoff_base: Option<u64>,
+    /// Seconds before a retry, at most.
+    _backoff_cap: Option<u64>,
+    /// For how many seconds pushes of one reference are merged.
+    _coalesce_window: Option<u64>,
+    /// For how many seconds that goes on, at most.
+    _coalesce_window_max: Option<u64>,
+    /// How long what is done is remembered, in seconds.
+    _history_ttl: Option<u64>,
 }
 
 impl PushInput {

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::problem::Problem;
-use super::{input, time};
+use super::{Time, input, time, words};
 use crate::domain::expiry::Extends;
 use crate::domain::id::QueueName;
 use crate::domain::job::Lifetime;
@@ -14,7 +15,8 @@ use crate::engine::expiring::{
 };
 
 /// A queue with a lifetime, or a leftover that should have one.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "Expiring")]
 pub struct ExpiringShape {
     /// Its name.
     pub name: String,
@@ -23,7 +25,7 @@ pub struct ExpiringShape {
     /// For how long nobody has used it; `null`: it is used, or nobody knows.
     pub idle_s: Option<f64>,
     /// When it goes; `null` while it is used.
-    pub expires_at: Option<String>,
+    pub expires_at: Option<Time>,
     /// Whether that is derived from statistics, which lag by seconds.
     pub estimated: bool,
     /// Consumers.
@@ -33,15 +35,17 @@ pub struct ExpiringShape {
     /// Bytes of them.
     pub bytes: Option<u64>,
     /// What it is for.
+    #[schemars(with = "words::QueueKind")]
     pub kind: &'static str,
     /// Whether it was unused for longer than it should live, and is still there.
     pub over: bool,
     /// `redeclare`, `policy` or `null`: what begins its time anew.
+    #[schemars(with = "Option<words::ExtendedBy>")]
     pub extends: Option<&'static str>,
     /// Why nothing does.
     pub extends_not: Option<String>,
     /// When it was seen so.
-    pub seen_at: Option<String>,
+    pub seen_at: Option<Time>,
 }
 
 impl From<&ExpiringQueue> for ExpiringShape {
@@ -70,14 +74,14 @@ impl From<&ExpiringQueue> for ExpiringShape {
 }
 
 /// A page of them, as the HTTP API answers it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct ExpiringList {
     /// What is lost first in front.
     pub items: Vec<ExpiringShape>,
     /// Where the next page begins; opaque.
     pub next_cursor: Option<String>,
     /// When they were listed.
-    pub taken_at: Option<String>,
+    pub taken_at: Option<Time>,
     /// How many there are in all.
     pub total: u64,
     /// Queues that go within the hour with messages in them.
@@ -100,11 +104,13 @@ impl From<&ExpiringPage> for ExpiringList {
 }
 
 /// What came of one queue or save.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "ExpiringOutcome")]
 pub struct ExpiringOutcomeShape {
     /// The queue.
     pub name: String,
     /// `saved`, `purged`, `restored`, `extended` or `left`.
+    #[schemars(with = "words::ExpiringResult")]
     pub result: &'static str,
     /// Why it was left, or done in part.
     pub why: Option<String>,
@@ -115,7 +121,7 @@ pub struct ExpiringOutcomeShape {
     /// Bytes of them.
     pub bytes: u64,
     /// When the queue goes now.
-    pub expires_at: Option<String>,
+    pub expires_at: Option<Time>,
 }
 
 impl From<&ExpiringOutcome> for ExpiringOutcomeShape {
@@ -139,15 +145,18 @@ impl From<&ExpiringOutcome> for ExpiringOutcomeShape {
 }
 
 /// Messages that were saved from a queue.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "Save")]
 pub struct SaveShape {
     /// Its id.
     pub id: String,
     /// From where.
     pub queue: String,
     /// `save`, `purge` or `expiry`.
+    #[schemars(with = "words::SaveReason")]
     pub cause: &'static str,
     /// `taking`, `kept` or `restored`.
+    #[schemars(with = "words::SaveStatus")]
     pub state: &'static str,
     /// Who.
     pub actor: String,
@@ -160,9 +169,9 @@ pub struct SaveShape {
     /// Messages that are still there.
     pub left: u64,
     /// When.
-    pub at: Option<String>,
+    pub at: Option<Time>,
     /// Until when they are kept.
-    pub until: Option<String>,
+    pub until: Option<Time>,
 }
 
 impl From<&SaveRecord> for SaveShape {
@@ -184,8 +193,9 @@ impl From<&SaveRecord> for SaveShape {
 }
 
 /// What is wanted of queues with a lifetime, as the routes read it.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "ExpiringOrder")]
 pub struct ExpiringInput {
     /// One queue.
     queue: Option<String>,

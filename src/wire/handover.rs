@@ -1,5 +1,6 @@
 //! What the next shift has to know, as it is printed and answered.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::engine::{Handover, HandoverPart};
@@ -9,20 +10,27 @@ use super::endpoint::Endpoint;
 use super::queue::Queue;
 use super::record::Audit;
 use super::run::Run;
-use super::{Unread, time, unread};
+use super::{Time, Unread, time, unread};
 
 /// Everything that is told.
-#[derive(Debug, Serialize)]
-#[allow(missing_docs, reason = "named like the parts of the handover")]
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "Handover")]
 pub struct Shift {
-    pub since: Option<String>,
-    pub taken_at: Option<String>,
+    /// What was done since then is told.
+    pub since: Option<Time>,
+    /// When it was read.
+    pub taken_at: Option<Time>,
+    /// Endpoints that are not available.
     pub endpoints: Part<Endpoint>,
+    /// Queues that do not move.
     pub queues: Part<Queue>,
     /// How many dead letters there are in all; `null`: not read.
     pub dead: Option<Total>,
+    /// The largest groups of dead letters.
     pub dead_groups: Part<Group>,
+    /// Runs that have not ended.
     pub runs: Part<Run>,
+    /// What was done.
     pub audit: Part<Audit>,
     /// What could not be read of all that.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -30,8 +38,9 @@ pub struct Shift {
 }
 
 /// What one heading tells, `null` where it could not be read.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 #[serde(transparent)]
+#[schemars(inline)]
 pub struct Part<T> {
     /// Its rows.
     pub items: Option<Vec<T>>,

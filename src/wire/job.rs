@@ -1,6 +1,7 @@
 //! Jobs: their queues, and what comes from them.
 
 use bytes::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -10,10 +11,11 @@ use crate::domain::time::Timestamp;
 use crate::engine::jobs::{Job, JobListed};
 
 use super::problem::Problem;
-use super::publish;
+use super::{publish, words};
 
 /// A job.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "Job")]
 pub struct JobShape {
     /// Its id.
     pub id: String,
@@ -24,7 +26,7 @@ pub struct JobShape {
 }
 
 /// The names of a job's queues.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct JobQueues {
     /// What came of it.
     pub result: String,
@@ -35,7 +37,8 @@ pub struct JobQueues {
 }
 
 /// A job with what waits in its queues.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "JobListed")]
 pub struct JobListedShape {
     /// The job.
     #[serde(flatten)]
@@ -51,7 +54,7 @@ pub struct JobListedShape {
 }
 
 /// What came from a job until its result.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct JobOutcome {
     /// Its id.
     pub id: String,
@@ -64,7 +67,7 @@ pub struct JobOutcome {
 }
 
 /// A message's content.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Content {
     /// MIME type.
     pub content_type: Option<String>,
@@ -137,15 +140,33 @@ pub struct JobMessageInput {
     pub body: Bytes,
 }
 
-#[derive(Deserialize)]
+/// A message as it is written.
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenMessage<'a> {
+#[schemars(rename = "JobMessage")]
+pub struct WrittenMessage<'a> {
+    /// Which of the job's queues it goes to.
+    #[schemars(with = "words::JobQueue")]
     part: String,
+    /// The MIME type of the body.
     content_type: Option<String>,
+    /// The body: a string, or any other JSON, which is sent as it is written.
     #[serde(borrow)]
+    #[schemars(with = "Option<serde_json::Value>")]
     body: Option<&'a RawValue>,
+    /// Or any bytes, in base64.
     #[serde(borrow)]
+    #[schemars(with = "Option<String>")]
     body_base64: Option<&'a RawValue>,
+}
+
+/// A message that the broker confirmed.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct JobMessageSent {
+    /// The job's id.
+    pub id: String,
+    /// The queue that it is in.
+    pub queue: String,
 }
 
 /// Reads the body of `POST /v1/jobs/{id}/messages`.

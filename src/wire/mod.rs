@@ -24,9 +24,15 @@ pub mod record;
 pub mod run;
 pub mod set_out;
 pub mod stream;
+pub mod words;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Deref;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -34,27 +40,29 @@ use time::format_description::well_known::Rfc3339;
 use crate::domain::time::Timestamp;
 use crate::engine::view::{self, Page};
 
-/// A page of a list, as the HTTP API answers it.
-#[derive(Clone, Debug, Serialize)]
+/// A page of a list.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "{T}List")]
 pub struct List<T> {
     /// The items of this page.
     pub items: Vec<T>,
     /// Where the next page begins; opaque.
     pub next_cursor: Option<String>,
     /// When it was read.
-    pub taken_at: Option<String>,
+    pub taken_at: Option<Time>,
     /// What could not be read, so that there may be more than this, or numbers are missing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Unread>,
 }
 
 /// A list that has no pages.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "{T}List")]
 pub struct Whole<T> {
     /// All items.
     pub items: Vec<T>,
     /// When it was read.
-    pub taken_at: Option<String>,
+    pub taken_at: Option<Time>,
 }
 
 impl<T> Whole<T> {
@@ -93,14 +101,14 @@ impl<T> List<T> {
 }
 
 /// What an answer lacks.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Unread {
     /// Where it would have come from: `broker`, `management`, `store`, `queue NAME`.
     pub source: String,
     /// Why it could not be read.
     pub reason: String,
     /// Since when this process cannot read it.
-    pub since: Option<String>,
+    pub since: Option<Time>,
 }
 
 impl From<&view::Unread> for Unread {
@@ -128,12 +136,57 @@ pub fn text_or_base64(bytes: &[u8]) -> (Option<String>, Option<String>) {
     }
 }
 
+/// Of a document any key of which may be left out, in both directions.
+pub(crate) fn nothing_is_required(schema: &mut Schema) {
+    let _ = schema.remove("required");
+}
+
+/// A point in time as RFC 3339 in UTC.
+#[derive(Clone, Debug, Serialize, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(transparent)]
+pub struct Time(String);
+
+impl Deref for Time {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<Time> for String {
+    fn from(time: Time) -> Self {
+        time.0
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl JsonSchema for Time {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Time".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "format": "date-time"})
+    }
+}
+
 /// A point in time as RFC 3339 in UTC; `None` where that cannot say it (year 10,000 and later).
 #[must_use]
-pub fn time(at: Timestamp) -> Option<String> {
+pub fn time(at: Timestamp) -> Option<Time> {
     OffsetDateTime::from_unix_timestamp_nanos(i128::from(at.micros()) * 1_000)
         .ok()
         .and_then(|at| at.format(&Rfc3339).ok())
+        .map(Time)
 }
 
 #[cfg(test)]

@@ -1,5 +1,9 @@
 //! Plans, and what came of them.
 
+use std::borrow::Cow;
+use std::marker::PhantomData;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -11,9 +15,10 @@ use super::expiring::ExpiringOutcomeShape;
 use super::policy::Policy;
 use super::queue::Queue;
 use super::run::{EditedLetter, Run, RunPlanShape};
+use super::{Time, words};
 
 /// What a command would do.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct PlanShape {
     /// The command's name, as audited.
     pub command: &'static str,
@@ -38,7 +43,8 @@ pub struct PlanShape {
 }
 
 /// A plan that waits for its execution.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "Plan")]
 pub struct Waiting {
     /// The plan.
     #[serde(flatten)]
@@ -46,11 +52,11 @@ pub struct Waiting {
     /// The id that it is carried out with: the same call with `?plan=ID`.
     pub plan_id: String,
     /// Until when it waits.
-    pub expires_at: Option<String>,
+    pub expires_at: Option<Time>,
 }
 
 /// One thing that changes.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct PlanLine {
     /// The URL, queue or message.
     pub target: String,
@@ -82,13 +88,14 @@ impl From<&Plan> for PlanShape {
 }
 
 /// An endpoint that was made available.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Redelivered {
     /// Which.
     pub url: String,
     /// Whether it was anything but available.
     pub was_unavailable: bool,
     /// What it was.
+    #[schemars(with = "words::Availability")]
     pub before: &'static str,
     /// Its queues.
     pub queues: u64,
@@ -106,14 +113,20 @@ impl From<&RedeliveredView> for Redelivered {
 }
 
 /// A test's answer.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "named like the attempt's keys in docs/contract.md")]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Tested {
+    /// The URL of the endpoint.
     pub url: String,
+    /// The method that was sent.
     pub method: String,
+    /// How the attempt ended.
+    #[schemars(with = "words::AttemptClass")]
     pub class: &'static str,
+    /// The HTTP status of the answer.
     pub status: Option<u16>,
+    /// What went wrong where there was no answer.
     pub error: Option<String>,
+    /// How long it took, in milliseconds.
     pub duration_ms: u64,
 }
 
@@ -128,6 +141,73 @@ impl From<&TestedView> for Tested {
             duration_ms: view.duration_ms,
         }
     }
+}
+
+/// Describes what is one of two.
+#[derive(Clone, Copy, Debug)]
+pub struct OneOf<A, B>(PhantomData<(A, B)>);
+
+impl<A: JsonSchema, B: JsonSchema> JsonSchema for OneOf<A, B> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("{}Or{}", A::schema_name(), B::schema_name()).into()
+    }
+
+    fn json_schema(schemas: &mut SchemaGenerator) -> Schema {
+        json_schema!({"anyOf": [schemas.subschema_for::<A>(), schemas.subschema_for::<B>()]})
+    }
+}
+
+/// A queue whose messages are gone.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct Purged {
+    /// The queue.
+    pub name: String,
+    /// Always true.
+    pub purged: bool,
+    /// Messages that were removed.
+    pub messages: u64,
+}
+
+/// A queue that is gone.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct Deleted {
+    /// The queue.
+    pub name: String,
+    /// Always true.
+    pub deleted: bool,
+    /// Messages that went with it.
+    pub messages: u64,
+}
+
+/// A vhost that is there now.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct VhostMade {
+    /// Its name.
+    pub vhost: String,
+    /// Always true.
+    pub made: bool,
+}
+
+/// A queue whose head is in the store.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct Rescued {
+    /// The queue.
+    pub name: String,
+    /// Always true.
+    pub rescued: bool,
+    /// The number under which it is kept.
+    pub id: i64,
+}
+
+/// Dead letters that were changed.
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
+pub struct Patched {
+    /// How many.
+    pub patched: u64,
 }
 
 /// How many endpoints were asked for: one answers an object, several a list.
@@ -148,20 +228,31 @@ pub fn done(done: &Done, asked: Asked) -> Value {
             (Asked::One | Asked::Several, list) => to_value(&list.iter().map(Redelivered::from).collect::<Vec<_>>()),
         },
         Done::Queue(view) => to_value(&Queue::from(view.as_ref())),
-        Done::Purged { queue, messages } => {
-            serde_json::json!({"name": queue.as_str(), "purged": true, "messages": messages})
-        }
-        Done::Deleted { queue, messages } => {
-            serde_json::json!({"name": queue.as_str(), "deleted": true, "messages": messages})
-        }
+        Done::Purged { queue, messages } => to_value(&Purged {
+            name: queue.as_str().to_owned(),
+            purged: true,
+            messages: *messages,
+        }),
+        Done::Deleted { queue, messages } => to_value(&Deleted {
+            name: queue.as_str().to_owned(),
+            deleted: true,
+            messages: *messages,
+        }),
         Done::Adopted { store } => serde_json::json!({"store": store, "adopted": true}),
-        Done::VhostMade { vhost } => serde_json::json!({"vhost": vhost, "made": true}),
-        Done::Rescued { queue, id } => serde_json::json!({"name": queue.as_str(), "rescued": true, "id": id}),
+        Done::VhostMade { vhost } => to_value(&VhostMade {
+            vhost: vhost.clone(),
+            made: true,
+        }),
+        Done::Rescued { queue, id } => to_value(&Rescued {
+            name: queue.as_str().to_owned(),
+            rescued: true,
+            id: *id,
+        }),
         Done::Tested(tested) => to_value(&Tested::from(tested)),
         Done::Events(done) => super::event::done(done, asked),
         Done::Endpoint(view) => to_value(&Endpoint::from(view.as_ref())),
         Done::Run(view) => to_value(&Run::from(view.as_ref())),
-        Done::Patched { letters } => serde_json::json!({"patched": letters}),
+        Done::Patched { letters } => to_value(&Patched { patched: *letters }),
         Done::Edited(letter) => to_value(&EditedLetter::from(letter.as_ref())),
         Done::Expiring(outcomes) => match (asked, outcomes.as_slice()) {
             (Asked::One, [one]) => to_value(&ExpiringOutcomeShape::from(one)),

@@ -1,6 +1,7 @@
 //! Retry policies: what is saved, what applies, its schedule phase by phase, and what a change would do.
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::domain::policy::{Phase, PolicyError, PolicyOwner, Rescheduled, RetryPolicy, Schedule};
@@ -9,18 +10,65 @@ use crate::engine::query::{PolicyScope, PolicyVersion};
 
 use super::input;
 use super::problem::Problem;
-use super::time;
+use super::{Time, time, words};
+
+/// The keys of a retry policy; what is not said is as in the default.
+#[derive(JsonSchema, Deserialize)]
+#[schemars(rename = "RetryPolicy", transform = super::nothing_is_required)]
+#[allow(
+    dead_code,
+    reason = "a description: the reader of policies names the key that is wrong"
+)]
+pub struct PolicyKeys {
+    /// Retries without any delay.
+    retries_with_no_delay: Option<u32>,
+    /// Retries with the minimum delay, before the backoff.
+    minimum_delay_retries: Option<u32>,
+    /// Seconds, where the backoff begins.
+    minimum_delay: Option<u32>,
+    /// Seconds, where the backoff ends.
+    maximum_delay: Option<u32>,
+    /// Retries with the maximum delay, after the backoff.
+    maximum_delay_retries: Option<u32>,
+    /// The curve between the two delays.
+    #[schemars(with = "Option<words::Backoff>")]
+    retry_backoff_function: Option<String>,
+    /// How many delays the backoff has; null: it follows from the two delays.
+    backoff_retries: Option<u32>,
+    /// The share of each delay, from 0 to 1, up to which a random part is added to it.
+    jitter: Option<f64>,
+    /// What happens when every retry is used up.
+    #[schemars(with = "Option<words::WhenExhausted>")]
+    on_exhausted: Option<String>,
+    /// What happens to a message that the receiver refused.
+    #[schemars(with = "Option<words::WhenRefused>")]
+    on_refused: Option<String>,
+    /// A queue's policy only: it holds even where a subscription brings its own.
+    ignore_subscription_override: Option<bool>,
+    /// Messages a second with which an endpoint begins that is available again by itself; 0: everything at once.
+    slow_start: Option<u32>,
+    /// Seconds until that rate doubles.
+    slow_start_interval: Option<u32>,
+    /// Messages a second at which nothing is held back any more.
+    slow_start_maximum: Option<u32>,
+}
 
 /// The schedule of a policy.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "PolicyPreview")]
 pub struct Preview {
+    /// The delay before each retry, in seconds.
     pub delays_s: Vec<u32>,
+    /// Retries.
     pub retries: u32,
+    /// Attempts, the first one included.
     pub attempts: u32,
+    /// All delays together, in seconds.
     pub total_s: u64,
+    /// The schedule phase by phase.
     pub phases: Vec<PhasePreview>,
     /// The policy with every key.
+    #[schemars(with = "PolicyKeys")]
     pub policy: Value,
     /// What applies at present, where it was asked for a scope.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,20 +79,27 @@ pub struct Preview {
 }
 
 /// One phase of it.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "PolicyPhase")]
 pub struct PhasePreview {
+    /// Which.
+    #[schemars(with = "words::RetryPhase")]
     pub phase: &'static str,
+    /// Retries in it.
     pub retries: u32,
+    /// The delay before each retry, in seconds.
     pub delays_s: Vec<u32>,
 }
 
 /// A schedule in three numbers.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[allow(missing_docs, reason = "named like the preview's keys in docs/contract.md")]
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "PolicyTotals")]
 pub struct Totals {
+    /// Retries.
     pub retries: u32,
+    /// Attempts, the first one included.
     pub attempts: u32,
+    /// All delays together, in seconds.
     pub total_s: u64,
 }
 
@@ -92,23 +147,32 @@ impl Totals {
 }
 
 /// What a change would do to what waits.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "counts, named like the engine's")]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "PolicyBacklog")]
 pub struct Forecast {
+    /// Heads that wait for a retry.
     pub waiting: u64,
+    /// Of them, those that are tried sooner.
     pub sooner: u64,
+    /// Those that are tried later.
     pub later: u64,
+    /// Those that stay as they are.
     pub unchanged: u64,
+    /// Those that waited for a person, and go on.
     pub going_on: u64,
+    /// Those that wait for a person from then on.
     pub parked: u64,
+    /// Those that become dead letters.
     pub dead_lettered: u64,
+    /// Those that are in flight: the new policy applies to them afterwards.
     pub in_attempt: u64,
     /// The first of those that change.
     pub items: Vec<ForecastItem>,
 }
 
 /// What a change would do to one head.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "PolicyBacklogItem")]
 pub struct ForecastItem {
     /// Its queue.
     pub queue: String,
@@ -123,10 +187,11 @@ pub struct ForecastItem {
     /// Of how many then.
     pub of: u32,
     /// When it is tried now; null: it waits for a person.
-    pub next_attempt_at_before: Option<String>,
+    pub next_attempt_at_before: Option<Time>,
     /// When it is tried then.
-    pub next_attempt_at: Option<String>,
+    pub next_attempt_at: Option<Time>,
     /// `waits`, `parked` or `dead_lettered`.
+    #[schemars(with = "words::Then")]
     pub then: &'static str,
 }
 
@@ -168,7 +233,7 @@ impl From<&ForecastLine> for ForecastItem {
 }
 
 /// A policy: what is saved for a scope, and what applies there.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Policy {
     /// The event type that it is for.
     pub r#type: Option<String>,
@@ -179,12 +244,15 @@ pub struct Policy {
     /// Who saved it.
     pub author: Option<String>,
     /// When.
-    pub at: Option<String>,
+    pub at: Option<Time>,
     /// As it was written; null when none is set.
+    #[schemars(with = "Option<PolicyKeys>")]
     pub policy: Option<Value>,
     /// Whose policy applies: `queue`, `subscription` or `default`.
+    #[schemars(with = "words::PolicyFrom")]
     pub source: &'static str,
     /// What applies, with every key.
+    #[schemars(with = "PolicyKeys")]
     pub effective: Value,
     /// Its schedule.
     #[serde(flatten)]
@@ -209,15 +277,17 @@ impl From<&PolicyView> for Policy {
 }
 
 /// A version of a policy.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "PolicyVersion")]
 pub struct Version {
     /// 1, 2, …
     pub version: i64,
     /// Who saved it.
     pub author: String,
     /// When.
-    pub at: Option<String>,
+    pub at: Option<Time>,
     /// As it was written; null: it was unset.
+    #[schemars(with = "Option<PolicyKeys>")]
     pub policy: Option<Value>,
     /// Its schedule; null where there is none, or it cannot be read any more.
     pub attempts: Option<u32>,
@@ -247,14 +317,14 @@ impl From<&PolicyVersion> for Version {
 }
 
 /// Why a policy is invalid.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Invalid {
     /// The error.
     pub error: InvalidPolicy,
 }
 
 /// The error in a policy.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct InvalidPolicy {
     /// The key that is wrong.
     pub field: Option<String>,

@@ -1,11 +1,12 @@
 //! Errors as RFC 9457 problem documents: status, what is wrong, and the offending field.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::engine::EngineError;
 
 /// A problem document (`application/problem+json`).
-#[derive(Clone, Debug, Serialize, PartialEq, Eq)]
+#[derive(Clone, Debug, JsonSchema, Serialize, PartialEq, Eq)]
 pub struct Problem {
     /// A URN that names the kind of problem.
     pub r#type: &'static str,
@@ -124,6 +125,12 @@ pub fn causes(error: &dyn std::error::Error) -> Vec<String> {
         next = cause.source();
     }
     causes
+}
+
+/// What a problem of this status is called.
+#[must_use]
+pub const fn title(status: u16) -> &'static str {
+    kind(status).1
 }
 
 const fn kind(status: u16) -> (&'static str, &'static str) {

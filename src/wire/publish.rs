@@ -3,12 +3,15 @@
 //! The body is never re-encoded: a JSON value is forwarded as the very bytes that stood in the
 //! request, whatever its depth, numbers and keys.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use base64::Engine as _;
 use bytes::Bytes;
+use schemars::JsonSchema;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::engine::{Ended, NewNotification, Receipt};
@@ -17,7 +20,7 @@ use super::input;
 use super::problem::Problem;
 
 /// A notification that is stored.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Published {
     /// Its id.
     pub id: String,
@@ -39,7 +42,8 @@ impl From<&Receipt> for Published {
 }
 
 /// The answer to an end mark.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "Ended")]
 pub struct EndedShape {
     /// The mark's id; null when there was nothing to end.
     pub id: Option<String>,
@@ -72,24 +76,45 @@ impl From<&Ended> for EndedShape {
 }
 
 /// The request as written; each part is read by itself, so that an error can name it.
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written<'a> {
+#[schemars(
+    rename = "NewNotification",
+    description = "A notification: it is published to the queue of its execution and URL.",
+    extend("required" = ["execution_id", "url"])
+)]
+pub struct Written<'a> {
+    /// The execution that it belongs to: notifications of one execution to one URL arrive in their order.
     #[serde(borrow, default, deserialize_with = "present")]
+    #[schemars(with = "String")]
     execution_id: Option<&'a RawValue>,
+    /// Where it is delivered to.
     #[serde(borrow, default, deserialize_with = "present")]
+    #[schemars(with = "String")]
     url: Option<&'a RawValue>,
+    /// Headers of the request; a list gives a name several values.
     #[serde(borrow, default)]
+    #[schemars(with = "BTreeMap<String, OneOrMore>")]
     headers: Option<&'a RawValue>,
+    /// The body: a string, or any other JSON, which is sent as it is written.
     #[serde(borrow, default, deserialize_with = "present")]
+    #[schemars(with = "Option<Value>")]
     body: Option<&'a RawValue>,
+    /// Or any bytes, in base64.
     #[serde(borrow, default)]
+    #[schemars(with = "String")]
     body_base64: Option<&'a RawValue>,
+    /// For the receiver: how often it is asked, in seconds.
     #[serde(borrow, default)]
+    #[schemars(with = "u32")]
     polling_time: Option<&'a RawValue>,
+    /// For the receiver: how often the execution was started again.
     #[serde(borrow, default)]
+    #[schemars(with = "u32")]
     restart_count: Option<&'a RawValue>,
+    /// Its id, by which a repeated publish is told; without one it is given one.
     #[serde(borrow, default)]
+    #[schemars(with = "String")]
     id: Option<&'a RawValue>,
 }
 
@@ -175,8 +200,9 @@ fn reason(error: &serde_json::Error) -> String {
 #[derive(Default)]
 struct Headers(Vec<(String, String)>);
 
-#[derive(Deserialize)]
+#[derive(JsonSchema, Deserialize)]
 #[serde(untagged, expecting = "a header's value is a string or a list of strings")]
+#[schemars(inline)]
 enum OneOrMore {
     One(String),
     More(Vec<String>),

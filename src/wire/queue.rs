@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
@@ -16,38 +17,60 @@ use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::view::{BrowsedMessage, QueueView};
 
-use super::{Unread, time, unread};
+use super::{Time, Unread, time, unread, words};
 
 /// A queue.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Queue {
+    /// Its name.
     pub name: String,
+    /// What it is for.
+    #[schemars(with = "words::QueueKind")]
     pub kind: &'static str,
+    /// The execution whose notifications it carries.
     pub execution_id: Option<String>,
+    /// Where its notifications go.
     pub url: Option<String>,
+    /// Messages that wait; null: not known.
     pub ready: Option<u64>,
+    /// Messages that are in flight; null: not known.
     pub unacked: Option<u64>,
+    /// Whether it moves; null where redrive does not deliver from it.
+    #[schemars(with = "Option<words::DeliveryState>")]
     pub state: Option<&'static str>,
+    /// Why it is in that state.
     pub why: Option<QueueWhy>,
+    /// The daemon that delivers from it.
     pub owner: Option<String>,
+    /// How old the message at its head is, in seconds.
     pub oldest_age_s: Option<u64>,
-    pub next_attempt_at: Option<String>,
+    /// When its head is tried next.
+    pub next_attempt_at: Option<Time>,
+    /// Whether somebody paused it.
     pub paused: bool,
+    /// Who paused it.
     pub pause: Option<QueuePause>,
+    /// The message at its head, where that failed.
     pub head: Option<QueueHead>,
+    /// Messages that were delivered from it.
     pub delivered: Option<u64>,
+    /// What to know about it.
     pub warnings: Vec<String>,
+    /// What will surprise about it.
     pub findings: Vec<FindingShape>,
+    /// The queue as the broker has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub broker: Option<OnBrokerShape>,
-    pub taken_at: Option<String>,
+    /// When it was read.
+    pub taken_at: Option<Time>,
+    /// What could not be read, so that something may be missing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Unread>,
 }
 
 /// What will surprise about a queue.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "Finding")]
 pub struct FindingShape {
     /// Names its kind.
     pub code: &'static str,
@@ -95,24 +118,38 @@ impl From<&QueueView> for Queue {
 }
 
 /// A queue as the broker has it.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "OnBroker")]
 pub struct OnBrokerShape {
+    /// `classic`, `quorum` or `stream`.
     #[serde(rename = "type")]
     pub queue_type: Option<String>,
+    /// What the broker says of it.
     pub state: Option<String>,
+    /// The node that leads it.
     pub node: Option<String>,
+    /// How many consume it.
     pub consumers: Option<u64>,
-    pub consumer_list: Vec<QueueConsumer>,
+    /// Who consumes it; at most 50 are named.
+    pub consumer_list: Vec<Consumer>,
+    /// Messages that come in a second.
     pub in_a_second: Option<f64>,
+    /// Messages that are sent to consumers in a second.
     pub out_a_second: Option<f64>,
+    /// Messages that consumers settle in a second.
     pub settled_a_second: Option<f64>,
-    pub idle_since: Option<String>,
+    /// Since when nobody has used it.
+    pub idle_since: Option<Time>,
+    /// The arguments that it was declared with.
     pub arguments: BTreeMap<String, String>,
+    /// The policy that applies to it.
     pub policy: Option<String>,
+    /// The operator policy that applies to it.
     pub operator_policy: Option<String>,
+    /// What arguments and policies come to.
     pub in_force: BTreeMap<String, String>,
-    pub bindings: Vec<QueueBinding>,
+    /// What brings messages into it; at most 50 are named.
+    pub bindings: Vec<Binding>,
 }
 
 impl From<&OnBroker> for OnBrokerShape {
@@ -122,7 +159,7 @@ impl From<&OnBroker> for OnBrokerShape {
             state: queue.state.clone(),
             node: queue.node.clone(),
             consumers: queue.consumers,
-            consumer_list: queue.consumer_list.clone(),
+            consumer_list: queue.consumer_list.iter().map(Consumer::from).collect(),
             in_a_second: queue.in_a_second,
             out_a_second: queue.out_a_second,
             settled_a_second: queue.settled_a_second,
@@ -131,20 +168,69 @@ impl From<&OnBroker> for OnBrokerShape {
             policy: queue.policy.clone(),
             operator_policy: queue.operator_policy.clone(),
             in_force: queue.in_force.iter().cloned().collect(),
-            bindings: queue.bindings.clone(),
+            bindings: queue.bindings.iter().map(Binding::from).collect(),
+        }
+    }
+}
+
+/// One that consumes a queue.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "QueueConsumer")]
+pub struct Consumer {
+    /// Its tag.
+    pub tag: String,
+    /// Its connection, as the broker calls it.
+    pub connection: Option<String>,
+    /// Messages that it may have in hand; 0: any number.
+    pub prefetch: Option<u64>,
+    /// Whether it settles what it takes: `false` means that a message is gone when it is sent.
+    pub settles: Option<bool>,
+    /// Whether it gets messages: of a queue with a single active consumer, one does.
+    pub active: Option<bool>,
+}
+
+impl From<&QueueConsumer> for Consumer {
+    fn from(consumer: &QueueConsumer) -> Self {
+        Self {
+            tag: consumer.tag.clone(),
+            connection: consumer.connection.clone(),
+            prefetch: consumer.prefetch,
+            settles: consumer.settles,
+            active: consumer.active,
+        }
+    }
+}
+
+/// What brings messages into a queue.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "QueueBinding")]
+pub struct Binding {
+    /// The exchange.
+    pub exchange: String,
+    /// The routing key.
+    pub key: String,
+}
+
+impl From<&QueueBinding> for Binding {
+    fn from(binding: &QueueBinding) -> Self {
+        Self {
+            exchange: binding.exchange.clone(),
+            key: binding.key.clone(),
         }
     }
 }
 
 /// Why a queue moves or does not.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "Why")]
 pub struct QueueWhy {
     /// The state whose reason this is.
+    #[schemars(with = "words::DeliveryState")]
     pub code: &'static str,
     /// One sentence.
     pub text: String,
     /// When it ends by itself.
-    pub until: Option<String>,
+    pub until: Option<Time>,
 }
 
 impl From<&Why> for QueueWhy {
@@ -158,14 +244,15 @@ impl From<&Why> for QueueWhy {
 }
 
 /// Who paused a queue.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "Pause")]
 pub struct QueuePause {
     /// The actor.
     pub by: String,
     /// Their reason.
     pub reason: Option<String>,
     /// When.
-    pub at: Option<String>,
+    pub at: Option<Time>,
 }
 
 impl From<&Pause> for QueuePause {
@@ -179,21 +266,29 @@ impl From<&Pause> for QueuePause {
 }
 
 /// The message at the head, when it failed.
-#[derive(Clone, Debug, Serialize)]
-#[allow(
-    missing_docs,
-    reason = "named like the attempt's and the dead letter's keys in docs/contract.md"
-)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "Head")]
 pub struct QueueHead {
+    /// Its id.
     pub message_id: String,
+    /// Attempts that failed.
     pub attempts: u32,
+    /// How many attempts the policy allows.
     pub of: u32,
+    /// The phase of the retry policy.
+    #[schemars(with = "Option<words::RetryPhase>")]
     pub phase: Option<&'static str>,
-    pub first_failed_at: Option<String>,
-    pub last_failed_at: Option<String>,
+    /// When it failed first.
+    pub first_failed_at: Option<Time>,
+    /// When it failed last.
+    pub last_failed_at: Option<Time>,
+    /// The HTTP status of the last answer.
     pub status: Option<u16>,
+    /// The last error where there was no answer.
     pub error: Option<String>,
-    pub next_attempt_at: Option<String>,
+    /// When it is tried next.
+    pub next_attempt_at: Option<Time>,
+    /// Whether it waits for a person.
     pub parked: bool,
 }
 
@@ -215,23 +310,38 @@ impl From<&Head> for QueueHead {
 }
 
 /// The answer to *why is it not moving?*
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "the keys are the queue's in docs/contract.md, *Documents*")]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct WhyAnswer {
+    /// Its name.
     pub name: String,
+    /// Whether the queue moves.
+    #[schemars(with = "Option<words::DeliveryState>")]
     pub state: Option<&'static str>,
+    /// Why it is in that state.
     pub why: Option<QueueWhy>,
+    /// The state whose reason is told.
+    #[schemars(with = "Option<words::DeliveryState>")]
     pub code: Option<&'static str>,
+    /// The reason as a sentence.
     pub text: Option<String>,
-    pub until: Option<String>,
+    /// When it ends by itself.
+    pub until: Option<Time>,
+    /// Where its notifications go.
     pub url: Option<String>,
+    /// The daemon that delivers from it.
     pub owner: Option<String>,
-    pub next_attempt_at: Option<String>,
+    /// When it is tried next.
+    pub next_attempt_at: Option<Time>,
+    /// The message at its head, where that failed.
     pub head: Option<QueueHead>,
+    /// What to know about it.
     pub warnings: Vec<String>,
+    /// The queue as the broker has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub broker: Option<OnBrokerShape>,
-    pub taken_at: Option<String>,
+    /// When it was read.
+    pub taken_at: Option<Time>,
+    /// What could not be read, so that something may be missing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Unread>,
 }
@@ -266,18 +376,27 @@ impl From<&QueueView> for WhyAnswer {
 const BODY_SHOWN_BYTES_MAX: usize = 64 * 1024;
 
 /// A message that was looked at.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "named like the properties on the wire in docs/contract.md")]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Browsed {
+    /// 1 is the head.
     pub position: u32,
+    /// The property `message_id`.
     pub message_id: Option<String>,
+    /// The property `type`.
     pub r#type: Option<String>,
+    /// The execution that it names.
     pub execution_id: Option<String>,
+    /// The URL that it names.
     pub url: Option<String>,
+    /// The property `content_type`.
     pub content_type: Option<String>,
-    pub timestamp: Option<String>,
+    /// The property `timestamp`.
+    pub timestamp: Option<Time>,
+    /// Its headers in their order.
     pub headers: Vec<Header>,
+    /// Bytes of the whole body.
     pub body_bytes: usize,
+    /// Whether the body is cut.
     pub body_truncated: bool,
     /// The beginning of the body where that is UTF-8.
     pub body: Option<String>,
@@ -285,11 +404,12 @@ pub struct Browsed {
     pub body_base64: Option<String>,
     /// Why it cannot be delivered.
     pub foreign: Option<String>,
+    /// Whether it was delivered before.
     pub redelivered: bool,
 }
 
 /// A header of a message.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Header {
     /// Its name.
     pub name: String,
@@ -358,7 +478,7 @@ fn shown(value: &HeaderValue) -> serde_json::Value {
         HeaderValue::Timestamp(seconds) => i64::try_from(*seconds)
             .ok()
             .and_then(|seconds| time(Timestamp::from_seconds(seconds)))
-            .map_or_else(|| (*seconds).into(), Into::into),
+            .map_or_else(|| (*seconds).into(), |at| String::from(at).into()),
         HeaderValue::Array(values) => values.iter().map(shown).collect::<Vec<_>>().into(),
         HeaderValue::Table(entries) => {
             let entries = entries.iter().map(|(name, value)| (name.clone(), shown(value)));
@@ -468,7 +588,7 @@ mod tests {
 pub const WAKE_KEY: &str = "wake";
 
 /// How any AMQP client publishes to a delivery queue.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Addressed {
     /// Its name.
     pub queue: String,
@@ -489,10 +609,13 @@ pub struct Addressed {
 }
 
 /// The flags of a declare.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct Declare {
+    /// Always true: it outlives the broker.
     durable: bool,
+    /// Always false: any connection may use it.
     exclusive: bool,
+    /// Always false: it stays when nobody consumes it.
     auto_delete: bool,
 }
 

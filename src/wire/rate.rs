@@ -1,26 +1,37 @@
 //! How queues and endpoints moved lately.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::domain::series::{Moving, unpacked};
 use crate::engine::view::{RateRow, RateSeries};
 
-use super::time;
+use super::{Time, time};
 
 /// How one of them moves.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Rate {
+    /// The queue; null: it is of an endpoint.
     pub queue: Option<String>,
+    /// The endpoint.
     pub url: Option<String>,
+    /// Messages that wait; null: not known.
     pub waiting: Option<u64>,
+    /// Messages that come in a second.
     pub in_per_s: f64,
+    /// Messages that are delivered in a second.
     pub out_per_s: f64,
+    /// Which share of the attempts failed, from 0 to 1.
     pub failed_share: Option<f64>,
+    /// Half of the attempts took at most this long, in milliseconds.
     pub p50_ms: Option<u32>,
+    /// 95 of 100 attempts took at most this long, in milliseconds.
     pub p95_ms: Option<u32>,
+    /// 99 of 100 attempts took at most this long, in milliseconds.
     pub p99_ms: Option<u32>,
+    /// How long until nothing waits at this rate, in seconds.
     pub empty_in_s: Option<u64>,
+    /// Messages that were delivered in each of the last minutes, oldest first.
     pub out_by_minute: Vec<u64>,
 }
 
@@ -51,26 +62,37 @@ pub fn empty_in(moving: &Moving, waiting: Option<u64>) -> Option<std::time::Dura
 }
 
 /// The series of one of them.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "RateSeries")]
 pub struct Series {
+    /// Seconds from one point to the next.
     pub step_s: u64,
-    pub taken_at: Option<String>,
+    /// When it was read.
+    pub taken_at: Option<Time>,
+    /// Oldest first.
     pub points: Vec<Point>,
 }
 
 /// A step of a series: counts of the whole step.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "RatePoint")]
 pub struct Point {
-    pub at: Option<String>,
+    /// When it begins.
+    pub at: Option<Time>,
+    /// Messages that waited.
     pub depth: Option<u64>,
+    /// Messages that came.
     #[serde(rename = "in")]
     pub came: u64,
+    /// Messages that were delivered.
     pub out: u64,
+    /// Attempts that failed.
     pub failed: u64,
+    /// Half of the attempts took at most this long, in milliseconds.
     pub p50_ms: Option<u64>,
+    /// 95 of 100 attempts took at most this long, in milliseconds.
     pub p95_ms: Option<u64>,
+    /// 99 of 100 attempts took at most this long, in milliseconds.
     pub p99_ms: Option<u64>,
 }
 

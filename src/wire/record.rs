@@ -1,5 +1,6 @@
 //! Retries, attempts, the audit, checks and readiness.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::engine::audit;
@@ -8,18 +9,25 @@ use crate::engine::view::{
     AttemptView, Check as CheckView, CheckResult, PartState, Readiness as ReadinessView, Retry as RetryView,
 };
 
-use super::time;
+use super::{Time, time, words};
 
 /// What is tried when.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Retry {
-    pub at: Option<String>,
+    /// When it is tried.
+    pub at: Option<Time>,
+    /// The queue.
     pub queue: Option<String>,
+    /// The URL of the endpoint.
     pub url: Option<String>,
+    /// The notification's id.
     pub message_id: Option<String>,
+    /// The phase of the retry policy.
+    #[schemars(with = "Option<words::RetryPhase>")]
     pub phase: Option<&'static str>,
+    /// The number of that attempt.
     pub attempt: u32,
+    /// How many attempts the policy allows.
     pub of: u32,
 }
 
@@ -38,22 +46,32 @@ impl From<&RetryView> for Retry {
 }
 
 /// An attempt.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Attempt {
+    /// The notification's id.
     pub message_id: String,
+    /// The queue.
     pub queue: String,
+    /// The URL of the endpoint.
     pub url: String,
+    /// 1 is the first one.
     pub attempt: u32,
-    pub started_at: Option<String>,
+    /// When it began.
+    pub started_at: Option<Time>,
+    /// How long it took, in milliseconds.
     pub duration_ms: u64,
+    /// How the attempt ended.
+    #[schemars(with = "words::AttemptClass")]
     pub class: &'static str,
+    /// The HTTP status of the answer.
     pub status: Option<u16>,
+    /// What went wrong where there was no answer.
     pub error: Option<String>,
     /// The beginning of the answer's body; bytes that are not UTF-8 are replaced.
     pub response: Option<String>,
     /// Whether it counts against the schedule.
     pub counted: bool,
+    /// The epoch of the lease that it was made under.
     pub epoch: i64,
 }
 
@@ -80,17 +98,25 @@ impl From<&AttemptView> for Attempt {
 }
 
 /// A line of the audit.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "who did what, on what, why, with what result")]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Audit {
+    /// The number of the line.
     pub id: i64,
-    pub at: Option<String>,
+    /// When.
+    pub at: Option<Time>,
+    /// Who.
     pub actor: String,
+    /// Did what.
     pub command: String,
+    /// To what.
     pub target: String,
+    /// Why.
     pub reason: Option<String>,
+    /// By the plan of this hash.
     pub plan: Option<String>,
+    /// What came of it.
     pub result: String,
+    /// More of that.
     pub detail: String,
     /// The broker that the store belonged to.
     pub broker: Option<String>,
@@ -117,7 +143,7 @@ impl From<&AuditEntry> for Audit {
 }
 
 /// What the chain of the audit was found to be.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct AuditVerified {
     /// Whether it is what was written.
     pub intact: bool,
@@ -130,7 +156,7 @@ pub struct AuditVerified {
     /// The last one of those: the check begins behind it.
     pub removed_to: Option<i64>,
     /// When it was removed.
-    pub removed_at: Option<String>,
+    pub removed_at: Option<Time>,
     /// The first line that does not follow what is before it.
     pub broken_at: Option<i64>,
     /// What is wrong with it.
@@ -153,11 +179,12 @@ impl From<&audit::AuditVerified> for AuditVerified {
 }
 
 /// One check of `doctor`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Check {
     /// What was checked.
     pub name: String,
     /// `fine`, `warning` or `broken`.
+    #[schemars(with = "words::CheckResult")]
     pub result: &'static str,
     /// What was found.
     pub found: String,
@@ -180,8 +207,24 @@ impl From<&CheckView> for Check {
     }
 }
 
+/// The process answers.
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
+pub struct Alive {
+    /// Always `alive`.
+    pub status: &'static str,
+}
+
+/// A message that the receiver of an alert has taken.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct AlertTested {
+    /// The alert's name.
+    pub alert: String,
+    /// Always true.
+    pub taken: bool,
+}
+
 /// Whether delivery has what it needs.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Readiness {
     /// The broker lets us work, the store takes writes, and this process delivers.
     pub ready: bool,
@@ -199,26 +242,40 @@ pub struct Readiness {
     pub degraded: Vec<Degraded>,
 }
 
+/// Whether delivery has what it needs, with the reason for those who may look.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[serde(untagged)]
+pub enum Ready {
+    /// With every part.
+    Whole(Readiness),
+    /// Without a reason.
+    Bare {
+        /// Whether this process delivers.
+        ready: bool,
+    },
+}
+
 /// One part of it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Part {
     /// Whether it is fine.
     pub ok: bool,
     /// Why it is not.
     pub problem: Option<String>,
     /// Since when it is so; `None`: not known yet.
-    pub since: Option<String>,
+    pub since: Option<Time>,
 }
 
 /// A part that does not work, and that delivery can do without.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Degraded {
     /// `management`: depths and policies are unknown; `publishing`: the broker takes nothing (alarm).
+    #[schemars(with = "words::DegradedPart")]
     pub part: &'static str,
     /// Why it does not work.
     pub problem: String,
     /// Since when.
-    pub since: Option<String>,
+    pub since: Option<Time>,
 }
 
 impl Part {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -15,24 +16,35 @@ use crate::engine::{Receivers, RunPlan};
 use super::input;
 use super::problem::Problem;
 use super::publish;
-use super::time;
+use super::{Time, time, words};
 
 /// A run.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs, reason = "the keys are those of docs/contract.md")]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Run {
+    /// The id.
     pub id: String,
+    /// What it does.
     pub command: String,
+    /// Where it stands.
+    #[schemars(with = "words::RunStatus")]
     pub state: &'static str,
     /// What it does: the state, or `watching 4 s`, `not seen yet`, `asks`.
     pub phase: String,
+    /// Messages that are done.
     pub done: u64,
+    /// Messages that failed.
     pub failed: u64,
+    /// Messages that were left out.
     pub skipped: u64,
+    /// All of its messages.
     pub total: u64,
+    /// Messages a second, at most.
     pub rate: Option<u32>,
+    /// So many first, then it asks or watches.
     pub canary: Option<u64>,
+    /// Who started it.
     pub actor: String,
+    /// Why.
     pub reason: Option<String>,
     /// What it waits for, or why it stopped.
     pub note: Option<String>,
@@ -40,11 +52,16 @@ pub struct Run {
     pub owner: Option<String>,
     /// The broker that it works on.
     pub broker: Option<String>,
+    /// How long it still takes, in seconds.
     pub eta_s: Option<u64>,
-    pub created_at: Option<String>,
-    pub started_at: Option<String>,
-    pub updated_at: Option<String>,
-    pub ended_at: Option<String>,
+    /// When it was planned.
+    pub created_at: Option<Time>,
+    /// When it began.
+    pub started_at: Option<Time>,
+    /// When something of it changed last.
+    pub updated_at: Option<Time>,
+    /// When it ended.
+    pub ended_at: Option<Time>,
 }
 
 impl From<&RunView> for Run {
@@ -76,7 +93,7 @@ impl From<&RunView> for Run {
 }
 
 /// A run with its plan and a page of its items.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct RunWithItems {
     /// The run.
     #[serde(flatten)]
@@ -101,7 +118,8 @@ impl From<&RunDetail> for RunWithItems {
 }
 
 /// One message of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "RunItem")]
 pub struct Item {
     /// The dead letter's id.
     pub id: String,
@@ -110,6 +128,7 @@ pub struct Item {
     /// Where it goes.
     pub target: Option<String>,
     /// Where it stands.
+    #[schemars(with = "words::RunItemState")]
     pub state: &'static str,
     /// Why, where that is not plain.
     pub reason: Option<String>,
@@ -131,7 +150,8 @@ impl From<&ItemRecord> for Item {
 }
 
 /// What a planned run would do.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "RunPlan")]
 pub struct RunPlanShape {
     /// The run's id.
     pub id: String,
@@ -142,9 +162,9 @@ pub struct RunPlanShape {
     /// Bytes of their bodies.
     pub size_bytes: u64,
     /// When the oldest one failed first.
-    pub oldest_at: Option<String>,
+    pub oldest_at: Option<Time>,
     /// When the newest one failed last.
-    pub newest_at: Option<String>,
+    pub newest_at: Option<Time>,
     /// What is taken off them.
     pub dropped_headers: Vec<String>,
     /// Some of them.
@@ -156,7 +176,8 @@ pub struct RunPlanShape {
 }
 
 /// Who gets those that were published alike.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "Receivers")]
 pub struct ReceiversShape {
     /// The exchange that they were published to.
     pub exchange: String,
@@ -167,6 +188,7 @@ pub struct ReceiversShape {
     /// How many messages.
     pub messages: u64,
     /// `exchange` or `queue`.
+    #[schemars(with = "words::Way")]
     pub via: &'static str,
     /// The queues that the exchange leads to; null where that is not known.
     pub bound: Option<Vec<String>>,
@@ -209,7 +231,8 @@ impl From<&RunPlan> for RunPlanShape {
 }
 
 /// A dead letter as it will be sent.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "Edited")]
 pub struct EditedLetter {
     /// Its id.
     pub id: String,
@@ -233,8 +256,9 @@ impl From<&runs::EditedLetter> for EditedLetter {
 }
 
 /// What is changed of a dead letter.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Edit")]
 pub struct EditInput {
     /// The new body: a string, or any other JSON as its exact source.
     pub body: Option<Box<RawValue>>,
@@ -263,8 +287,9 @@ impl EditInput {
 }
 
 /// One change of many dead letters: exactly one of `ids`, `group` and `filter`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Patch")]
 pub struct PatchInput {
     /// These.
     #[serde(default)]
@@ -312,8 +337,9 @@ fn one_of(ids: Vec<String>, group: Option<String>, filter: Option<String>, all: 
 }
 
 /// Which dead letters, and how: exactly one of `ids`, `group`, `filter` and `all`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Order")]
 pub struct OrderInput {
     /// These.
     #[serde(default)]
@@ -330,6 +356,7 @@ pub struct OrderInput {
     /// Into this queue.
     pub to: Option<String>,
     /// By this way back: `exchange` or `queue`.
+    #[schemars(with = "Option<words::Way>")]
     pub via: Option<String>,
     /// Stop and ask after so many.
     pub canary: Option<u64>,

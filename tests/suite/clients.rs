@@ -15,7 +15,8 @@ const NO_GENERATORS: i32 = 3;
 const PYTHON: &str = r#"
 import os
 from redrive_client import AuthenticatedClient
-from redrive_client.api.default import get_queues, post_notifications
+from redrive_client.api.publishing import post_notifications
+from redrive_client.api.queues import get_queues
 from redrive_client.models import NewNotification
 
 client = AuthenticatedClient(base_url=os.environ["API"], token=os.environ["TOKEN"], raise_on_unexpected_status=True)
@@ -69,11 +70,7 @@ async fn made(daemon: &Daemon, folder: &Path) -> Option<Made> {
         .lines()
         .filter(|line| line.starts_with("WARNING parsing"))
         .collect();
-    assert_eq!(
-        unread,
-        ["WARNING parsing GET /v1/dead/export within default."],
-        "{said}"
-    );
+    assert_eq!(unread, ["WARNING parsing GET /v1/dead/export within dead."], "{said}");
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.unwrap_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache"));
     Some(Made {

@@ -29,8 +29,6 @@ const LINES_MAX: usize = 200;
 /// What is alike in messages, and what is not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Comparison {
-    /// How many messages were compared.
-    pub messages: u64,
     /// Every place that one of them has, in the order of a message: what is known of it, properties, headers, body.
     pub places: Vec<Compared>,
     /// Places beyond those, which were not compared.
@@ -83,9 +81,8 @@ impl Compared {
 pub struct Comparing {
     rules: Arc<MaskRules>,
     messages: u64,
-    places: Vec<Compared>,
+    places: Vec<(Part, Compared)>,
     by_name: HashMap<(Part, String), usize>,
-    parts: Vec<Part>,
     left_out: u64,
 }
 
@@ -107,7 +104,6 @@ impl Comparing {
             messages: 0,
             places: Vec::new(),
             by_name: HashMap::default(),
-            parts: Vec::new(),
             left_out: 0,
         }
     }
@@ -132,7 +128,7 @@ impl Comparing {
     /// What came of it.
     #[must_use]
     pub fn ended(mut self) -> Comparison {
-        for place in &mut self.places {
+        for (_, place) in &mut self.places {
             let present: u64 = place.values.iter().map(|shared| shared.messages).sum();
             let absent = self.messages.saturating_sub(present);
             match place.values.iter_mut().find(|shared| shared.value.is_none()) {
@@ -151,11 +147,9 @@ impl Comparing {
             place.values.sort_by_key(|shared| std::cmp::Reverse(shared.messages));
             place.values.truncate(VALUES_MAX);
         }
-        let mut places: Vec<(Part, Compared)> = self.parts.into_iter().zip(self.places).collect();
-        places.sort_by_key(|(part, _)| *part);
+        self.places.sort_by_key(|(part, _)| *part);
         Comparison {
-            messages: self.messages,
-            places: places.into_iter().map(|(_, place)| place).collect(),
+            places: self.places.into_iter().map(|(_, place)| place).collect(),
             left_out: self.left_out,
         }
     }
@@ -170,19 +164,19 @@ impl Comparing {
             }
             None => {
                 self.by_name.insert((part, place.to_owned()), known);
-                self.parts.push(part);
                 // Those before it have nothing there.
                 let before = Some(self.messages).filter(|messages| *messages > 0);
                 let none = before.map(|messages| Shared { value: None, messages });
-                self.places.push(Compared {
+                let compared = Compared {
                     place: show(place, SHOWN_MAX),
                     different: None,
                     values: none.into_iter().collect(),
-                });
+                };
+                self.places.push((part, compared));
                 known
             }
         };
-        let Some(compared) = self.places.get_mut(at) else {
+        let Some((_, compared)) = self.places.get_mut(at) else {
             return;
         };
         let text = shown(&self.rules.outward(value).value);

@@ -2,14 +2,7 @@
 
 use clap::{Arg, ArgAction, Command};
 use redrive::internals::cli::{COMMANDS, Cli, Does};
-use redrive::internals::domain::dead_letter::{DeadQueueKind, Home};
-use redrive::internals::domain::endpoint::EndpointState;
-use redrive::internals::domain::event::EventState;
 use redrive::internals::domain::filter::{Field, FieldKind};
-use redrive::internals::domain::outcome::OutcomeClass;
-use redrive::internals::domain::policy::Phase;
-use redrive::internals::domain::queue::{QueueKind, QueueState};
-use redrive::internals::domain::run::RunState;
 use redrive::internals::engine::{attempts, events, snapshot};
 use serde_json::Value;
 
@@ -177,7 +170,10 @@ fn routes() -> String {
     for (path, methods) in document["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {
             let responses = operation["responses"].as_object().unwrap();
-            let statuses: Vec<&str> = responses.keys().map(String::as_str).collect();
+            // Said once, above the table.
+            let anywhere = ["400", "401", "403", "421", "429", "503"];
+            let statuses = responses.keys().map(String::as_str);
+            let statuses: Vec<&str> = statuses.filter(|status| !anywhere.contains(status)).collect();
             let query = operation["parameters"].as_array().unwrap().iter();
             let query: Vec<String> = query
                 .filter(|parameter| parameter["in"] == "query")
@@ -199,28 +195,44 @@ fn kind(schema: &Value) -> String {
     if let Some(name) = schema["$ref"].as_str() {
         return name.rsplit('/').next().unwrap().to_owned();
     }
-    if let Some(all) = schema["anyOf"].as_array() {
+    if let Some(all) = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array()) {
         return all.iter().map(kind).collect::<Vec<_>>().join(" or ");
     }
-    match schema["type"].as_str() {
-        Some("array") => format!("[{}]", kind(&schema["items"])),
-        Some("string") if schema["format"] == "date-time" => "time".to_owned(),
-        Some(name) => name.to_owned(),
-        None => "any".to_owned(),
+    let one = |name: &str| match name {
+        "array" => format!("[{}]", kind(&schema["items"])),
+        "string" if schema["format"] == "date-time" => "time".to_owned(),
+        name => name.to_owned(),
+    };
+    match &schema["type"] {
+        Value::String(name) => one(name),
+        Value::Array(names) => {
+            let names = names.iter().filter_map(Value::as_str).map(one);
+            names.collect::<Vec<_>>().join(" or ")
+        }
+        _ => "any".to_owned(),
     }
 }
 
-fn shapes() -> String {
+/// The schemas of the description: those that list words, or the others.
+fn schemas(of_words: bool) -> Vec<(String, Value)> {
     let document = redrive::internals::api::openapi_document();
-    let schemas = document["components"]["schemas"].as_object().unwrap();
-    let rows = schemas.iter().map(|(name, schema)| {
+    let schemas = document["components"]["schemas"].as_object().unwrap().clone();
+    let schemas = schemas.into_iter();
+    schemas
+        .filter(|(_, schema)| schema["enum"].is_array() == of_words)
+        .collect()
+}
+
+fn shapes() -> String {
+    let rows = schemas(false).into_iter().map(|(name, schema)| {
         let empty = serde_json::Map::new();
         let properties = schema["properties"].as_object().unwrap_or(&empty);
         let keys = properties.iter().map(|(key, schema)| match kind(schema).as_str() {
             "string" => code(key),
             kind => format!("{} ({kind})", code(key)),
         });
-        vec![name.clone(), keys.collect::<Vec<_>>().join(", ")]
+        let keys = keys.collect::<Vec<_>>().join(", ");
+        vec![name, if keys.is_empty() { kind(&schema) } else { keys }]
     });
     table(
         &["document", "keys; a string where nothing is said"],
@@ -229,34 +241,16 @@ fn shapes() -> String {
 }
 
 fn words() -> String {
-    // What a filter may say beside the printed word is the end of it.
-    let is_printed = |word: &&str| {
-        let end = format!("_{word}");
-        !QueueState::WORDS.iter().any(|other| other.ends_with(&end))
-    };
-    let homes = ["broker", "event", "store"].map(|home| Home::from_name(home).unwrap().as_str());
-    let rows: [(&str, Vec<&str>); 9] = [
-        ("`kind` of a queue", QueueKind::NAMES.to_vec()),
-        (
-            "`state` of a delivery queue",
-            QueueState::WORDS.into_iter().filter(is_printed).collect(),
-        ),
-        ("`state` of an endpoint", EndpointState::NAMES.to_vec()),
-        (
-            "`class` of an attempt",
-            OutcomeClass::ALL.map(OutcomeClass::as_str).to_vec(),
-        ),
-        ("`phase` of a retry", Phase::ALL.map(Phase::as_str).to_vec()),
-        ("`home` of a dead letter", homes.to_vec()),
-        ("`kind` of a queue of dead letters", DeadQueueKind::NAMES.to_vec()),
-        ("`state` of an event", EventState::NAMES.to_vec()),
-        ("`state` of a run", RunState::NAMES.to_vec()),
-    ];
-    let rows = rows.map(|(key, words)| {
-        let words = words.into_iter().map(code);
-        vec![key.to_owned(), words.collect::<Vec<_>>().join(", ")]
+    let rows = schemas(true).into_iter().map(|(name, schema)| {
+        let words = schema["enum"].as_array().unwrap().iter();
+        let words = words.map(|word| match word.as_str().unwrap() {
+            "" => "empty".to_owned(),
+            word => code(word),
+        });
+        let about = schema["description"].as_str().unwrap().trim_end_matches('.');
+        vec![name, about.to_owned(), words.collect::<Vec<_>>().join(", ")]
     });
-    table(&["key", "its words"], rows)
+    table(&["name", "says", "words"], rows.collect::<Vec<_>>())
 }
 
 fn keys() -> String {

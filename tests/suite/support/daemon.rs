@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
 
+use super::described;
 use super::http::{Answer, Request};
 use super::servers::{Vhost, scratch_directory};
 use super::wait::{wait_until, within};
@@ -381,7 +382,7 @@ impl Daemon {
 
     /// Any other request to the API.
     pub fn request(&self, method: &str, path: &str) -> Request {
-        let request = Request::new(method, &format!("{}{path}", self.api));
+        let request = Request::new(method, &format!("{}{path}", self.api)).looked_at_by(described::check);
         match self.token.clone().or_else(|| fs::read_to_string(&self.made_token).ok()) {
             Some(token) => request.header("authorization", &format!("Bearer {token}")),
             None => request,

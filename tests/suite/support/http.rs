@@ -48,6 +48,8 @@ pub struct Request {
     url: Url,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
+    /// Looks at what was sent and answered: method, path, body, answer.
+    looks: Option<fn(&str, &str, &[u8], &Answer)>,
 }
 
 impl Request {
@@ -70,7 +72,14 @@ impl Request {
             url,
             headers,
             body: Vec::new(),
+            looks: None,
         }
+    }
+
+    /// What looks at the exchange.
+    pub fn looked_at_by(mut self, looks: fn(&str, &str, &[u8], &Answer)) -> Self {
+        self.looks = Some(looks);
+        self
     }
 
     /// Replaces a header of that name.
@@ -117,7 +126,11 @@ impl Request {
                 break;
             }
         }
-        parse(&answer).ok_or_else(|| io::Error::other("no HTTP answer"))
+        let answer = parse(&answer).ok_or_else(|| io::Error::other("no HTTP answer"))?;
+        if let Some(look) = self.looks {
+            look(&self.method, self.url.path(), &self.body, &answer);
+        }
+        Ok(answer)
     }
 
     fn bytes(&self) -> Vec<u8> {

@@ -13,6 +13,7 @@ pub mod certificates;
 pub mod checker;
 pub mod closing_broker;
 pub mod daemon;
+pub mod described;
 pub mod faulty_store;
 pub mod http;
 pub mod management;
