@@ -19,6 +19,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::ambient;
 use crate::domain::scope::Scope;
+use crate::engine::calls::{self, Asks};
+use crate::engine::dead::{DeadDetail, DeadSelection};
 use crate::engine::error::ToldError;
 use crate::engine::events::EventCommand;
 use crate::engine::observe::Observer;
@@ -26,13 +28,16 @@ use crate::engine::query::{self, Query as _};
 use crate::engine::reveal::Reveal;
 use crate::engine::snapshot::Snapshot;
 use crate::engine::{Command, Engine, EngineError, Event};
-use crate::wire::attach::{Asked, Changes, Execute, Hello, PROTOCOL, Planned, Told};
+use crate::wire::attach::{Asked, Called, Changes, Execute, Exported, Hello, PROTOCOL, Planned, Told};
+use crate::wire::json;
 use crate::wire::problem::Problem;
 
 use super::Shared;
-use super::extract::Input;
+use super::export::{self, Form};
+use super::extract::{Input, LARGE};
 use super::guard::Caller;
-use super::problem::{answer, with_type};
+use super::masked::MasksItself;
+use super::problem::{Lines, answer, with_type};
 use super::sse::{self, BEAT, BEATS, Telling, Writer};
 
 /// Between two looks for all that are attached.
@@ -53,6 +58,56 @@ pub(super) async fn ask(
         Some(Err(error)) => Ok(failed(engine, error)),
         None => Err(Problem::field("query", other_release())),
     }
+}
+
+/// `POST /v1/attach/call`: whoever may do so by its own route may do so here.
+pub(super) async fn call(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Input(called): Input<Called, LARGE>,
+) -> Result<Response, Problem> {
+    let engine = shared.engine()?;
+    let call = match calls::named(&called.call, called.given.get().as_bytes()) {
+        Some(Ok(call)) => call,
+        Some(Err(error)) => return Ok(failed(engine, error)),
+        None => return Err(Problem::field("call", other_release())),
+    };
+    match call.asks() {
+        Asks::ToPublish(new) => {
+            caller.must_have(Scope::Publish)?;
+            caller.may_publish(&new.execution, &new.url)?;
+            caller.publishes(engine, new, &shared.clock).await?;
+            engine.check_url(&new.url)?;
+        }
+        Asks::ToEnd(execution, url) => {
+            caller.must_have(Scope::Publish)?;
+            caller.may_publish(execution, url)?;
+        }
+        Asks::ToPush => {
+            caller.must_have(Scope::Publish)?;
+            caller.may_publish_anywhere()?;
+            caller.pushes(1, shared.clock.uptime())?;
+        }
+        Asks::ToOperate => caller.must_have(Scope::Operate)?,
+    }
+    let grant = caller.grant(None)?;
+    match call.carried_out(engine, &grant).await {
+        Ok(bytes) => Ok(with_type(StatusCode::OK, Body::from(bytes), "application/json")),
+        Err(error) => Ok(failed(engine, error)),
+    }
+}
+
+/// `POST /v1/attach/export`: dead letters with their messages, a line each; the last line may be an error.
+pub(super) async fn export(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Input(selection): Input<DeadSelection>,
+) -> Result<MasksItself<Lines>, Problem> {
+    let form = Form {
+        letter: |detail| json::compact(&Exported::Letter(detail)),
+        end: |engine, error| json::compact(&Exported::<DeadDetail>::Ended(ToldError::of(engine, error))),
+    };
+    export::lines(shared, &caller, selection, form).await
 }
 
 /// `POST /v1/attach/plan`.

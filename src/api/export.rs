@@ -17,9 +17,9 @@ use serde::Deserialize;
 use tokio::sync::mpsc::Receiver;
 
 use crate::budget::Share;
-use crate::engine::dead::{DeadDetail, Exported};
+use crate::engine::dead::{DeadDetail, DeadSelection, Exported};
 use crate::engine::reveal::Reveal;
-use crate::engine::{EngineError, WriteGrant};
+use crate::engine::{Engine, EngineError, WriteGrant};
 use crate::wire::dead::{Detail, ExportEnd};
 use crate::wire::problem::Problem;
 use crate::wire::{json as written, unread};
@@ -52,6 +52,28 @@ pub(super) async fn dead(
     Params(which): Params<Which>,
 ) -> Result<MasksItself<Lines>, Problem> {
     let selection = selection(which.queue.as_deref(), which.group, which.filter)?;
+    lines(shared, &caller, selection, CONTRACT).await
+}
+
+/// How a letter and an end before the end are written.
+#[derive(Clone, Copy)]
+pub(super) struct Form {
+    pub(super) letter: fn(&DeadDetail) -> Vec<u8>,
+    pub(super) end: fn(&Engine, EngineError) -> Vec<u8>,
+}
+
+const CONTRACT: Form = Form {
+    letter: |detail| written::compact(&Detail::from(detail)),
+    end: |_, error| last(&error),
+};
+
+/// The selected letters as whoever asks may see them, line by line.
+pub(super) async fn lines(
+    shared: Arc<Shared>,
+    caller: &Caller,
+    selection: DeadSelection,
+    form: Form,
+) -> Result<MasksItself<Lines>, Problem> {
     let mut letters = shared.engine()?.export_dead(selection)?;
     let whole = if caller.sees_all() {
         Some(caller.grant(None)?)
@@ -63,6 +85,7 @@ pub(super) async fn dead(
     let export = Export {
         letters,
         first,
+        form,
         shared,
         whole,
         is_told: false,
@@ -83,7 +106,8 @@ pub(super) async fn dead(
 
 struct Export {
     letters: Receiver<Exported>,
-    first: Option<(DeadDetail, Share)>,
+    first: Option<(DeadDetail, Option<Share>)>,
+    form: Form,
     shared: Arc<Shared>,
     /// Who sees all of it.
     whole: Option<WriteGrant>,
@@ -107,14 +131,17 @@ impl Export {
         };
         let line = match next {
             Ok((detail, share)) => {
-                self.held = Some(share);
-                self.shown(written::compact(&Detail::from(&detail))).await
+                self.held = share;
+                self.shown((self.form.letter)(&detail)).await
             }
             Err(error) => Err(error),
         };
         let mut line = line.unwrap_or_else(|error| {
             self.is_over = true;
-            last(&error)
+            match self.shared.engine() {
+                Ok(engine) => (self.form.end)(engine, error),
+                Err(_) => last(&error),
+            }
         });
         line.push(b'\n');
         Some(line)

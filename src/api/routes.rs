@@ -645,6 +645,8 @@ fn about_daemon(served: Served) -> Served {
         .route("get", "/metrics", READ, health::metrics, "Metrics as Prometheus text.")
         .route("get", "/openapi.json", READ, health::describe, "This description.")
         .unlisted("post", "/v1/attach/ask", READ, attach::ask)
+        .unlisted("post", "/v1/attach/call", READ, attach::call)
+        .unlisted("post", "/v1/attach/export", READ, attach::export)
         .unlisted("post", "/v1/attach/plan", READ, attach::plan)
         .unlisted("post", "/v1/attach/execute", OPERATE, attach::execute)
         .unlisted("post", "/v1/attach/reveal", OPERATE, attach::reveal)

@@ -2,10 +2,11 @@
 
 use serde_json::json;
 
+use crate::engine::calls;
+
 use super::Session;
 use super::exit::{Exit, Failure};
 use super::output::say;
-use super::who::actor;
 
 pub(super) async fn test(session: &Session<'_>, name: &str) -> Result<Exit, Failure> {
     if session.cli.global.dry_run {
@@ -16,14 +17,8 @@ pub(super) async fn test(session: &Session<'_>, name: &str) -> Result<Exit, Fail
         )?;
         return Ok(Exit::Done);
     }
-    let reason = session.cli.global.reason.clone();
-    let grant = session.access.grant(&actor("cli"), reason);
-    let grant = grant.ok_or_else(|| Failure::refused("this is read-only: nobody was told"))?;
-    session
-        .engine
-        .here("the test of an alert")?
-        .alert_test(name, &grant)
-        .await?;
+    let test = calls::TestAlert { name: name.to_owned() };
+    session.engine.call(test, &session.grant()?).await?;
     let facts = [("alert", Some(name.to_owned())), ("test", Some("was taken".to_owned()))];
     session.output.facts(&json!({"alert": name, "taken": true}), &facts)?;
     Ok(Exit::Done)

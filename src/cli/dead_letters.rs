@@ -379,10 +379,7 @@ fn warn<T>(session: &Session<'_>, page: &DeadPage<T>) {
 }
 
 async fn export_to(session: &Session<'_>, export: &DeadExport) -> Result<Exit, Failure> {
-    let mut letters = session
-        .engine
-        .here("an export of dead letters")?
-        .export_dead(selection(&export.selected)?)?;
+    let mut letters = session.engine.export_dead(selection(&export.selected)?).await?;
     let mut sink = Sink::open(export)?;
     let mut count = 0_u64;
     let mut lacks = None;

@@ -5,9 +5,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::when::{told, told_or_dash};
 use crate::domain::event::{EventType, NewEvent, PAYLOAD_BYTES_MAX, rfc3339};
-use crate::engine::Command;
 use crate::engine::events::{EventCommand, EventSelection, EventsQuery, Finished, Pushed as PushedRow, PushedHow};
 use crate::engine::query;
+use crate::engine::{Command, calls};
 use crate::wire::event::{self as wire, Count, Event as EventShape, Pushed};
 use crate::wire::plan::Asked;
 
@@ -81,7 +81,11 @@ async fn push(session: &Session<'_>, new: &Push) -> Result<Exit, Failure> {
             how: PushedHow::New,
         }
     } else {
-        session.engine.here("pushing events")?.event_push(event.clone()).await?
+        let event = event.clone();
+        session
+            .engine
+            .call(calls::PushEvent { event }, &session.grant()?)
+            .await?
     };
     let shape = Pushed::of(&event, pushed);
     let facts = [

@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 
 use crate::domain::job::{JobId, JobPart, Lifetime};
 use crate::engine::jobs::{ConnectOptions, JobMessage};
-use crate::engine::query;
+use crate::engine::{calls, query};
 use crate::wire::input;
 use crate::wire::job::{Content, JobListedShape, JobOutcome, JobShape, part};
 use crate::wire::problem::Problem;
@@ -36,12 +36,16 @@ async fn submit(session: &Session<'_>, submit: &JobSubmit) -> Result<Exit, Failu
     };
     let lifetime = match submit.ttl.as_deref() {
         Some(text) => self::lifetime(text)?,
-        None => session.engine.here("a job")?.job_lifetime(),
+        None => session.engine.query(query::JobLifetime()).await?,
     };
     if session.cli.global.dry_run {
         say("not submitted: this is what would be");
     } else {
-        session.engine.here("a job")?.job_submit(id.clone(), lifetime).await?;
+        let submit = calls::SubmitJob {
+            id: id.clone(),
+            lifetime,
+        };
+        session.engine.call(submit, &session.grant()?).await?;
     }
     print_job(session, &JobShape::new(&id, Some(lifetime)))
 }
@@ -51,7 +55,7 @@ async fn connect(session: &Session<'_>, connect: &JobConnect) -> Result<Exit, Fa
     let lifetime = connect.ttl.as_deref().map(self::lifetime).transpose()?;
     // To follow it would take its messages.
     if connect.check || session.cli.global.dry_run {
-        let job = session.engine.here("a job")?.job_check(&id, lifetime).await?;
+        let job = session.engine.query(query::OneJob(id, lifetime)).await?;
         return print_job(session, &JobShape::from(&job));
     }
     let options = ConnectOptions {
@@ -61,7 +65,7 @@ async fn connect(session: &Session<'_>, connect: &JobConnect) -> Result<Exit, Fa
     };
     let mut connection = session
         .engine
-        .here("a job")?
+        .here("following a job")?
         .connect_to_submitted_job(id.clone(), options)
         .await?;
     let mut followed = Followed::default();
@@ -104,11 +108,13 @@ async fn publish(session: &Session<'_>, publish: &JobPublish) -> Result<Exit, Fa
     if session.cli.global.dry_run {
         say("not published: this is where it would be");
     } else {
-        session
-            .engine
-            .here("a job")?
-            .job_publish(&id, part, publish.content_type.clone(), body)
-            .await?;
+        let publish = calls::PublishToJob {
+            id: id.clone(),
+            part,
+            content_type: publish.content_type.clone(),
+            body,
+        };
+        session.engine.call(publish, &session.grant()?).await?;
     }
     let queue = id.queue(part).as_str().to_owned();
     session.output.facts(

@@ -46,7 +46,7 @@ mod who;
 use clap::{CommandFactory as _, FromArgMatches as _};
 
 use crate::config::ProfileConfig;
-use crate::engine::{Access, Command, EngineHandle, Plan};
+use crate::engine::{Access, Command, EngineHandle, Plan, WriteGrant};
 
 pub use args::Cli;
 pub use exit::{Exit, Failure};
@@ -379,6 +379,12 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
+    /// The permission to change something.
+    fn grant(&self) -> Result<WriteGrant, Failure> {
+        let grant = self.access.grant(&actor("cli"), self.cli.global.reason.clone());
+        grant.ok_or_else(|| Failure::refused("this is read-only: nothing was changed"))
+    }
+
     /// Plans, asks, does it, and prints what came of it, or the plan where only that was wanted.
     async fn act(&self, command: Command, how: How) -> Result<Exit, Failure> {
         let plan = self.engine.plan(command).await?;
@@ -387,13 +393,10 @@ impl Session<'_> {
 
     /// The same for what is planned already.
     async fn carry_out(&self, plan: Plan, how: How) -> Result<Exit, Failure> {
-        let global = &self.cli.global;
-        let grant = self.access.grant(&actor("cli"), global.reason.clone());
         if confirm::consent(self, &plan)? == Consent::PlanOnly {
             return Ok(Exit::Done);
         }
-        let grant = grant.ok_or_else(|| Failure::refused("this is read-only: nothing was changed"))?;
-        let done = self.engine.execute(&plan, &grant).await?;
+        let done = self.engine.execute(&plan, &self.grant()?).await?;
         done::tell(self, &done, how).await
     }
 }

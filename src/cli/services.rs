@@ -1,6 +1,6 @@
 //! What services do: publish, end. Nobody is asked.
 
-use crate::engine::{EngineError, NewNotification};
+use crate::engine::{EngineError, EngineHandle, NewNotification, calls};
 use crate::wire::input;
 use crate::wire::publish::{EndedShape, Published};
 
@@ -30,11 +30,12 @@ pub(super) async fn publish(session: &Session<'_>, publish: &Publish) -> Result<
         polling_time_s: publish.polling_time,
         restart_count: publish.restart_count,
     };
-    // The daemons of this configuration would deliver nothing to it.
-    let engine = session.engine.here("publishing")?;
-    engine.check_url(&new.url)?;
+    // The daemons of this configuration would deliver nothing to it; one that this is attached to says so itself.
+    if let EngineHandle::Local(engine) = session.engine {
+        engine.check_url(&new.url)?;
+    }
     if session.cli.global.dry_run {
-        let queue = engine.naming().delivery_queue(&new.execution, &new.url);
+        let queue = session.engine.delivery_queue(&new.execution, &new.url).await?;
         say("not published: this is what would be");
         let shape = Published {
             id: id.as_str().to_owned(),
@@ -43,7 +44,7 @@ pub(super) async fn publish(session: &Session<'_>, publish: &Publish) -> Result<
         };
         return print_published(session, &shape);
     }
-    match engine.publish(new).await {
+    match session.engine.call(calls::Publish { new }, &session.grant()?).await {
         Ok(receipt) => print_published(session, &Published::from(&receipt)),
         Err(error) => {
             // The caller repeats with the same id, also where it was made up here; what is wrong is not worth it.
@@ -75,7 +76,8 @@ pub(super) async fn end(session: &Session<'_>, target: &Target) -> Result<Exit, 
         )?;
         return Ok(Exit::Done);
     }
-    let shape = EndedShape::from(&session.engine.here("an end mark")?.end(execution, url).await?);
+    let end = calls::End { execution, url };
+    let shape = EndedShape::from(&session.engine.call(end, &session.grant()?).await?);
     if !shape.marked {
         say("there is no such queue: nothing to end");
     }

@@ -1,9 +1,9 @@
 //! Event types, subscriptions and claims.
 
 use super::when::{told, told_or_dash};
-use crate::engine::Command;
 use crate::engine::events::{Claim as ClaimRow, ClaimRequest, EventCommand, SubscriptionChoice};
 use crate::engine::query;
+use crate::engine::{Command, calls};
 use crate::wire::event::{self as wire, Claim as ClaimShape, Subscription as SubscriptionShape, Type};
 use crate::wire::input;
 
@@ -111,7 +111,7 @@ pub(super) async fn claim(session: &Session<'_>, claim: &Claim) -> Result<Exit, 
     if session.cli.global.dry_run {
         return would(session, claim).await;
     }
-    let engine = session.engine.here("a claim")?;
+    let (engine, grant) = (session.engine, session.grant()?);
     match claim {
         Claim::Create { of, ttl, grace, limit } => {
             let request = ClaimRequest {
@@ -120,18 +120,29 @@ pub(super) async fn claim(session: &Session<'_>, claim: &Claim) -> Result<Exit, 
                 grace_s: *grace,
                 limit: *limit,
             };
-            match engine.claim_create(&request).await? {
-                Some(claim) => print_claim(session, &request.event_type, &claim),
+            let event_type = request.event_type.clone();
+            match engine.call(calls::CreateClaim { request }, &grant).await? {
+                Some(claim) => print_claim(session, &event_type, &claim),
                 None => nothing(session),
             }
         }
         Claim::Renew { of, claim, ttl, grace } => {
             let event_type = named(of)?;
-            let renewed = engine.claim_renew(&event_type, claim, *ttl, *grace).await?;
+            let renew = calls::RenewClaim {
+                event_type: event_type.clone(),
+                claim: claim.clone(),
+                ttl_s: *ttl,
+                grace_s: *grace,
+            };
+            let renewed = engine.call(renew, &grant).await?;
             print_claim(session, &event_type, &renewed)
         }
         Claim::Release { of, claim } => {
-            let released = engine.claim_release(&named(of)?, claim).await?;
+            let release = calls::ReleaseClaim {
+                event_type: named(of)?,
+                claim: claim.clone(),
+            };
+            let released = engine.call(release, &grant).await?;
             let shape = serde_json::json!({"id": claim, "released": released});
             session
                 .output
@@ -140,7 +151,12 @@ pub(super) async fn claim(session: &Session<'_>, claim: &Claim) -> Result<Exit, 
         }
         Claim::Done { of, claim, reference } => {
             let reference = wire::reference(reference)?;
-            let finished = engine.claim_done(&named(of)?, &reference, claim).await?;
+            let finish = calls::FinishEvent {
+                event_type: named(of)?,
+                reference: reference.clone(),
+                claim: claim.clone(),
+            };
+            let finished = engine.call(finish, &grant).await?;
             let shape = serde_json::json!({"reference": reference.as_str(), "result": finished.as_str()});
             session
                 .output

@@ -66,7 +66,7 @@ impl JobId {
 }
 
 /// What one queue of a job is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum JobPart {
     /// How far the worker is.
     Progress,

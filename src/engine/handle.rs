@@ -7,11 +7,13 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::Engine;
+use super::calls::Call;
 use super::command::{Command, Done, Plan, WriteGrant};
+use super::dead::{DeadSelection, Exported};
 use super::error::EngineError;
 use super::event::Event;
 use super::observe::Observer;
@@ -35,6 +37,9 @@ pub trait RemoteEngine: Debug + Send + Sync {
     /// The answer to a query, by the query's name; both are JSON.
     fn ask<'a>(&'a self, query: &'static str, given: Vec<u8>) -> BoxFuture<'a, Result<Vec<u8>, EngineError>>;
 
+    /// Does what needs no plan, by the call's name, once; both are JSON.
+    fn call<'a>(&'a self, call: &'static str, given: Vec<u8>) -> BoxFuture<'a, Result<Vec<u8>, EngineError>>;
+
     /// What a command would do at present.
     fn plan<'a>(&'a self, command: &'a Command) -> BoxFuture<'a, Result<Plan, EngineError>>;
 
@@ -43,6 +48,9 @@ pub trait RemoteEngine: Debug + Send + Sync {
 
     /// Writes down there who looks at what is masked.
     fn reveal<'a>(&'a self, reveal: &'a Reveal, grant: &'a WriteGrant) -> BoxFuture<'a, Result<(), EngineError>>;
+
+    /// Dead letters with their messages, as they are read there.
+    fn export_dead(&self, selection: DeadSelection) -> BoxFuture<'_, Result<mpsc::Receiver<Exported>, EngineError>>;
 
     /// What happens there; a slow receiver misses some.
     fn events(&self) -> broadcast::Receiver<Event>;
@@ -105,6 +113,17 @@ impl EngineHandle {
         }
     }
 
+    /// Every selected dead letter with its message, in the order of their queues. Dropping the receiver ends it.
+    ///
+    /// # Errors
+    /// A filter that cannot be read, or a daemon that cannot be reached; what fails later comes as the last item.
+    pub async fn export_dead(&self, selection: DeadSelection) -> Result<mpsc::Receiver<Exported>, EngineError> {
+        match self {
+            Self::Local(engine) => engine.export_dead(selection),
+            Self::Remote(remote) => remote.export_dead(selection).await,
+        }
+    }
+
     /// What happens, from now on; a slow receiver misses some.
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<Event> {
@@ -133,6 +152,21 @@ impl EngineHandle {
             Self::Remote(remote) => {
                 let given = serde_json::to_vec(&query).map_err(|error| unreadable(&error))?;
                 let answer = remote.ask(Q::NAME, given).await?;
+                ambient::beside(|| serde_json::from_slice(&answer)).map_err(|error| unreadable(&error))
+            }
+        }
+    }
+
+    /// Does at once what needs no plan.
+    ///
+    /// # Errors
+    /// As the call has them; [`EngineError::Unread`] where the daemon cannot be reached, or its answer was lost.
+    pub async fn call<C: Call>(&self, call: C, grant: &WriteGrant) -> Result<C::Answer, EngineError> {
+        match self {
+            Self::Local(engine) => call.carried_out(engine, grant).await,
+            Self::Remote(remote) => {
+                let given = serde_json::to_vec(&call).map_err(|error| unreadable(&error))?;
+                let answer = remote.call(C::NAME, given).await?;
                 ambient::beside(|| serde_json::from_slice(&answer)).map_err(|error| unreadable(&error))
             }
         }

@@ -7,6 +7,7 @@ pub mod alerts;
 mod alone;
 pub mod attempts;
 pub mod audit;
+pub mod calls;
 mod candidates;
 pub mod command;
 mod confirmation;
@@ -190,7 +191,7 @@ pub fn leftovers() -> regex::Regex {
 }
 
 /// What a service asks to publish.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct NewNotification {
     /// Generated when absent.
     pub id: Option<NotificationId>,
@@ -203,6 +204,7 @@ pub struct NewNotification {
     /// Content type of the body.
     pub content_type: Option<String>,
     /// The body, byte for byte.
+    #[serde(with = "crate::domain::as_text::bytes")]
     pub body: Bytes,
     /// Override: seconds between retries.
     pub polling_time_s: Option<u32>,
@@ -211,7 +213,7 @@ pub struct NewNotification {
 }
 
 /// A confirmed publish.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Receipt {
     /// The notification's id.
     pub id: NotificationId,
@@ -222,7 +224,7 @@ pub struct Receipt {
 }
 
 /// The result of an end mark.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Ended {
     /// The mark is in the queue.
     Marked(Receipt),

@@ -13,7 +13,7 @@ use super::dead::{
 use super::death::Watched;
 use super::events::{self, Claim, EventCount, EventTypeRecord, EventsQuery, HandledEvent, Subscription};
 use super::expiring::{ExpiringPage, ExpiringQuery, SaveRecord};
-use super::jobs::JobListed;
+use super::jobs::{Job, JobListed};
 use super::policies::{PolicyPreview, PolicyView};
 use super::runs::{Edit, EditedLetter, RunDetail, RunView};
 pub use super::view::QueuesQuery;
@@ -23,6 +23,7 @@ use crate::ambient;
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::event::{Event, EventType, Reference};
 use crate::domain::id::{ExecutionId, QueueName};
+use crate::domain::job::{JobId, Lifetime};
 use crate::domain::url::EndpointUrl;
 pub use crate::store::{AttemptQuery, AuditEntry, Incarnation, PolicyScope, PolicyVersion, SaveQuery};
 
@@ -247,6 +248,10 @@ queries! { of_others, engine, false;
     CompareDead(query: DeadCompareQuery) -> DeadComparison { engine.0.dead_letters.dead_compare(&query) }
     /// A dead letter as it would be sent at present, with its message.
     DeadLetterAsSent(id: String) -> EditedLetter { engine.0.runs.edited_letter(&id, &Edit::default()) }
+    /// Whether a job is there, with this lifetime where one is given; nothing of its queues is used by that.
+    OneJob(id: JobId, lifetime: Option<Lifetime>) -> Job { engine.job_check(&id, lifetime) }
+    /// How long the queues of a job live unused where nobody says.
+    JobLifetime() -> Lifetime { async { Ok(engine.job_lifetime()) } }
     /// Every job that has a queue, by id.
     Jobs() -> Vec<JobListed> { engine.0.queues.jobs() }
     /// Whether another living process delivers, and so works on runs.

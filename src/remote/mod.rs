@@ -16,7 +16,7 @@ use reqwest::StatusCode;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::{Notify, broadcast, watch};
+use tokio::sync::{Notify, broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -24,14 +24,15 @@ use crate::ambient::{self, Clock};
 use crate::domain::connection;
 use crate::domain::naming::Naming;
 use crate::domain::text::show;
+use crate::engine::dead::{DeadDetail, DeadSelection, Exported};
 use crate::engine::observe::{Feed, Observer};
 use crate::engine::reveal::Reveal;
 use crate::engine::snapshot::Snapshot;
 use crate::engine::view::{Source, Unread};
 use crate::engine::{Command, Done, EngineError, Event, Plan, RemoteEngine, WriteGrant};
-use crate::wire::attach::{Changes, Execute, Hello, PROTOCOL, Planned, Told};
+use crate::wire::attach::{self, Changes, Execute, Hello, PROTOCOL, Planned, Told};
 
-use reader::{Frame, Frames};
+use reader::{Frame, Frames, Lines};
 
 /// For a connection to be made.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -54,6 +55,8 @@ const PLANS_MAX: usize = 256;
 const NEWS_MAX: usize = 4096;
 /// Bytes of a daemon's own words that are shown.
 const SHOWN_MAX: usize = 400;
+/// Letters of an export that wait to be written.
+const EXPORTED_MAX: usize = 4;
 /// An answer has at most this many bytes.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
@@ -350,6 +353,26 @@ impl RemoteEngine for Daemon {
         .boxed()
     }
 
+    fn call<'a>(&'a self, call: &'static str, given: Vec<u8>) -> BoxFuture<'a, Result<Vec<u8>, EngineError>> {
+        async move {
+            let mut body = format!("{{\"call\":\"{call}\",\"given\":").into_bytes();
+            body.extend(given);
+            body.push(b'}');
+            let answer = self.http.post("v1/attach/call", body, ANSWER).await;
+            answer.map_err(|error| match error {
+                EngineError::Unread(unread) if unread.source == Source::Daemon => {
+                    let reason = format!(
+                        "{}. Whether it was done is not known here; nothing is sent again by itself",
+                        unread.reason
+                    );
+                    EngineError::Unread(Box::new(Unread { reason, ..*unread }))
+                }
+                error => error,
+            })
+        }
+        .boxed()
+    }
+
     fn plan<'a>(&'a self, command: &'a Command) -> BoxFuture<'a, Result<Plan, EngineError>> {
         async move {
             let answer = self.http.post("v1/attach/plan", written(command)?, ANSWER).await?;
@@ -407,6 +430,31 @@ impl RemoteEngine for Daemon {
         .boxed()
     }
 
+    fn export_dead(&self, selection: DeadSelection) -> BoxFuture<'_, Result<mpsc::Receiver<Exported>, EngineError>> {
+        async move {
+            let request = self.http.request(reqwest::Method::POST, "v1/attach/export")?;
+            let request = request
+                .header("content-type", "application/json")
+                .body(written(&selection)?);
+            let response = match ambient::timeout(ANSWER, request.send()).await {
+                Ok(sent) => sent.map_err(|error| self.http.away(&told(&error)))?,
+                Err(_) => return Err(self.http.away("no answer in a minute")),
+            };
+            let status = response.status();
+            if !status.is_success() {
+                let body = bounded(response).await.map_err(|why| self.http.away(&why))?;
+                return Err(self.http.error_of(status, &body));
+            }
+            let (letters, receiver) = mpsc::channel(EXPORTED_MAX);
+            ambient::spawn(
+                "attached export",
+                exported(self.http.clone(), Lines::new(response), letters),
+            );
+            Ok(receiver)
+        }
+        .boxed()
+    }
+
     fn events(&self) -> broadcast::Receiver<Event> {
         self.news.subscribe()
     }
@@ -428,6 +476,27 @@ impl RemoteEngine for Daemon {
 
     fn close(&self) {
         self.first.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+/// Passes the letters of an export on, until it ends or nobody wants them.
+async fn exported(http: Http, mut lines: Lines, letters: mpsc::Sender<Exported>) {
+    loop {
+        let line = match ambient::timeout(ANSWER, lines.next()).await {
+            Ok(Ok(Some(line))) => read::<attach::Exported<DeadDetail>>(&line),
+            Ok(Ok(None)) => return,
+            Ok(Err(why)) => Err(http.away(&why)),
+            Err(_) => Err(http.away("it says nothing any more")),
+        };
+        let item = match line {
+            Ok(attach::Exported::Letter(detail)) => Ok((detail, None)),
+            Ok(attach::Exported::Ended(error)) => Err(error.into()),
+            Err(error) => Err(error),
+        };
+        let is_over = item.is_err();
+        if letters.send(item).await.is_err() || is_over {
+            return;
+        }
     }
 }
 

@@ -61,6 +61,45 @@ impl Frames {
     }
 }
 
+/// Lines of JSON, and what of them was not read yet.
+pub(super) struct Lines {
+    response: reqwest::Response,
+    rest: Vec<u8>,
+    looked: usize,
+}
+
+impl Lines {
+    pub(super) const fn new(response: reqwest::Response) -> Self {
+        Self {
+            response,
+            rest: Vec::new(),
+            looked: 0,
+        }
+    }
+
+    /// The next line; `None` behind the last. What was read stays here when this is given up.
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<u8>>, String> {
+        loop {
+            if let Some(end) = self.rest[self.looked..].iter().position(|byte| *byte == b'\n') {
+                let mut line: Vec<u8> = self.rest.drain(..=self.looked + end).collect();
+                let _ = line.pop();
+                self.looked = 0;
+                return Ok(Some(line));
+            }
+            self.looked = self.rest.len();
+            if self.rest.len() > FRAME_BYTES_MAX {
+                return Err("what it sends has no end".to_owned());
+            }
+            match self.response.chunk().await {
+                Ok(Some(bytes)) => self.rest.extend_from_slice(&bytes),
+                Ok(None) if self.rest.is_empty() => return Ok(None),
+                Ok(None) => return Err("it ended the connection in the middle of a letter".to_owned()),
+                Err(error) => return Err(super::told(&error)),
+            }
+        }
+    }
+}
+
 fn understood(frame: &[u8]) -> Result<Frame, String> {
     let (mut kind, mut data) = (&b""[..], &b""[..]);
     for line in frame.split(|byte| *byte == b'\n') {

@@ -19,7 +19,7 @@ use crate::engine::snapshot::{EndpointRow, Part, QueueRow, Silent, Snapshot, Tot
 use crate::engine::view::Retry;
 
 /// Raised with each change of what is told: only equal ones understand each other.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// A question.
 #[derive(Debug, Deserialize)]
@@ -28,6 +28,24 @@ pub struct Asked {
     pub query: String,
     /// What is given with it.
     pub given: Box<RawValue>,
+}
+
+/// What is to be done at once.
+#[derive(Debug, Deserialize)]
+pub struct Called {
+    /// Its name.
+    pub call: String,
+    /// What is given with it.
+    pub given: Box<RawValue>,
+}
+
+/// A line of an export; `T` is the letter, or a reference to it.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Exported<T> {
+    /// A dead letter with its message.
+    Letter(T),
+    /// Why there are no more of them; the last line.
+    Ended(ToldError),
 }
 
 /// A plan, and the id to carry it out with.

@@ -200,7 +200,7 @@ impl EventState {
 }
 
 /// What is pushed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct NewEvent {
     /// The type.
     pub event_type: EventType,
@@ -211,6 +211,7 @@ pub struct NewEvent {
     /// Why it is there.
     pub reason: Option<String>,
     /// What is handed to the handler, byte for byte.
+    #[serde(with = "super::as_text::maybe_bytes")]
     pub payload: Option<Bytes>,
     /// How long it lives when nobody handles it; for ever without.
     pub lifetime: Option<Duration>,

@@ -63,7 +63,7 @@ impl Looked {
 }
 
 /// A letter that is handed out, with the memory that its message takes; or why there is no more.
-pub type Exported = Result<(DeadDetail, Share), EngineError>;
+pub type Exported = Result<(DeadDetail, Option<Share>), EngineError>;
 
 impl DeadLetters {
     pub(super) fn detailed(&self, mut letter: DeadLetter, message: Message) -> DeadDetail {
@@ -457,7 +457,7 @@ impl DeadLetters {
     /// Hands a dead letter on with its share of the memory, once there is one; false means that nobody listens.
     pub(super) async fn exported(&self, detail: DeadDetail, outlet: &Outlet) -> bool {
         let share = self.settings.memory.take(Use::InHand, detail.message.body.len()).await;
-        outlet.put(Ok((detail, share))).await
+        outlet.put(Ok((detail, Some(share)))).await
     }
 
     /// Hands on what a filter about messages was not asked of yet; false means that nobody listens.

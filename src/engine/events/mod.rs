@@ -203,7 +203,7 @@ pub struct EventsQuery {
 }
 
 /// A claim that a consumer wants.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ClaimRequest {
     /// Of which type.
     pub event_type: EventType,

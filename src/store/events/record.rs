@@ -64,7 +64,7 @@ pub enum PushOutcome {
 }
 
 /// One pushed event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Pushed {
     /// Its row.
     pub id: i64,
@@ -75,7 +75,7 @@ pub struct Pushed {
 }
 
 /// What a push did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum PushedHow {
     /// A row of its own.
     New,
@@ -184,7 +184,7 @@ impl From<AfterFailure> for Verdict {
 }
 
 /// What a finish found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Finished {
     /// Removed.
     Done,

@@ -1,6 +1,8 @@
 //! Consoles and commands that are attached to a daemon: neither broker nor store is known to them, and what they show and
 //! do is what the daemon's own do.
 
+mod services;
+
 use serde_json::{Value, json};
 
 use crate::access::{READER, with_tokens};
@@ -122,15 +124,7 @@ async fn refused_from_afar(far: &Installation) {
         .expect_code(4);
     assert!(nowhere.stderr.contains("there is no queue"), "{nowhere:?}");
     let local = far
-        .run(&[
-            "publish",
-            "--execution",
-            "a",
-            "--url",
-            "http://127.0.0.1/",
-            "--profile",
-            "far",
-        ])
+        .run(&["event", "process", "t", "--profile", "far"])
         .await
         .expect_code(5);
     assert!(local.stderr.contains("run it where the daemon runs"), "{local:?}");

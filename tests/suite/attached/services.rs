@@ -1,0 +1,177 @@
+//! What services do, from a process that is attached to a daemon: publish, end, push, claim, jobs; and an export.
+
+use serde_json::{Value, json};
+
+use super::{far, token, told};
+use crate::access::with_tokens;
+use crate::console::pty::BOUND;
+use crate::runs::scene::Scene;
+use crate::support::daemon::{Daemon, Installation};
+use crate::support::wait::wait_until;
+
+const NOBODY: &str = "http://127.0.0.1:9/";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_notification_is_published_and_ended_from_afar_under_the_id_that_was_given() {
+    let installation = Installation::embedded();
+    let mut daemon = installation.daemon().await;
+    let far = far(&daemon, &token(&daemon));
+    let target = ["--execution", "a", "--url", NOBODY];
+
+    let would = told(&far, &[&["publish", "--dry-run"][..], &target].concat()).await;
+    assert_eq!(told(&far, &["queues"]).await, json!([]), "nothing was published");
+    let published = told(&far, &[&["publish", "--id", "n-1"][..], &target].concat()).await;
+    assert_eq!(published, json!({"id": "n-1", "queue": would["queue"]}));
+    let queue = daemon
+        .get(&format!("/v1/queues/{}", would["queue"].as_str().unwrap()))
+        .await;
+    let queue = queue.json();
+    assert_eq!(
+        queue["ready"].as_u64().unwrap() + queue["unacked"].as_u64().unwrap(),
+        1,
+        "{queue}"
+    );
+    let ended = told(&far, &[&["end"][..], &target].concat()).await;
+    assert_eq!((&ended["marked"], &ended["queue"]), (&json!(true), &would["queue"]));
+
+    assert_eq!(daemon.stop().await, Some(0));
+    let again = [&["publish", "--id", "n-2", "--profile", "far"][..], &target].concat();
+    let lost = far.run(&again).await.expect_code(69);
+    assert!(lost.stderr.contains("does not answer"), "{lost:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_are_pushed_claimed_and_done_from_afar() {
+    let installation = Installation::embedded();
+    let mut daemon = installation.daemon().await;
+    let far = far(&daemon, &token(&daemon));
+    let set = ["event-type", "set", "t", "--yes", "--metadata", "-", "--profile", "far"];
+    far.run_with_input(&set, b"{}").await.expect_code(0);
+
+    for reference in ["one", "two"] {
+        let pushed = told(&far, &["event", "push", "t", reference]).await;
+        assert_eq!(
+            (&pushed["reference"], &pushed["result"]),
+            (&json!(reference), &json!("new"))
+        );
+    }
+    let claim = told(&far, &["claim", "create", "t", "--limit", "2"]).await;
+    assert_eq!(claim["events"].as_array().unwrap().len(), 2, "{claim}");
+    let id = claim["id"].as_str().unwrap();
+    let renewed = told(&far, &["claim", "renew", "t", id, "--ttl", "600"]).await;
+    assert!(
+        renewed["expires_at"].as_str() > claim["expires_at"].as_str(),
+        "{renewed}"
+    );
+    let done = told(&far, &["claim", "done", "t", id, "one"]).await;
+    assert_eq!(done, json!({"reference": "one", "result": "done"}));
+    let released = told(&far, &["claim", "release", "t", id]).await;
+    assert_eq!(released["released"], 1, "{released}");
+    let left = told(&far, &["event", "list"]).await;
+    assert_eq!(
+        (&left[0]["reference"], &left[0]["state"]),
+        (&json!("two"), &json!("ready")),
+        "{left}"
+    );
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jobs_are_submitted_and_told_of_from_afar_and_followed_only_where_their_messages_can_be_acked() {
+    let installation = Installation::embedded();
+    let mut daemon = installation.daemon().await;
+    let far = far(&daemon, &token(&daemon));
+    let job = told(&far, &["job", "submit", "--ttl", "3600"]).await;
+    let id = job["id"].as_str().unwrap();
+    let checked = told(&far, &["job", "connect", id, "--check"]).await;
+    assert_eq!(checked, job);
+    let body = [
+        "job",
+        "publish",
+        id,
+        "--part",
+        "progress",
+        "--body-file",
+        "-",
+        "--json",
+        "--profile",
+        "far",
+    ];
+    let published = far.run_with_input(&body, b"half").await.expect_code(0).json();
+    assert_eq!(published["queue"], job["queues"]["progress"]);
+    wait_until("the message to be listed", BOUND, async || {
+        let jobs = daemon.get("/v1/jobs").await.json();
+        (jobs["items"][0]["messages"] == 1).then_some(())
+    })
+    .await;
+    let followed = far
+        .run(&["job", "connect", id, "--profile", "far"])
+        .await
+        .expect_code(5);
+    assert!(followed.stderr.contains("run it where the daemon runs"), "{followed:?}");
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dead_letters_are_exported_from_afar_as_they_are_here() {
+    let scene = Scene::sqlite().await;
+    scene.die(25).await;
+    let mut daemon = scene.installation.daemon().await;
+    let far = far(&daemon, &token(&daemon));
+    let export = ["dead", "export", "--format", "jsonl"];
+    let here = scene.installation.run(&export).await.expect_code(0);
+    let there = far
+        .run(&[&export[..], &["--profile", "far"]].concat())
+        .await
+        .expect_code(0);
+    let letters = |text: &str| -> Vec<Value> {
+        let letters = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        letters
+            .map(|letter| json!([letter["id"], letter["body"], letter["headers"]]))
+            .collect()
+    };
+    assert_eq!(letters(&here.stdout).len(), 25);
+    assert_eq!(letters(&there.stdout), letters(&here.stdout));
+    let wrong = far
+        .run(&["dead", "export", "--filter", "noting:x", "--profile", "far"])
+        .await
+        .expect_code(2);
+    assert!(wrong.stderr.contains("noting"), "{wrong:?}");
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_does_from_afar_what_its_own_routes_let_it_do_and_nothing_else() {
+    let mut installation = Installation::embedded();
+    with_tokens(&mut installation);
+    let tenant = "a-tenant-that-may-look-as-well";
+    let tokens = json!([
+        crate::access::ADMIN,
+        {"value": crate::access::READER, "scopes": ["read"]},
+        {"value": tenant, "scopes": ["read", "publish"], "queues": 1},
+    ]);
+    installation.set("api", "tokens", tokens);
+    let mut daemon = installation.daemon().await;
+    let publish = |daemon: &Daemon, token: &str, execution: &'static str| {
+        let far = far(daemon, token);
+        async move {
+            let line = ["publish", "--execution", execution, "--url", NOBODY, "--profile", "far"];
+            far.run(&line).await
+        }
+    };
+    let refused = publish(&daemon, crate::access::READER, "a").await.expect_code(5);
+    assert!(refused.stderr.contains("\"publish\""), "{refused:?}");
+    publish(&daemon, tenant, "a").await.expect_code(0);
+    let refused = publish(&daemon, tenant, "b").await.expect_code(1);
+    assert!(refused.stderr.contains("429"), "{refused:?}");
+    let far = far(&daemon, tenant);
+    for line in [
+        &["job", "submit"][..],
+        &["claim", "create", "t"],
+        &["alert", "test", "none"],
+    ] {
+        let refused = far.run(&[line, &["--profile", "far"]].concat()).await.expect_code(5);
+        assert!(refused.stderr.contains("403"), "{refused:?}");
+    }
+    assert_eq!(daemon.stop().await, Some(0));
+}
