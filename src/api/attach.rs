@@ -11,7 +11,7 @@ use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
@@ -36,8 +36,7 @@ use super::Shared;
 use super::export::{self, Form};
 use super::extract::{Input, LARGE};
 use super::guard::Caller;
-use super::masked::MasksItself;
-use super::problem::{Lines, answer, with_type};
+use super::problem::{answer, with_type};
 use super::sse::{self, BEAT, BEATS, Telling, Writer};
 
 /// Between two looks for all that are attached.
@@ -102,12 +101,21 @@ pub(super) async fn export(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
     Input(selection): Input<DeadSelection>,
-) -> Result<MasksItself<Lines>, Problem> {
+) -> Result<Response, Problem> {
     let form = Form {
         letter: |detail| json::compact(&Exported::Letter(detail)),
         end: |engine, error| json::compact(&Exported::<DeadDetail>::Ended(ToldError::of(engine, error))),
     };
-    export::lines(shared, &caller, selection, form).await
+    let engine = shared.engine()?;
+    let letters = match engine.export_dead(selection) {
+        Ok(letters) => letters,
+        Err(error) => return Ok(failed(engine, error)),
+    };
+    let lines = export::lines(Arc::clone(&shared), export::sees_whole(&caller)?, letters, form).await;
+    Ok(match lines {
+        Ok(lines) => lines.into_response(),
+        Err(error) => failed(engine, error),
+    })
 }
 
 /// `POST /v1/attach/plan`.

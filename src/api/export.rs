@@ -17,7 +17,7 @@ use serde::Deserialize;
 use tokio::sync::mpsc::Receiver;
 
 use crate::budget::Share;
-use crate::engine::dead::{DeadDetail, DeadSelection, Exported};
+use crate::engine::dead::{DeadDetail, Exported};
 use crate::engine::reveal::Reveal;
 use crate::engine::{Engine, EngineError, WriteGrant};
 use crate::wire::dead::{Detail, ExportEnd};
@@ -52,7 +52,13 @@ pub(super) async fn dead(
     Params(which): Params<Which>,
 ) -> Result<MasksItself<Lines>, Problem> {
     let selection = selection(which.queue.as_deref(), which.group, which.filter)?;
-    lines(shared, &caller, selection, CONTRACT).await
+    let letters = shared.engine()?.export_dead(selection)?;
+    Ok(lines(shared, sees_whole(&caller)?, letters, CONTRACT).await?)
+}
+
+/// Who is answered whole, for the audit.
+pub(super) fn sees_whole(caller: &Caller) -> Result<Option<WriteGrant>, Problem> {
+    caller.sees_all().then(|| caller.grant(None)).transpose()
 }
 
 /// How a letter and an end before the end are written.
@@ -67,19 +73,13 @@ const CONTRACT: Form = Form {
     end: |_, error| last(&error),
 };
 
-/// The selected letters as whoever asks may see them, line by line.
+/// Letters as whoever asks may see them, line by line.
 pub(super) async fn lines(
     shared: Arc<Shared>,
-    caller: &Caller,
-    selection: DeadSelection,
+    whole: Option<WriteGrant>,
+    mut letters: Receiver<Exported>,
     form: Form,
-) -> Result<MasksItself<Lines>, Problem> {
-    let mut letters = shared.engine()?.export_dead(selection)?;
-    let whole = if caller.sees_all() {
-        Some(caller.grant(None)?)
-    } else {
-        None
-    };
+) -> Result<MasksItself<Lines>, EngineError> {
     // What cannot be begun has a status of its own.
     let first = letters.recv().await.transpose()?;
     let export = Export {

@@ -32,7 +32,7 @@ pub(super) async fn ready(
 ) -> Result<Answered, Problem> {
     let found = readiness(&shared).await?;
     Ok(if caller.may_look() {
-        answered(found.ready, Ready::Whole(found))
+        answered(found.ready, Ready::Whole(Box::new(found)))
     } else {
         without_reasons(&found)
     })

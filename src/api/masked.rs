@@ -179,6 +179,15 @@ impl<'a> Cover<'a> {
             MASK.clone_into(text);
             return;
         };
+        // What is text in there is hidden as any text, URLs in it too.
+        if let Ok(inner) = std::str::from_utf8(&bytes) {
+            let mut shown = inner.to_owned();
+            self.string(&mut shown);
+            if shown != inner {
+                *text = STANDARD.encode(shown);
+            }
+            return;
+        }
         let masked = self.rules.body(&bytes);
         if masked.hidden > 0 {
             self.hidden += masked.hidden;
@@ -221,7 +230,7 @@ mod tests {
                 "options": {"headers": {"X-Api-Key": secret, "X-Team": "a"}, "secret": secret},
                 "body": format!("{{\"password\":\"{secret}\",\"id\":7,\"account\":{{\"number\":\"{secret}\"}}}}"),
                 "payload": {"deep": [{"accessToken": secret, "id": 8}], "account": {"number": [secret], "name": "A"}},
-                "body_base64": STANDARD.encode(format!("{{\"password\":\"{secret}\"}}")),
+                "body_base64": STANDARD.encode(format!("{{\"password\":\"{secret}\",\"to\":\"https://a.example/?k={secret}\"}}")),
                 "payload_base64": STANDARD.encode(format!("{{\"account\":{{\"number\":\"{secret}\"}}}}")),
                 "form": format!("user=a&password={secret}"),
                 "lines": [

@@ -85,7 +85,7 @@ pub(super) async fn set(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
     Params(of): Params<Of>,
-    body: RawBody<PolicyKeys>,
+    body: RawBody<Option<PolicyKeys>>,
 ) -> Result<Acted<Policy>, Problem> {
     // With a version the change is only for what was saved as that one.
     let expected = of.version;
@@ -148,7 +148,7 @@ async fn change(
 pub(super) async fn preview(
     State(shared): State<Arc<Shared>>,
     Params(of): Params<Of>,
-    body: RawBody<PolicyKeys>,
+    body: RawBody<Option<PolicyKeys>>,
 ) -> Result<Json<Preview>, Problem> {
     let query = query::PreviewPolicy {
         document: text(&body)?.to_owned(),
@@ -158,6 +158,6 @@ pub(super) async fn preview(
     Ok(Json(Preview::from(&preview)))
 }
 
-fn text(body: &RawBody<PolicyKeys>) -> Result<&str, Problem> {
+fn text(body: &RawBody<Option<PolicyKeys>>) -> Result<&str, Problem> {
     std::str::from_utf8(&body.bytes).map_err(|_| Problem::new(400, "the body is not UTF-8: send JSON in UTF-8"))
 }

@@ -14,7 +14,7 @@ use crate::engine::{Command, QueuesQuery};
 use crate::wire::input;
 use crate::wire::plan::{Asked, Deleted, Purged, Rescued, VhostMade};
 use crate::wire::problem::Problem;
-use crate::wire::queue::{Addressed, Browsed, Queue, WhyAnswer};
+use crate::wire::queue::{Addressed, Browsed, Queue, Step, WhyAnswer};
 use crate::wire::{List, Whole};
 
 use super::Shared;
@@ -59,6 +59,12 @@ pub(super) async fn show(State(shared): State<Arc<Shared>>, Name(name): Name) ->
 
 pub(super) async fn why(State(shared): State<Arc<Shared>>, Name(name): Name) -> Result<Json<WhyAnswer>, Problem> {
     Ok(Json(WhyAnswer::from(&look(&shared, name).await?)))
+}
+
+/// `GET /v1/queues/{name}/map`.
+pub(super) async fn map(State(shared): State<Arc<Shared>>, Name(name): Name) -> Result<Json<Whole<Step>>, Problem> {
+    let steps = shared.engine()?.query(query::QueueMap(name)).await?;
+    Ok(Json(Whole::of(steps.iter().map(Step::from), shared.clock.now())))
 }
 
 async fn look(shared: &Shared, name: QueueName) -> Result<QueueView, Problem> {

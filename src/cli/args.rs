@@ -447,6 +447,8 @@ pub(super) struct Queues {
 pub(super) enum Queue {
     /// Why it moves or does not.
     Why(Named),
+    /// What brings messages into it, and where those go that die in it, queue by queue.
+    Map(Named),
     /// Look at the messages at its head; nothing is reordered or lost. Refused while somebody consumes the queue, and
     /// where a look could be the last that the broker allows for.
     Browse {

@@ -31,6 +31,7 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
             "redrive queue why order-18 https://example.com/hook",
         ],
     ),
+    ("queue map", &["redrive queue map orders"]),
     (
         "queue browse",
         &["redrive queue browse order-18 https://example.com/hook --limit 5"],

@@ -405,7 +405,7 @@ const fn changes_something(command: &Sub) -> bool {
     match command {
         Sub::Publish(_) | Sub::End(_) | Sub::Redeliver(_) | Sub::Claim(_) | Sub::Vhost(VhostCommand::Make) => true,
         Sub::Store(store) => !matches!(store, StoreCommand::Backup { .. }),
-        Sub::Queue(queue) => !matches!(queue, Queue::Why(_) | Queue::Browse { .. }),
+        Sub::Queue(queue) => !matches!(queue, Queue::Why(_) | Queue::Map(_) | Queue::Browse { .. }),
         Sub::Dead(dead) => dead::changes_something(dead),
         Sub::Run(run) => !matches!(run, args::Run::List(_) | args::Run::Show { .. }),
         Sub::Endpoint(endpoint) => !matches!(endpoint, Endpoint::Show { .. }),

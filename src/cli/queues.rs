@@ -1,12 +1,13 @@
 //! Queues: list, why, browse, and what an operator does to one.
 
 use crate::domain::id::QueueName;
+use crate::engine::dead::QueueStep;
 use crate::engine::query;
 use crate::engine::runs::{Order, OrderKind, Selection};
 use crate::engine::view::{BrowsedMessage, QueueView};
 use crate::engine::{Command, QueuesQuery};
 use crate::wire::input;
-use crate::wire::queue::{Browsed, Queue as QueueShape, WhyAnswer};
+use crate::wire::queue::{Browsed, Queue as QueueShape, Step, WhyAnswer};
 
 use super::Session;
 use super::args::{Queue, Queues, SkipTo};
@@ -72,6 +73,14 @@ impl<'a> QueueItem<'a> {
     }
 }
 
+#[derive(serde::Serialize)]
+#[serde(transparent)]
+struct StepItem<'a> {
+    shape: Step,
+    #[serde(skip)]
+    step: &'a QueueStep,
+}
+
 fn row(view: &QueueView) -> Vec<String> {
     vec![
         view.name.as_str().to_owned(),
@@ -89,6 +98,7 @@ fn row(view: &QueueView) -> Vec<String> {
 
 pub(super) async fn one(session: &Session<'_>, queue: &Queue) -> Result<Exit, Failure> {
     let (Queue::Why(named)
+    | Queue::Map(named)
     | Queue::Browse { named, .. }
     | Queue::Pause(named)
     | Queue::Resume(named)
@@ -101,6 +111,7 @@ pub(super) async fn one(session: &Session<'_>, queue: &Queue) -> Result<Exit, Fa
     let name = found.queue.clone();
     let (command, how) = match queue {
         Queue::Why(_) => return why(session, name).await,
+        Queue::Map(_) => return map(session, name).await,
         Queue::Browse { limit, .. } => return browse(session, name, *limit).await,
         Queue::Pause(_) => (Command::PauseQueue(name), How::ONE),
         Queue::Resume(_) => (Command::ResumeQueue(name), How::ONE),
@@ -122,6 +133,41 @@ pub(super) async fn one(session: &Session<'_>, queue: &Queue) -> Result<Exit, Fa
     };
     found.is_enough_for(session, &command)?;
     session.act(command, how).await
+}
+
+async fn map(session: &Session<'_>, name: QueueName) -> Result<Exit, Failure> {
+    let steps = session.engine.query(query::QueueMap(name)).await?;
+    let items: Vec<StepItem<'_>> = steps
+        .iter()
+        .map(|step| StepItem {
+            shape: Step::from(step),
+            step,
+        })
+        .collect();
+    let columns = [
+        Column::Text("queue"),
+        Column::Number("ready"),
+        Column::Number("in flight"),
+        Column::Number("consumers"),
+        Column::Text("messages come by"),
+        Column::Text("dead letters go by"),
+    ];
+    session.output.list(&items, &columns, |item| {
+        let step = item.step;
+        vec![
+            step.name.clone(),
+            number(step.ready),
+            number(step.unacked),
+            number(step.consumers),
+            step.comes_by(),
+            if step.is_there {
+                step.dead_letters()
+            } else {
+                step.holds()
+            },
+        ]
+    })?;
+    Ok(Exit::Done)
 }
 
 async fn why(session: &Session<'_>, name: QueueName) -> Result<Exit, Failure> {

@@ -50,6 +50,7 @@ pub const COMMANDS: &[(&str, Does, Prints)] = &[
     ("end", SERVICE, Prints::Facts),
     ("queues", ALL, Prints::Table),
     ("queue why", ALL, Prints::Facts),
+    ("queue map", LISTING, Prints::Table),
     ("queue browse", Does::Reads(&["broker", "store"]), Prints::Table),
     ("queue pause", ACTION, Prints::Facts),
     ("queue resume", ACTION, Prints::Facts),

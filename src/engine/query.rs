@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::audit::AuditVerified;
 use super::dead::{
     DeadCompareQuery, DeadComparison, DeadDetail, DeadGroup, DeadListQuery, DeadPage, DeadQueueRow, DeadQueuesQuery,
+    QueueStep,
 };
 use super::death::Watched;
 use super::events::{self, Claim, EventCount, EventTypeRecord, EventsQuery, HandledEvent, Subscription};
@@ -165,6 +166,8 @@ queries! { of_lists, engine, true;
 queries! { of_others, engine, false;
     /// One queue, with a fresh look.
     Queue(name: QueueName) -> QueueView { engine.0.queues.queue(&name) }
+    /// What brings messages into a queue, and where those go that die in it, queue by queue.
+    QueueMap(name: QueueName) -> Vec<QueueStep> { engine.0.dead_letters.targets.map(&name) }
     /// The head of a delivery queue; takes its lease, never reorders.
     Browse {
         /// Which queue.

@@ -29,6 +29,8 @@ pub struct Snapshot {
     pub taken_at: Timestamp,
     /// How long reading took.
     pub took: Duration,
+    /// How long a daemon elsewhere takes to answer, where this is what it sees: the way there and back.
+    pub latency: Option<Duration>,
     /// Whether each part could be read this time. What could not keeps its last content and time.
     pub broker: Part,
     /// The store.

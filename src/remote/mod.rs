@@ -42,6 +42,8 @@ const ANSWER: Duration = Duration::from_secs(60);
 const EXECUTED: Duration = Duration::from_mins(15);
 /// A stream says something at least every ten seconds.
 const SILENCE: Duration = Duration::from_secs(25);
+/// Between two measurements of the way to the daemon.
+const MEASURED_EVERY: Duration = Duration::from_secs(10);
 /// Before another try.
 const RETRY: [Duration; 4] = [
     Duration::from_millis(500),
@@ -255,6 +257,15 @@ impl Http {
         }
     }
 
+    /// Whether the process answers; nobody has to say who he is for that.
+    async fn is_alive(&self) -> bool {
+        let Ok(request) = self.request(reqwest::Method::GET, "healthz") else {
+            return false;
+        };
+        let sent = ambient::timeout(CONNECT, request.send()).await;
+        matches!(sent, Ok(Ok(response)) if response.status().is_success())
+    }
+
     async fn stream(&self) -> Result<(Hello, Frames), ConnectError> {
         let failed = |error: EngineError| ConnectError {
             waiting_helps: error.is_unreachable(),
@@ -338,6 +349,29 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, EngineError> {
     })
 }
 
+/// An error behind which something may have been done: where the answer was lost, that is said.
+fn uncertain(error: EngineError, unknown: &str) -> EngineError {
+    match error {
+        EngineError::Unread(unread) if unread.source == Source::Daemon => {
+            let reason = format!("{}. {unknown}", unread.reason);
+            EngineError::Unread(Box::new(Unread { reason, ..*unread }))
+        }
+        error @ (EngineError::Unread(_)
+        | EngineError::Invalid { .. }
+        | EngineError::InvalidPolicy(_)
+        | EngineError::RefusedUrl { .. }
+        | EngineError::NotFound { .. }
+        | EngineError::Expired { .. }
+        | EngineError::Refused { .. }
+        | EngineError::OtherOwner { .. }
+        | EngineError::Unconfirmed { .. }
+        | EngineError::TooLarge { .. }
+        | EngineError::Busy { .. }
+        | EngineError::Broker(_)
+        | EngineError::Store(_)) => error,
+    }
+}
+
 impl RemoteEngine for Daemon {
     fn naming(&self) -> &Naming {
         &self.naming
@@ -359,15 +393,11 @@ impl RemoteEngine for Daemon {
             body.extend(given);
             body.push(b'}');
             let answer = self.http.post("v1/attach/call", body, ANSWER).await;
-            answer.map_err(|error| match error {
-                EngineError::Unread(unread) if unread.source == Source::Daemon => {
-                    let reason = format!(
-                        "{}. Whether it was done is not known here; nothing is sent again by itself",
-                        unread.reason
-                    );
-                    EngineError::Unread(Box::new(Unread { reason, ..*unread }))
-                }
-                error => error,
+            answer.map_err(|error| {
+                uncertain(
+                    error,
+                    "Whether it was done is not known here; nothing is sent again by itself",
+                )
             })
         }
         .boxed()
@@ -401,18 +431,10 @@ impl RemoteEngine for Daemon {
                 id,
                 reason: grant.reason().map(ToOwned::to_owned),
             };
-            match self.http.post("v1/attach/execute", written(&asked)?, EXECUTED).await {
-                Ok(answer) => read(&answer),
-                Err(EngineError::Unread(unread)) if unread.source == Source::Daemon => {
-                    let reason = format!(
-                        "{}. Whether this was carried out is not known here: the audit says it; nothing is sent again by \
-                         itself",
-                        unread.reason
-                    );
-                    Err(EngineError::Unread(Box::new(Unread { reason, ..*unread })))
-                }
-                Err(error) => Err(error),
-            }
+            let answer = self.http.post("v1/attach/execute", written(&asked)?, EXECUTED).await;
+            let unknown =
+                "Whether this was carried out is not known here: the audit says it; nothing is sent again by itself";
+            read(&answer.map_err(|error| uncertain(error, unknown))?)
         }
         .boxed()
     }
@@ -467,7 +489,10 @@ impl RemoteEngine for Daemon {
             snapshots: feed.snapshots.clone(),
             news: self.news.clone(),
             clock: self.clock.clone(),
+            latency: Arc::default(),
         };
+        let measuring = measure(self.http.clone(), Arc::clone(&following.latency), stop.clone());
+        ambient::spawn("attached latency", measuring);
         let asks = looks(self.http.clone(), Arc::clone(&feed.look_now), stop.clone());
         ambient::spawn("attached looks", asks);
         ambient::spawn("attached stream", follow(following, first, feed, stop));
@@ -513,6 +538,17 @@ struct Following {
     snapshots: watch::Sender<Arc<Snapshot>>,
     news: broadcast::Sender<Event>,
     clock: Clock,
+    latency: Arc<Mutex<Option<Duration>>>,
+}
+
+/// Asks now and then for what takes no time, so that the time that it takes is that of the way.
+async fn measure(http: Http, latency: Arc<Mutex<Option<Duration>>>, stop: CancellationToken) {
+    while !stop.is_cancelled() {
+        let begun = http.clock.uptime();
+        let taken = http.is_alive().await.then(|| http.clock.uptime().saturating_sub(begun));
+        *latency.lock().unwrap_or_else(PoisonError::into_inner) = taken;
+        ambient::wait(&stop, MEASURED_EVERY).await;
+    }
 }
 
 /// Until `stop`; a stream that breaks off is opened again.
@@ -556,7 +592,10 @@ impl Following {
             };
             match frame {
                 Frame::Seen(changes) => {
-                    seen = Arc::new(Changes::after(*changes, &seen));
+                    seen = Arc::new(Snapshot {
+                        latency: *self.latency.lock().unwrap_or_else(PoisonError::into_inner),
+                        ..Changes::after(*changes, &seen)
+                    });
                     self.snapshots.send_replace(Arc::clone(&seen));
                 }
                 Frame::News(event) => {

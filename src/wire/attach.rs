@@ -243,6 +243,8 @@ impl Changes {
             generation: self.generation,
             taken_at: self.taken_at,
             took: self.took,
+            // Whoever is attached knows how far away it is.
+            latency: None,
             broker: self.broker,
             store: self.store,
             silent: self.silent,

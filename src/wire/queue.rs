@@ -15,6 +15,7 @@ use crate::domain::on_broker::{OnBroker, QueueBinding, QueueConsumer};
 use crate::domain::queue::{Head, Pause, Why};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
+use crate::engine::dead::QueueStep;
 use crate::engine::view::{BrowsedMessage, QueueView};
 
 use super::{Time, Unread, time, unread, words};
@@ -216,6 +217,58 @@ impl From<&QueueBinding> for Binding {
         Self {
             exchange: binding.exchange.clone(),
             key: binding.key.clone(),
+        }
+    }
+}
+
+/// A queue on the way of dead letters, with what leads into it and out of it.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "QueueStep")]
+pub struct Step {
+    /// Its name.
+    pub name: String,
+    /// Whether it is there: messages that go to one that is not are gone.
+    pub there: bool,
+    /// Messages that wait in it; null: not known.
+    pub ready: Option<u64>,
+    /// Messages that are in flight; null: not known.
+    pub unacked: Option<u64>,
+    /// How many consume it.
+    pub consumers: Option<u64>,
+    /// What brings messages, beside the default exchange; at most 50 are named.
+    pub bindings: Vec<Binding>,
+    /// Where messages go that die in it; null: they are gone.
+    pub dies_to: Option<DiesTo>,
+}
+
+/// Where messages go that die in a queue.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct DiesTo {
+    /// The exchange, empty for the default one.
+    pub exchange: String,
+    /// The key that they get; null: they keep their own.
+    pub routing_key: Option<String>,
+    /// The queues that it leads to, those that are only possible too.
+    pub queues: Vec<String>,
+    /// Why that is not certain.
+    pub doubts: Vec<String>,
+}
+
+impl From<&QueueStep> for Step {
+    fn from(step: &QueueStep) -> Self {
+        Self {
+            name: step.name.clone(),
+            there: step.is_there,
+            ready: step.ready,
+            unacked: step.unacked,
+            consumers: step.consumers,
+            bindings: step.bindings.iter().map(Binding::from).collect(),
+            dies_to: step.dies_to.as_ref().map(|dies_to| DiesTo {
+                exchange: dies_to.exchange.clone(),
+                routing_key: dies_to.routing_key.clone(),
+                queues: dies_to.queues.clone(),
+                doubts: dies_to.doubts.clone(),
+            }),
         }
     }
 }

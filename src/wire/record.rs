@@ -247,7 +247,7 @@ pub struct Readiness {
 #[serde(untagged)]
 pub enum Ready {
     /// With every part.
-    Whole(Readiness),
+    Whole(Box<Readiness>),
     /// Without a reason.
     Bare {
         /// Whether this process delivers.

@@ -10,16 +10,14 @@
 //! | idle | bytes written and processor time of the program's threads, on a store and broker in which nothing happens, looked at every 2 s |
 //! | memory | resident memory of a process with the loop and 100,000 rows, before and after a refresh in which one row of a hundred changed |
 
-use std::io::{self, Read as _, Write};
+use std::io::{self, Write};
 use std::net::TcpListener;
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc as channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Position;
 use redrive::internals::ambient::Clock;
@@ -47,13 +45,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::numbers::{p50_p99_ms, rounds, share};
 use crate::process::Side;
+use crate::terminal::{FRAME_END, Program, SIZE, scratch};
 
 /// Rows of the large list, and of the largest.
 const ROWS: usize = 100_000;
 const MOST_ROWS: usize = 1_000_000;
 /// Typed key by key: texts, numbers and a negation.
 const FILTER: &str = "depth > 20 and endpoint ~ receiver-7 and not state = parked";
-const SIZE: (u16, u16) = (120, 40);
 const FRAMES: usize = 2_000;
 const KEYS: usize = 300;
 const EVENTS_A_SECOND: [u64; 2] = [1_000, 5_000];
@@ -61,8 +59,6 @@ const EVENTS_A_SECOND: [u64; 2] = [1_000, 5_000];
 const PAYLOAD: usize = 50_000_000;
 const PAYLOAD_ROUNDS: usize = 20;
 const IDLE: Duration = Duration::from_secs(20);
-/// The end mark of a synchronized update.
-const FRAME_END: &[u8] = b"\x1b[?2026l";
 
 /// Prints the rows of the table.
 pub async fn run() {
@@ -81,115 +77,6 @@ pub async fn run() {
 
 fn row(what: &str, measured: &str, goal: &str) {
     println!("| {what} | {measured} | {goal} |");
-}
-
-// --- the built program on a pseudo-terminal
-
-/// The program on a terminal of 120×40, its output by pieces with the time of each.
-struct Program {
-    child: Box<dyn portable_pty::Child + Send + Sync>,
-    input: Box<dyn Write + Send>,
-    output: channel::Receiver<(Instant, Vec<u8>)>,
-    _master: Box<dyn portable_pty::MasterPty + Send>,
-}
-
-impl Program {
-    fn start(directory: &Path, configuration: &str, arguments: &[&str]) -> Self {
-        let file = directory.join("config.toml");
-        std::fs::write(&file, configuration).unwrap();
-        let (cols, rows) = SIZE;
-        let size = PtySize {
-            rows,
-            cols,
-            pixel_width: 0,
-            pixel_height: 0,
-        };
-        let pair = native_pty_system().openpty(size).unwrap();
-        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_redrive"));
-        command.env("TERM", "xterm-256color");
-        // As the program sets it for itself by starting again: that start is measured too.
-        for variable in ["RUST_MIN_STACK", "MALLOC_MMAP_THRESHOLD_", "MALLOC_ARENA_MAX"] {
-            command.env_remove(variable);
-        }
-        for home in ["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME"] {
-            command.env(home, directory);
-        }
-        command.args(arguments);
-        command.arg("--config");
-        command.arg(&file);
-        let mut reader = pair.master.try_clone_reader().unwrap();
-        let input = pair.master.take_writer().unwrap();
-        let (pieces, output) = channel::channel();
-        std::thread::spawn(move || {
-            let mut buffer = vec![0; 64 * 1024];
-            while let Ok(count @ 1..) = reader.read(&mut buffer) {
-                let _ = pieces.send((Instant::now(), buffer[..count].to_vec()));
-            }
-        });
-        Self {
-            child: pair.slave.spawn_command(command).unwrap(),
-            input,
-            output,
-            _master: pair.master,
-        }
-    }
-
-    /// Bytes up to these; a question for the terminal's kind is answered on the way.
-    fn until(&mut self, wanted: &[u8]) -> Instant {
-        let mut seen = Vec::new();
-        loop {
-            let (at, piece) = self
-                .output
-                .recv_timeout(Duration::from_secs(60))
-                .expect("bytes of the console");
-            seen.extend_from_slice(&piece);
-            if holds(&piece, b"\x1b[c") {
-                self.input.write_all(b"\x1b[?62;22c").unwrap();
-            }
-            if holds(&seen, wanted) {
-                return at;
-            }
-        }
-    }
-
-    /// Bytes written within this time.
-    fn bytes_within(&self, time: Duration) -> usize {
-        let end = Instant::now() + time;
-        let mut count = 0;
-        while let Ok((_, piece)) = self.output.recv_timeout(end.saturating_duration_since(Instant::now())) {
-            count += piece.len();
-        }
-        count
-    }
-
-    /// Processor time since the start: of all threads, and of those that keep the screen.
-    fn processor(&self) -> [Duration; 2] {
-        let tasks = format!("/proc/{}/task", self.child.process_id().unwrap());
-        let mut used = [Duration::ZERO; 2];
-        for thread in std::fs::read_dir(tasks).unwrap().filter_map(Result::ok) {
-            let read = |file: &str| std::fs::read_to_string(thread.path().join(file)).unwrap_or_default();
-            let nanoseconds = read("schedstat").split(' ').next().and_then(|text| text.parse().ok());
-            let time = Duration::from_nanos(nanoseconds.unwrap_or(0));
-            used[0] += time;
-            if read("comm").starts_with("console") {
-                used[1] += time;
-            }
-        }
-        used
-    }
-
-    fn quit(mut self) {
-        self.input.write_all(b"q").unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-fn holds(bytes: &[u8], wanted: &[u8]) -> bool {
-    bytes.windows(wanted.len()).any(|window| window == wanted)
-}
-
-fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir().unwrap()
 }
 
 fn first_frame() {
@@ -452,6 +339,7 @@ fn first_paint(clock: &Clock, theme: &Theme, body: &Bytes) -> f64 {
         queue: None,
         endpoint: None,
         attempts: Ok(Vec::new()),
+        map: None,
         messages: Some(Ok(vec![BrowsedMessage {
             position: 1,
             message: Message {

@@ -3,7 +3,7 @@
 //! Sections, by argument (all of them without one, but `quick`): `quick` (a minute, beside `reference.txt`), `throughput`,
 //! `one`, `latency`, `isolation`, `outage` (or one part of it: `outage:30`, `outage:60`, `outage:90`, percent that hang,
 //! `outage:dead`), `redrive`, `dead`, `expiring`, `intake`, `events` (or one part of it: `events:drain`, `events:push`,
-//! `events:wake`, `events:search`), `growth` (or `growth:N`, with so many executions), `console`, `memory`, `filters`.
+//! `events:wake`, `events:search`), `growth` (or `growth:N`, with so many executions), `console`, `attach`, `memory`, `filters`.
 //! Each side (receiver, bare loop, engine) is a process of its own, started by this one from its own program; both sides
 //! of a ratio do the same work on the same broker with the same receiver, by turns. What a number means, and from when to
 //! when it is taken, stands in the module of its section.
@@ -27,6 +27,7 @@
     reason = "what a module offers to the others of this program is `pub`"
 )]
 
+mod attach;
 mod bare;
 mod console;
 mod dead;
@@ -48,9 +49,10 @@ mod receiver;
 mod redrive;
 mod reference;
 mod support;
+mod terminal;
 mod throughput;
 
-const SECTIONS: [&str; 23] = [
+const SECTIONS: [&str; 24] = [
     "quick",
     "throughput",
     "one",
@@ -72,6 +74,7 @@ const SECTIONS: [&str; 23] = [
     "events:search",
     "growth",
     "console",
+    "attach",
     "memory",
     "filters",
 ];
@@ -138,6 +141,9 @@ fn main() {
         }
         if wanted("console") {
             console::run().await;
+        }
+        if wanted("attach") {
+            attach::run();
         }
         if wanted("memory") {
             memory::run().await;

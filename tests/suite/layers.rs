@@ -311,7 +311,7 @@ const ENGINE: &[&[&str]] = &[
         "worker",
     ],
     &["doctor", "endpoints", "holdings", "jobs", "parts"],
-    &["dispatch", "observe", "operations", "query"],
+    &["calls", "dispatch", "observe", "operations", "query"],
     &["alerts", "handle", "plans"],
     &["daemon"],
     &["alone"],

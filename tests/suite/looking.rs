@@ -6,6 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::access::{ADMIN, BOUND, OPERATOR, READER, ask, with_tokens};
+use crate::attached::far;
 use crate::support::daemon::{Daemon, Installation};
 use crate::support::http::Answer;
 use crate::support::receiver::{Behaviour, Receiver};
@@ -459,6 +460,15 @@ async fn an_export_has_each_letter_on_a_line_as_whoever_asks_may_see_it_and_the_
     let told = reveals(daemon).await;
     assert_eq!(told.len(), before + 1, "{told:?}");
     assert_eq!(told[0].0, "GET /v1/dead/export");
+    // The same where the command is attached to the daemon.
+    for (token, sees) in [(READER, "***"), (OPERATOR, "S3CRET-password")] {
+        let export = ["dead", "export", "--format", "jsonl", "--profile", "far"];
+        let exported = far(daemon, token).run(&export).await.expect_code(0).stdout;
+        assert_eq!(exported.lines().count(), 2, "{exported}");
+        assert!(exported.contains(sees), "{exported}");
+        assert_eq!(exported.contains(SECRET), token == OPERATOR, "{exported}");
+    }
+    assert_eq!(reveals(daemon).await.len(), before + 2);
     // What he does not see he cannot search.
     let one = "?filter=execution%20%3D%20letter";
     assert_eq!(ids(&export(daemon, READER, one).await.1), [letter.as_str()]);

@@ -36,8 +36,8 @@ const ANYWHERE: &[Action] = &[
 const NEXT: &[Action] = &[
     Action::new("next_view", "next view", &["Tab"])
         .help("Go to the preview beside the list, and back to the list; without one to the next view; in a detail, to its next part.")
-        .turns(|state| act::turn(state, 1)),
+        .does(|state| act::turn(state, 1)),
     Action::new("previous_view", "previous view", &["Shift+Tab"])
         .help("Go to the view before; in a detail, to the part before.")
-        .turns(|state| act::turn(state, -1)),
+        .does(|state| act::turn(state, -1)),
 ];

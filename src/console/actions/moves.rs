@@ -25,10 +25,10 @@ pub(super) const MOVE: &[Action] = &[
         .moves(Move::To(End::Last)),
     Action::new("left", "left", &["Left"])
         .help("Show columns further to the left; in a detail, the part before.")
-        .turns(|state| act::sideways(state, -1)),
+        .does(|state| act::sideways(state, -1)),
     Action::new("right", "right", &["Right"])
         .help("Show columns further to the right; in a detail, the next part.")
-        .turns(|state| act::sideways(state, 1)),
+        .does(|state| act::sideways(state, 1)),
     Action::new("next_row", "next row", &["J"])
         .help("In an open row, open the next one of its list, at the same part.")
         .when(preview::next_row_possible)

@@ -40,7 +40,7 @@ pub(super) async fn up(link: Option<Link>, query: DetailQuery, now: Timestamp) -
     let engine = &link.engine;
     let limit = if query.brief { ATTEMPTS_BRIEF } else { ATTEMPTS_MAX };
     match query.subject {
-        Subject::Queue(name) => of_queue(engine, name, (query.browse, limit), now).await,
+        Subject::Queue(name) => of_queue(engine, name, (query.browse, query.map, limit), now).await,
         Subject::Endpoint(url) => of_endpoint(engine, url, limit, now).await,
         Subject::Policy(scope) => DetailAnswer {
             about: Some(policy(engine, scope.clone()).await),
@@ -170,7 +170,7 @@ async fn policy(engine: &EngineHandle, scope: PolicyScope) -> Result<About, Stri
 async fn of_queue(
     engine: &EngineHandle,
     name: QueueName,
-    (browse, limit): (bool, u32),
+    (browse, map, limit): (bool, bool, u32),
     now: Timestamp,
 ) -> DetailAnswer {
     let with_endpoint = async {
@@ -195,7 +195,15 @@ async fn of_queue(
             None
         }
     };
-    let ((queue, endpoint), attempts, messages) = tokio::join!(with_endpoint, attempts(engine, of_this), head);
+    let way = async {
+        if map {
+            Some(inquire(engine, query::QueueMap(name.clone())).await)
+        } else {
+            None
+        }
+    };
+    let ((queue, endpoint), attempts, messages, map) =
+        tokio::join!(with_endpoint, attempts(engine, of_this), head, way);
     DetailAnswer {
         subject: Subject::Queue(name),
         taken_at: now,
@@ -203,6 +211,7 @@ async fn of_queue(
         endpoint,
         attempts,
         messages,
+        map,
         about: None,
     }
 }
@@ -222,6 +231,7 @@ async fn of_endpoint(engine: &EngineHandle, url: EndpointUrl, limit: u32, now: T
         endpoint: Some(endpoint),
         attempts,
         messages: None,
+        map: None,
         about: None,
     }
 }

@@ -423,6 +423,7 @@ mod tests {
         let query = crate::console::state::detail::DetailQuery {
             subject: crate::console::state::detail::Subject::Queue(QueueName::parse("q").unwrap()),
             browse: true,
+            map: false,
             brief: false,
         };
         executor.carry_out(Effect::Look(query));

@@ -198,7 +198,9 @@ fn data_age(state: &State) -> Option<(String, Role)> {
     }
     let snapshot = state.data.snapshot.as_ref()?;
     if state.is_live() {
-        return Some(("● live ".to_owned(), Role::Header));
+        // How far away the daemon is that this is attached to.
+        let way = snapshot.latency.map(|way| format!(" {} ms", way.as_millis()));
+        return Some((format!("● live{} ", way.unwrap_or_default()), Role::Header));
     }
     let stale = match snapshot.read_at() {
         Some(at) => format!(" stale {} ", span(state.now.since(at))),

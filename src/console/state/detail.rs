@@ -7,7 +7,7 @@ use crate::domain::id::{NotificationId, QueueName};
 use crate::domain::mask::MaskRules;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
-use crate::engine::dead::{Compared as ComparedPlace, DeadComparison, DeadDetail};
+use crate::engine::dead::{Compared as ComparedPlace, DeadComparison, DeadDetail, QueueStep};
 use crate::engine::events::{EventTypeRecord, HandledEvent, Subscription};
 use crate::engine::policies::PolicyView;
 use crate::engine::query::{PolicyScope, PolicyVersion};
@@ -53,6 +53,8 @@ pub struct DetailQuery {
     /// Also the first messages of the queue. They are taken into view and given back, which needs
     /// the queue's lease and marks them as redelivered on the broker: only when a key asked for it.
     pub browse: bool,
+    /// Also where its dead letters go: asked of the broker queue by queue, only while that is in front.
+    pub map: bool,
     /// Only what a preview has room for: of the attempts the newest few.
     pub brief: bool,
 }
@@ -72,6 +74,8 @@ pub struct DetailAnswer {
     pub attempts: Result<Vec<AttemptView>, String>,
     /// The first messages, when they were asked for.
     pub messages: Option<Result<Vec<BrowsedMessage>, String>>,
+    /// What leads into the queue and out of it, when that was asked for.
+    pub map: Option<Result<Vec<QueueStep>, String>>,
     /// What the detail is about, when that is neither queue nor endpoint.
     pub about: Option<Result<About, String>>,
 }
@@ -134,6 +138,8 @@ pub enum DetailTab {
     Messages,
     /// Its depth and its rate over the last hour, drawn.
     Hour,
+    /// What brings messages into it, and where those go that die in it.
+    Map,
     /// A policy as it applies, drawn.
     Schedule,
     /// The versions of a policy.
@@ -164,12 +170,13 @@ impl DetailTab {
             Self::Why => "Why",
             Self::Attempts => "Attempts",
             Self::Messages => "Messages",
-            Self::Hour => "Last hour",
+            Self::Hour => "Hour",
             Self::Schedule => "Schedule",
             Self::History | Self::Handled => "History",
             Self::Progress => "Progress",
             Self::Items => "Items",
             Self::Payload => "Payload",
+            Self::Map => "Map",
             Self::Different => "Different",
             Self::Alike => "The same",
             Self::Metadata => "Metadata",
@@ -188,6 +195,7 @@ impl Subject {
                 DetailTab::Attempts,
                 DetailTab::Messages,
                 DetailTab::Hour,
+                DetailTab::Map,
             ],
             Self::Endpoint(_) => &[DetailTab::Why, DetailTab::Attempts, DetailTab::Hour],
             Self::Policy(_) => &[DetailTab::Schedule, DetailTab::History],
@@ -228,6 +236,7 @@ impl DetailAnswer {
             endpoint: None,
             attempts: Ok(Vec::new()),
             messages: None,
+            map: None,
             about: None,
         }
     }
@@ -521,6 +530,7 @@ impl Detail {
         match self.tab {
             DetailTab::Why
             | DetailTab::Hour
+            | DetailTab::Map
             | DetailTab::Schedule
             | DetailTab::Progress
             | DetailTab::Payload

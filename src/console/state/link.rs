@@ -36,6 +36,7 @@ fn of_detail(detail: &Detail) -> Option<Vec<String>> {
     Some(match (&detail.subject, detail.tab) {
         (Subject::Queue(name), DetailTab::Attempts) => with(&["attempts", "--queue"], name.as_str()),
         (Subject::Queue(name), DetailTab::Messages) => with(&["queue", "browse"], name.as_str()),
+        (Subject::Queue(name), DetailTab::Map) => with(&["queue", "map"], name.as_str()),
         (Subject::Queue(name), _) => with(&["queue", "why"], name.as_str()),
         (Subject::Endpoint(url), DetailTab::Attempts) => with(&["attempts", "--url"], url.as_str()),
         (Subject::Endpoint(url), _) => with(&["endpoint", "show"], url.as_str()),

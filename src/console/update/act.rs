@@ -43,19 +43,21 @@ pub(super) fn move_by(state: &mut State, by: Move) {
 }
 
 /// The preview beside the list and back; else the next view, or the next part of the detail in front.
-pub(in crate::console) fn turn(state: &mut State, by: isize) {
+pub(in crate::console) fn turn(state: &mut State, by: isize) -> Vec<Effect> {
     if state.is_beside() {
-        return preview::give_keys_back(state);
+        preview::give_keys_back(state);
+        return Vec::new();
     }
     if !state.nav.details.is_empty() {
         return details::turn(state, by);
     }
     if by > 0 && preview::take_keys(state) {
-        return;
+        return Vec::new();
     }
     let place = View::ALL.iter().position(|view| *view == state.nav.view).unwrap_or(0);
     let next = (place + View::ALL.len()).saturating_add_signed(by) % View::ALL.len();
     state.go(View::ALL[next]);
+    Vec::new()
 }
 
 fn step(state: &mut State, by: isize) {
@@ -87,15 +89,17 @@ fn jump(state: &mut State, to: End) {
     }
 }
 
-pub(in crate::console) fn sideways(state: &mut State, by: isize) {
+pub(in crate::console) fn sideways(state: &mut State, by: isize) -> Vec<Effect> {
     if details::shift(state, by) {
-        return;
+        return Vec::new();
     }
     if !state.nav.details.is_empty() {
-        details::turn(state, by);
-    } else if let Some(list) = state.list_mut() {
+        return details::turn(state, by);
+    }
+    if let Some(list) = state.list_mut() {
         list.shift(by);
     }
+    Vec::new()
 }
 
 pub(in crate::console) fn sort(state: &mut State, change: impl FnOnce(&mut dyn List)) -> Vec<Effect> {

@@ -135,6 +135,7 @@ pub(super) fn answered(state: &mut State, mut answer: DetailAnswer) {
         }
         // Messages are looked at only when a key asks for it; until then the last look stays.
         answer.messages = answer.messages.or_else(|| shown.messages.clone());
+        answer.map = answer.map.or_else(|| shown.map.clone());
     }
     // What is as it was need not be laid out again.
     let before = detail.answer.replace(answer);
@@ -191,16 +192,23 @@ fn fill(state: &mut State, answer: &DetailAnswer) {
 }
 
 /// The next part of the detail in front.
-pub(super) fn turn(state: &mut State, by: isize) {
+pub(super) fn turn(state: &mut State, by: isize) -> Vec<Effect> {
+    let now = state.now;
     let Some(detail) = state.nav.details.last_mut() else {
-        return;
+        return Vec::new();
     };
     let tabs = detail.subject.tabs();
     let place = tabs.iter().position(|tab| *tab == detail.tab).unwrap_or(0);
     let next = (place + tabs.len()).saturating_add_signed(by).checked_rem(tabs.len());
     if let Some(tab) = next.and_then(|next| tabs.get(next)) {
         turn_to(detail, *tab);
+        // It is read only while it is in front.
+        if detail.tab == DetailTab::Map {
+            detail.asked_at = Some(now);
+            return look(detail, false, false);
+        }
     }
+    Vec::new()
 }
 
 /// Selects an attempt or a message; where there is none, moves the text.
@@ -315,6 +323,7 @@ pub(super) fn look(detail: &Detail, browse: bool, brief: bool) -> Vec<Effect> {
     vec![Effect::Look(DetailQuery {
         subject: detail.subject.clone(),
         browse,
+        map: detail.tab == DetailTab::Map,
         brief,
     })]
 }
@@ -333,11 +342,15 @@ fn queues_of(state: &mut State, url: &EndpointUrl) -> Vec<Effect> {
 }
 
 /// No text has more lines than this; of an explanation the exact number depends on how it is laid out.
+/// Lines of a way, at most: three for each queue.
+const MAP_LINES_MAX: usize = 100;
+
 fn lines_max(detail: &Detail) -> usize {
     match &detail.page {
         Some(page) if detail.shows_payload() => detail.lines_above() + page.lines.len(),
         _ if detail.answer.is_none() => 0,
         _ if detail.compared().is_some() => detail.compared_places().count(),
+        Some(_) | None if detail.tab == DetailTab::Map => MAP_LINES_MAX,
         _ => LINES_OF_WHY_MAX,
     }
 }

@@ -33,6 +33,7 @@ pub(in crate::console) fn open_for(state: &mut State, scope: PolicyScope) -> Vec
     vec![Effect::Look(DetailQuery {
         subject: Subject::Policy(scope),
         browse: false,
+        map: false,
         brief: false,
     })]
 }

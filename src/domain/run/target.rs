@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::domain::id::QueueName;
+use crate::domain::routing::topic_matches;
 
 /// Where to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
@@ -80,32 +81,9 @@ pub fn routes(kind: &str, binding: &str, routing_key: &str) -> Option<bool> {
     match kind {
         "fanout" => Some(true),
         "direct" => Some(binding == routing_key),
-        "topic" => {
-            let words = |text: &str| text.split('.').map(str::to_owned).collect::<Vec<_>>();
-            Some(topic(&words(binding), &words(routing_key)))
-        }
+        "topic" => Some(topic_matches(binding, routing_key)),
         _ => None,
     }
-}
-
-fn topic(pattern: &[String], key: &[String]) -> bool {
-    // Matched so far, for each length of the key: no backtracking, whatever the pattern.
-    let mut reached = vec![false; key.len() + 1];
-    reached[0] = true;
-    for word in pattern {
-        let mut next = vec![false; key.len() + 1];
-        let mut any = false;
-        for at in 0..=key.len() {
-            any |= reached[at];
-            next[at] = match word.as_str() {
-                "#" => any,
-                "*" => at > 0 && reached[at - 1],
-                word => at > 0 && reached[at - 1] && key[at - 1] == word,
-            };
-        }
-        reached = next;
-    }
-    reached[key.len()]
 }
 
 #[cfg(test)]
@@ -136,6 +114,7 @@ mod tests {
             ("topic", "#.c", "a.b.c", Some(true)),
             ("topic", "a.#.c", "a.b", Some(false)),
             ("topic", "#", "", Some(true)),
+            ("topic", "*", "", Some(false)),
             ("headers", "", "", None),
         ];
         for (kind, binding, key, expected) in cases {

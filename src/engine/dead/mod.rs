@@ -13,6 +13,7 @@ mod events;
 mod heard;
 mod list;
 mod look;
+mod map;
 mod outlet;
 mod pages;
 mod peek;
@@ -51,6 +52,7 @@ pub(in crate::engine) use events::{event_table_view, way_back};
 pub(in crate::engine) use heard::Heard;
 pub use list::Exported;
 pub(in crate::engine) use list::dead_filter;
+pub use map::{DiesTo, QueueStep};
 pub use outlet::EXPORT_TIME;
 pub(in crate::engine) use pages::DeadPages;
 pub(in crate::engine) use places::DeadCounts;
@@ -87,7 +89,7 @@ pub(in crate::engine) struct DeadIndex {
 pub(in crate::engine) struct DeadLetters {
     core: Arc<Core>,
     ownership: Arc<Ownership>,
-    targets: Arc<DeadTargets>,
+    pub(in crate::engine) targets: Arc<DeadTargets>,
     index: Arc<DeadIndex>,
     /// What was sought last by what stands in messages.
     last_sought: Mutex<Option<sought::Found>>,

@@ -148,6 +148,7 @@ impl Looker {
             generation: last.generation + 1,
             taken_at: self.engine.clock.now(),
             took: self.engine.clock.uptime().saturating_sub(began),
+            latency: None,
             broker,
             store,
             silent,

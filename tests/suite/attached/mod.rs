@@ -124,7 +124,7 @@ async fn refused_from_afar(far: &Installation) {
         .expect_code(4);
     assert!(nowhere.stderr.contains("there is no queue"), "{nowhere:?}");
     let local = far
-        .run(&["event", "process", "t", "--profile", "far"])
+        .run(&["event", "process", "--type", "t", "--once", "--profile", "far"])
         .await
         .expect_code(5);
     assert!(local.stderr.contains("run it where the daemon runs"), "{local:?}");
@@ -154,6 +154,10 @@ async fn a_console_that_is_attached_redrives_and_goes_on_when_its_daemon_comes_b
     let pty = Pty::start(&far.program(&["--profile", "far"]), SIZE);
     pty.shows("live").await;
     pty.shows(&daemon.api).await;
+    pty.until("how far away the daemon is", |screen| {
+        screen.contains("● live") && screen.contains(" ms ")
+    })
+    .await;
     pty.key("5");
     pty.until("the group", |screen| {
         screen.contains("rejected") && screen.contains("25")

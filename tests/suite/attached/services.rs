@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::{far, token, told};
-use crate::access::with_tokens;
 use crate::console::pty::BOUND;
 use crate::runs::scene::Scene;
 use crate::support::daemon::{Daemon, Installation};
@@ -19,7 +18,8 @@ async fn a_notification_is_published_and_ended_from_afar_under_the_id_that_was_g
     let target = ["--execution", "a", "--url", NOBODY];
 
     let would = told(&far, &[&["publish", "--dry-run"][..], &target].concat()).await;
-    assert_eq!(told(&far, &["queues"]).await, json!([]), "nothing was published");
+    let queues = told(&far, &["queues", "--filter", "kind = delivery"]).await;
+    assert_eq!(queues, json!([]), "nothing was published");
     let published = told(&far, &[&["publish", "--id", "n-1"][..], &target].concat()).await;
     assert_eq!(published, json!({"id": "n-1", "queue": would["queue"]}));
     let queue = daemon
@@ -49,23 +49,23 @@ async fn events_are_pushed_claimed_and_done_from_afar() {
     far.run_with_input(&set, b"{}").await.expect_code(0);
 
     for reference in ["one", "two"] {
-        let pushed = told(&far, &["event", "push", "t", reference]).await;
+        let pushed = told(&far, &["event", "push", "--type", "t", "--reference", reference]).await;
         assert_eq!(
             (&pushed["reference"], &pushed["result"]),
             (&json!(reference), &json!("new"))
         );
     }
-    let claim = told(&far, &["claim", "create", "t", "--limit", "2"]).await;
+    let claim = told(&far, &["claim", "create", "--type", "t", "--limit", "2"]).await;
     assert_eq!(claim["events"].as_array().unwrap().len(), 2, "{claim}");
     let id = claim["id"].as_str().unwrap();
-    let renewed = told(&far, &["claim", "renew", "t", id, "--ttl", "600"]).await;
+    let renewed = told(&far, &["claim", "renew", "--type", "t", id, "--ttl", "600"]).await;
     assert!(
         renewed["expires_at"].as_str() > claim["expires_at"].as_str(),
         "{renewed}"
     );
-    let done = told(&far, &["claim", "done", "t", id, "one"]).await;
+    let done = told(&far, &["claim", "done", "--type", "t", "--reference", "one", id]).await;
     assert_eq!(done, json!({"reference": "one", "result": "done"}));
-    let released = told(&far, &["claim", "release", "t", id]).await;
+    let released = told(&far, &["claim", "release", "--type", "t", id]).await;
     assert_eq!(released["released"], 1, "{released}");
     let left = told(&far, &["event", "list"]).await;
     assert_eq!(
@@ -89,7 +89,6 @@ async fn jobs_are_submitted_and_told_of_from_afar_and_followed_only_where_their_
         "job",
         "publish",
         id,
-        "--part",
         "progress",
         "--body-file",
         "-",
@@ -143,7 +142,6 @@ async fn dead_letters_are_exported_from_afar_as_they_are_here() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_does_from_afar_what_its_own_routes_let_it_do_and_nothing_else() {
     let mut installation = Installation::embedded();
-    with_tokens(&mut installation);
     let tenant = "a-tenant-that-may-look-as-well";
     let tokens = json!([
         crate::access::ADMIN,
@@ -167,7 +165,7 @@ async fn a_token_does_from_afar_what_its_own_routes_let_it_do_and_nothing_else()
     let far = far(&daemon, tenant);
     for line in [
         &["job", "submit"][..],
-        &["claim", "create", "t"],
+        &["claim", "create", "--type", "t"],
         &["alert", "test", "none"],
     ] {
         let refused = far.run(&[line, &["--profile", "far"]].concat()).await.expect_code(5);

@@ -136,7 +136,7 @@ async fn nothing_is_written_while_nothing_changes_and_a_change_is_seen() {
     pty.shows("○ empty").await;
     // What stands beside the list says how old each of its numbers is.
     pty.key("e");
-    pty.hides("Last hour").await;
+    pty.hides("Messages   Hour").await;
     settled(&pty, Duration::from_secs(2)).await;
     let before = pty.written();
     stays_absent("a byte from an idle console", IDLE, async || {

@@ -149,6 +149,7 @@ fn failed(text: &str) -> impl Fn(Subject) -> DetailAnswer {
         queue: Some(Err(text.clone())),
         endpoint: Some(Err(text.clone())),
         attempts: Err(text.clone()),
+        map: None,
         messages: Some(Err(text.clone())),
         about: Some(Err(text.clone())),
     }

@@ -29,6 +29,7 @@ const PICTURES: &[(&str, &str)] = &[
     ("queue_attempts", "Detail of a queue: its attempts"),
     ("queue_messages", "Detail of a queue: its first messages"),
     ("queue_hour", "Detail of a queue: its last hour"),
+    ("queue_map", "Detail of a queue: where its dead letters go"),
     ("dialog_one", "Confirmation: redeliver one endpoint"),
     ("incident_groups", "Dead letters: groups of what failed alike"),
     ("incident_letter", "Detail of a dead letter: why it died"),

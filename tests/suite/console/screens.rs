@@ -23,6 +23,7 @@ const TOUR: &[&str] = &[
     "queue_messages",
     "queue_messages_found",
     "queue_hour",
+    "queue_map",
     "endpoint_hour",
     "dialog_one",
     "dead_groups",

@@ -4,6 +4,7 @@ mod browsing;
 mod compared;
 mod events;
 mod foreign;
+mod map;
 mod queues;
 pub(crate) mod shop;
 mod sum;

@@ -44,20 +44,22 @@ fn feeders(row: &DeadQueueRow) -> Vec<(&str, Option<&str>, bool, u64)> {
     .collect()
 }
 
+/// The arguments of a queue whose dead letters go through this exchange with this key.
+pub(super) fn through(exchange: &str, key: &str) -> [(&'static str, AMQPValue); 2] {
+    [
+        ("x-dead-letter-exchange", text(exchange)),
+        ("x-dead-letter-routing-key", text(key)),
+    ]
+}
+
 /// Letters of two queues, one of them behind an exchange that another one uses too, and of an application.
-async fn shop_with_letters() -> Shop {
+pub(super) async fn shop_with_letters() -> Shop {
     let shop = Shop::open().await;
     shop.exchange("graves", ExchangeKind::Topic).await;
     for name in ["orders.dead", "mails.dead", "billing_error"] {
         shop.queue(name, &[]).await;
     }
     shop.bind("orders.dead", "graves", "orders.#").await;
-    let through = |exchange: &str, key: &str| {
-        [
-            ("x-dead-letter-exchange", text(exchange)),
-            ("x-dead-letter-routing-key", text(key)),
-        ]
-    };
     shop.queue("orders", &through("graves", "orders.new")).await;
     shop.queue("returns", &through("graves", "orders.back")).await;
     let full = [
@@ -178,7 +180,7 @@ async fn dead_letter_queues_beyond_the_number_that_is_looked_at_are_said_and_can
 }
 
 /// Two queues of others on a vhost that redrive never used, with a letter or two in each.
-async fn foreign() -> Vhost {
+pub(super) async fn foreign() -> Vhost {
     let vhost = Vhost::create().await;
     let put = async |path: &str, body: Value| {
         let (kind, name) = path.split_once('/').unwrap();

@@ -106,7 +106,8 @@ fn fits(schema: &Value, value: &Value, extra: Extra, at: &str) -> Result<(), Str
         Value::Number(number) if number.is_f64() => "number",
         Value::Number(_) => "integer",
     };
-    if !types.contains(&is) && !(is == "integer" && types.contains(&"number")) {
+    let is_number_too = is == "integer" && types.contains(&"number");
+    if !types.contains(&is) && !is_number_too {
         return Err(format!("{at}: {value} is no {types:?}"));
     }
     match value {

@@ -42,14 +42,16 @@ impl Answer {
     }
 }
 
+/// Looks at what was sent and answered: method, path, body, answer.
+pub type Looks = fn(&str, &str, &[u8], &Answer);
+
 /// A request under construction: `Request::new("GET", url).send().await`.
 pub struct Request {
     method: String,
     url: Url,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
-    /// Looks at what was sent and answered: method, path, body, answer.
-    looks: Option<fn(&str, &str, &[u8], &Answer)>,
+    looks: Option<Looks>,
 }
 
 impl Request {
@@ -77,7 +79,7 @@ impl Request {
     }
 
     /// What looks at the exchange.
-    pub fn looked_at_by(mut self, looks: fn(&str, &str, &[u8], &Answer)) -> Self {
+    pub fn looked_at_by(mut self, looks: Looks) -> Self {
         self.looks = Some(looks);
         self
     }

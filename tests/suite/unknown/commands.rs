@@ -11,7 +11,7 @@ use crate::support::management::Lie;
 fn arguments<'a>(site: &'a Site, command: &'a str) -> Vec<&'a str> {
     let none = "00000000000000000000000000000000";
     let given: &[&str] = match command {
-        "queue why" | "queue browse" => &[site.queue.as_str()],
+        "queue why" | "queue map" | "queue browse" => &[site.queue.as_str()],
         "endpoint show" => &[DEAD_URL],
         "event-type show" => &[TYPE],
         "event list" | "subscription list" => &["--type", TYPE],

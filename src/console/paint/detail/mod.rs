@@ -14,6 +14,7 @@ mod event;
 mod event_type;
 mod hour;
 mod letter;
+mod map;
 mod messages;
 mod policy;
 mod run;
@@ -98,6 +99,7 @@ fn part(canvas: &mut Canvas<'_>, body: Rect, state: &State, detail: &Detail, ans
         DetailTab::Progress | DetailTab::Items => run::paint(canvas, body, state, detail, answer),
         DetailTab::Attempts => attempts::paint(canvas, body, state, detail, answer),
         DetailTab::Hour => hour::paint(canvas, body, state, detail),
+        DetailTab::Map => map::paint(canvas, body, detail, answer),
         DetailTab::Messages => messages::paint(canvas, body, state, detail, answer),
         DetailTab::Schedule | DetailTab::History => policy::paint(canvas, body, detail, answer),
     }
@@ -178,7 +180,9 @@ fn tabs(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, hint: &str) {
         let taken = canvas.text(rest, &format!(" {}{} ", tab.title(), number(detail, tab)), role);
         rest = behind(rest, taken + 1);
     }
-    canvas.text(rest, hint, Role::TextMuted);
+    if cells(width(hint)) <= rest.width {
+        canvas.text(rest, hint, Role::TextMuted);
+    }
 }
 
 /// What can be done about it now, by its keys, on one line; answers how many lines that took.

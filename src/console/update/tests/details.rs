@@ -59,6 +59,7 @@ fn opened() -> Stage {
     let expected = DetailQuery {
         subject: queue_subject("dlv.mail.a"),
         browse: false,
+        map: false,
         brief: false,
     };
     assert_eq!(looked(&effects), [expected]);

@@ -22,6 +22,7 @@ fn of(name: &str, brief: bool) -> DetailQuery {
     DetailQuery {
         subject: Subject::Queue(queue_name(name)),
         browse: false,
+        map: false,
         brief,
     }
 }
