@@ -12,6 +12,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -67,11 +68,14 @@ impl Daemon {
         let address = format!("127.0.0.1:{port}");
         let file = directory.join("daemon.toml");
         let configuration = format!(
-            "[store]\nurl = \"sqlite:{}\"\n[broker]\nurl = \"embedded:\"\n[api]\nlisten = {address:?}\ntokens = [{TOKEN:?}]\n",
+            "[store]\nurl = \"sqlite:{}\"\n[broker]\nurl = \"embedded:\"\n[api]\nlisten = {address:?}\ntokens = [{TOKEN:?}]\n[delivery]\nallow_networks = [\"127.0.0.1/32\"]\n",
             directory.join("store.db").display()
         );
         std::fs::write(&file, configuration).unwrap();
-        std::fs::write(directory.join("token"), TOKEN).unwrap();
+        let token = directory.join("token");
+        std::fs::write(&token, TOKEN).unwrap();
+        // What others can read is refused.
+        std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_redrive"))
             .args(["--daemon", "--config"])
             .arg(&file)
