@@ -257,6 +257,14 @@ impl Http {
         }
     }
 
+    /// An answer that comes in parts, and may go on for ever; only its beginning has a bound.
+    async fn begun(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, EngineError> {
+        match ambient::timeout(ANSWER, request.send()).await {
+            Ok(sent) => sent.map_err(|error| self.away(&told(&error))),
+            Err(_) => Err(self.away("no answer in a minute")),
+        }
+    }
+
     /// Whether the process answers; nobody has to say who he is for that.
     async fn is_alive(&self) -> bool {
         let Ok(request) = self.request(reqwest::Method::GET, "healthz") else {
@@ -277,10 +285,7 @@ impl Http {
         };
         let path = format!("v1/attach/stream?protocol={PROTOCOL}");
         let request = self.request(reqwest::Method::GET, &path).map_err(failed)?;
-        let response = match ambient::timeout(ANSWER, request.send()).await {
-            Ok(sent) => sent.map_err(|error| failed(self.away(&told(&error))))?,
-            Err(_) => return Err(failed(self.away("no answer in a minute"))),
-        };
+        let response = self.begun(request).await.map_err(failed)?;
         let status = response.status();
         if !status.is_success() {
             let body = bounded(response).await.unwrap_or_default();
@@ -351,25 +356,13 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, EngineError> {
 
 /// An error behind which something may have been done: where the answer was lost, that is said.
 fn uncertain(error: EngineError, unknown: &str) -> EngineError {
-    match error {
-        EngineError::Unread(unread) if unread.source == Source::Daemon => {
-            let reason = format!("{}. {unknown}", unread.reason);
-            EngineError::Unread(Box::new(Unread { reason, ..*unread }))
-        }
-        error @ (EngineError::Unread(_)
-        | EngineError::Invalid { .. }
-        | EngineError::InvalidPolicy(_)
-        | EngineError::RefusedUrl { .. }
-        | EngineError::NotFound { .. }
-        | EngineError::Expired { .. }
-        | EngineError::Refused { .. }
-        | EngineError::OtherOwner { .. }
-        | EngineError::Unconfirmed { .. }
-        | EngineError::TooLarge { .. }
-        | EngineError::Busy { .. }
-        | EngineError::Broker(_)
-        | EngineError::Store(_)) => error,
+    let EngineError::Unread(mut unread) = error else {
+        return error;
+    };
+    if unread.source == Source::Daemon {
+        unread.reason = format!("{}. {unknown}", unread.reason);
     }
+    EngineError::Unread(unread)
 }
 
 impl RemoteEngine for Daemon {
@@ -458,10 +451,7 @@ impl RemoteEngine for Daemon {
             let request = request
                 .header("content-type", "application/json")
                 .body(written(&selection)?);
-            let response = match ambient::timeout(ANSWER, request.send()).await {
-                Ok(sent) => sent.map_err(|error| self.http.away(&told(&error)))?,
-                Err(_) => return Err(self.http.away("no answer in a minute")),
-            };
+            let response = self.http.begun(request).await?;
             let status = response.status();
             if !status.is_success() {
                 let body = bounded(response).await.map_err(|why| self.http.away(&why))?;

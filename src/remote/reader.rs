@@ -15,38 +15,42 @@ pub(super) enum Frame {
     Nothing,
 }
 
-/// A stream, and what of it was not read yet.
+/// An answer that comes in pieces with an end mark each, and what of it was not read yet.
 #[derive(Debug)]
-pub(super) struct Frames {
+struct Pieces {
     response: reqwest::Response,
+    mark: &'static [u8],
     rest: Vec<u8>,
-    /// Up to here there is no end of a frame.
+    /// Up to here there is no end of a piece.
     looked: usize,
 }
 
-impl Frames {
-    pub(super) const fn new(response: reqwest::Response) -> Self {
+impl Pieces {
+    const fn new(response: reqwest::Response, mark: &'static [u8]) -> Self {
         Self {
             response,
+            mark,
             rest: Vec::new(),
             looked: 0,
         }
     }
 
-    /// The next frame, or why there is none. What was read stays here when this is given up.
-    pub(super) async fn next(&mut self) -> Result<Frame, String> {
+    /// The next piece without its mark; `None`: there are no more. What was read stays here when this is given up.
+    async fn next(&mut self) -> Result<Option<Vec<u8>>, String> {
         loop {
             if let Some(end) = self.end() {
-                let frame = understood(&self.rest[..end]);
-                self.rest.drain(..end + 2);
+                let rest = self.rest.split_off(end + self.mark.len());
+                let mut piece = std::mem::replace(&mut self.rest, rest);
+                piece.truncate(end);
                 self.looked = 0;
-                return frame;
+                return Ok(Some(piece));
             }
             if self.rest.len() > FRAME_BYTES_MAX {
                 return Err("what it sends has no end".to_owned());
             }
             match self.response.chunk().await {
                 Ok(Some(bytes)) => self.rest.extend_from_slice(&bytes),
+                Ok(None) if self.rest.is_empty() => return Ok(None),
                 Ok(None) => return Err("it ended the connection".to_owned()),
                 Err(error) => return Err(super::told(&error)),
             }
@@ -54,49 +58,42 @@ impl Frames {
     }
 
     fn end(&mut self) -> Option<usize> {
-        let from = self.looked.saturating_sub(1);
-        let found = self.rest[from..].windows(2).position(|pair| pair == b"\n\n");
+        let from = self.looked.saturating_sub(self.mark.len() - 1);
+        let found = self.rest[from..]
+            .windows(self.mark.len())
+            .position(|bytes| bytes == self.mark);
         self.looked = self.rest.len();
         found.map(|place| from + place)
     }
 }
 
-/// Lines of JSON, and what of them was not read yet.
-pub(super) struct Lines {
-    response: reqwest::Response,
-    rest: Vec<u8>,
-    looked: usize,
+/// A stream of events.
+#[derive(Debug)]
+pub(super) struct Frames(Pieces);
+
+impl Frames {
+    pub(super) const fn new(response: reqwest::Response) -> Self {
+        Self(Pieces::new(response, b"\n\n"))
+    }
+
+    /// The next frame, or why there is none. What was read stays here when this is given up.
+    pub(super) async fn next(&mut self) -> Result<Frame, String> {
+        let frame = self.0.next().await?;
+        understood(&frame.ok_or("it ended the connection")?)
+    }
 }
+
+/// Lines of JSON.
+pub(super) struct Lines(Pieces);
 
 impl Lines {
     pub(super) const fn new(response: reqwest::Response) -> Self {
-        Self {
-            response,
-            rest: Vec::new(),
-            looked: 0,
-        }
+        Self(Pieces::new(response, b"\n"))
     }
 
     /// The next line; `None` behind the last. What was read stays here when this is given up.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<u8>>, String> {
-        loop {
-            if let Some(end) = self.rest[self.looked..].iter().position(|byte| *byte == b'\n') {
-                let mut line: Vec<u8> = self.rest.drain(..=self.looked + end).collect();
-                let _ = line.pop();
-                self.looked = 0;
-                return Ok(Some(line));
-            }
-            self.looked = self.rest.len();
-            if self.rest.len() > FRAME_BYTES_MAX {
-                return Err("what it sends has no end".to_owned());
-            }
-            match self.response.chunk().await {
-                Ok(Some(bytes)) => self.rest.extend_from_slice(&bytes),
-                Ok(None) if self.rest.is_empty() => return Ok(None),
-                Ok(None) => return Err("it ended the connection in the middle of a letter".to_owned()),
-                Err(error) => return Err(super::told(&error)),
-            }
-        }
+        self.0.next().await
     }
 }
 

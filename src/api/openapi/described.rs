@@ -136,17 +136,13 @@ impl<'a> Described<'a> {
             let failed = json!({"description": problem::title(*failure), "content": content});
             let _ = responses.insert(failure.to_string(), failed);
         }
-        for (status, (content_type, description, mut schemas)) in self.answers {
-            let answered = match (schemas.pop(), schemas.is_empty()) {
-                (None, _) => json!({"description": description}),
-                (Some(schema), true) => {
-                    json!({"description": description, "content": {content_type: {"schema": schema}}})
-                }
-                (Some(last), false) => {
-                    schemas.push(last);
-                    json!({"description": description, "content": {content_type: {"schema": {"anyOf": schemas}}}})
-                }
-            };
+        for (status, (content_type, description, schemas)) in self.answers {
+            let mut answered = json!({"description": description});
+            match schemas.as_slice() {
+                [] => {}
+                [schema] => answered["content"] = json!({content_type: {"schema": schema}}),
+                several => answered["content"] = json!({content_type: {"schema": {"anyOf": several}}}),
+            }
             let _ = responses.insert(status.to_string(), answered);
         }
         let mut operation = Map::new();

@@ -175,19 +175,15 @@ impl DeadTargets {
         };
         let on_broker = self.listed(self.broker.queue_on_broker(&queue).await)?;
         let text = |key: &str| policies.text(&listed.declared(), key).map(str::to_owned);
-        let dies_to = match text("dead-letter-exchange") {
+        let way = match text("dead-letter-exchange") {
+            Some(exchange) => Some((exchange, text("dead-letter-routing-key"))),
             // What dies of a delivery queue is published to ours before it is acked, wherever the broker would put it.
-            None if self.settings.naming.is_delivery_queue(queue.as_str()) => Some(DiesTo {
-                exchange: String::new(),
-                routing_key: Some(self.settings.naming.dead_letter_queue()),
-                queues: vec![self.settings.naming.dead_letter_queue()],
-                doubts: Vec::new(),
-            }),
+            None => (self.settings.naming.is_delivery_queue(queue.as_str()))
+                .then(|| (String::new(), Some(self.settings.naming.dead_letter_queue()))),
+        };
+        let dies_to = match way {
             None => None,
-            Some(exchange) => Some(
-                self.dies_to(&queue, exchange, text("dead-letter-routing-key"), exchanges)
-                    .await?,
-            ),
+            Some((exchange, key)) => Some(self.dies_to(&queue, exchange, key, exchanges).await?),
         };
         Ok(QueueStep {
             is_there: true,
