@@ -1,14 +1,20 @@
 //! Three nodes of RabbitMQ with quorum queues, reached through something that leads to a node that lives.
 
+use std::process::Command;
 use std::time::Duration;
 
 use crate::attack::{About, Attack, Load};
 use crate::scene::{BOUND, Scene};
+use crate::support::not_run;
 use crate::support::relay::Relay;
 use crate::support::servers::{PrivateRabbit, RabbitAddress};
 use crate::support::wait::{at_moment, wait_until};
 
 const LOAD: Load = Load::slow(12, 300);
+
+/// What a port of a bridge does with frames (linux/if_bridge.h).
+const BR_STATE_DISABLED: u8 = 0;
+const BR_STATE_FORWARDING: u8 = 3;
 
 /// The nodes, and the ways to them.
 struct Cluster {
@@ -20,8 +26,19 @@ struct Cluster {
 impl Cluster {
     async fn start() -> Self {
         let first = PrivateRabbit::start().await;
-        let nodes = [first.joined().await, first.joined().await];
-        let [second, third] = nodes;
+        let others = [first.joined().await, first.joined().await];
+        Self::of(first, others).await
+    }
+
+    /// Each node at one end of these wires.
+    async fn at(wires: &Wires) -> Self {
+        let [namespace, others @ ..] = &wires.namespaces();
+        let first = PrivateRabbit::start_in(namespace).await;
+        let others = [first.joined_in(&others[0]).await, first.joined_in(&others[1]).await];
+        Self::of(first, others).await
+    }
+
+    async fn of(first: PrivateRabbit, [second, third]: [PrivateRabbit; 2]) -> Self {
         let nodes = [first, second, third];
         let of = |url: fn(&RabbitAddress) -> &String| {
             nodes.iter().map(|node| url(&node.address).as_str()).collect::<Vec<_>>()
@@ -47,21 +64,118 @@ impl Cluster {
     /// Until a node sees all three.
     async fn is_whole(&self, asked: usize) {
         wait_until("three nodes that see each other", BOUND, async || {
-            let nodes = self.nodes[asked]
-                .address
-                .request("GET", "/api/nodes")
-                .try_send()
-                .await
-                .ok()?;
-            let nodes = (nodes.status == 200).then(|| nodes.json())?;
-            let nodes = nodes.as_array()?;
-            let runs = |node: &&serde_json::Value| {
-                node["running"] == true && node["partitions"].as_array().is_some_and(Vec::is_empty)
-            };
-            (nodes.iter().filter(runs).count() == 3).then_some(())
+            (self.seen_by(asked).await? == 3).then_some(())
         })
         .await;
     }
+
+    /// How many nodes run, as far as one of them knows, and have not parted from any.
+    async fn seen_by(&self, asked: usize) -> Option<usize> {
+        let nodes = self.nodes[asked]
+            .address
+            .request("GET", "/api/nodes")
+            .try_send()
+            .await
+            .ok()?;
+        let nodes = (nodes.status == 200).then(|| nodes.json())?;
+        let runs = |node: &&serde_json::Value| {
+            node["running"] == true && node["partitions"].as_array().is_some_and(Vec::is_empty)
+        };
+        Some(nodes.as_array()?.iter().filter(runs).count())
+    }
+
+    /// For nodes that are to notice each other's silence while a test waits for it.
+    async fn notice_silence_within(&self, seconds: u32) {
+        // At once: while it changes slowly, a node of RabbitMQ 3.10 opens no channel.
+        let ticks = format!("net_kernel:set_net_ticktime({seconds}, 0).");
+        for node in &self.nodes {
+            node.address.control(&["eval", &ticks]).await;
+        }
+    }
+}
+
+/// A network of its own for each of three nodes, wired to a switch at which this machine is, too. Without the right to
+/// make one there is none.
+struct Wires;
+
+impl Wires {
+    const SWITCH: &str = "redrive";
+    const ENDS: [&str; 3] = ["redrive1", "redrive2", "redrive3"];
+
+    /// Set apart for measurements of networks (RFC 2544): nobody else is reached there.
+    fn address(host: usize) -> String {
+        format!("198.18.31.{host}")
+    }
+
+    fn lay() -> Option<Self> {
+        // What a run left that was killed.
+        drop(Self);
+        let wires = Self;
+        let switch = Self::SWITCH;
+        let here = Self::address(1);
+        let laid = ip(&format!("link add {switch} type bridge"))
+            && ip(&format!("address add {here}/24 dev {switch}"))
+            && ip(&format!("link set {switch} up"))
+            && Self::ENDS.iter().enumerate().all(|(number, end)| {
+                let there = Self::address(11 + number);
+                ip(&format!("netns add {end}"))
+                    && ip(&format!("link add {end} type veth peer name eth0 netns {end}"))
+                    && ip(&format!("link set {end} master {switch} up"))
+                    && ip(&format!("-n {end} address add {there}/24 dev eth0"))
+                    && ip(&format!("-n {end} link set eth0 up"))
+                    && ip(&format!("-n {end} link set lo up"))
+            });
+        laid.then_some(wires)
+    }
+
+    /// As [`PrivateRabbit::start_in`] takes them.
+    fn namespaces(&self) -> [String; 3] {
+        std::array::from_fn(|number| format!("{}:{}", Self::ENDS[number], Self::address(11 + number)))
+    }
+
+    /// Nothing goes to or from that end any more, and nobody is told.
+    fn cut(&self, end: usize) {
+        Self::set(end, &format!("state {BR_STATE_DISABLED}"));
+    }
+
+    fn mend(&self, end: usize) {
+        Self::set(end, &format!("state {BR_STATE_FORWARDING}"));
+    }
+
+    /// Nothing goes from one end to another any more; this machine reaches each of them.
+    fn part(&self) {
+        (0..3).for_each(|end| Self::set(end, "isolated on"));
+    }
+
+    fn join(&self) {
+        (0..3).for_each(|end| Self::set(end, "isolated off"));
+    }
+
+    fn set(end: usize, what: &str) {
+        let end = Self::ENDS[end];
+        assert!(did("bridge", &format!("link set dev {end} {what}")), "{end} {what}");
+    }
+}
+
+impl Drop for Wires {
+    fn drop(&mut self) {
+        for end in Self::ENDS {
+            ip(&format!("netns delete {end}"));
+            // Where something still lives in it, its end would stay.
+            ip(&format!("link delete {end}"));
+        }
+        ip(&format!("link delete {}", Self::SWITCH));
+    }
+}
+
+fn ip(words: &str) -> bool {
+    did("ip", words)
+}
+
+/// Whether a program did what its words say.
+fn did(program: &str, words: &str) -> bool {
+    let output = Command::new(program).args(words.split(' ')).output();
+    output.is_ok_and(|output| output.status.success())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -97,9 +211,7 @@ async fn cluster_nodes_parted() {
         faults: "a node of three is silent (SIGSTOP) until the others have parted from it, and comes back",
         on: "quorum queues on three nodes, SQLite",
     };
-    for node in &cluster.nodes {
-        node.address.control(&["eval", "net_kernel:set_net_ticktime(5)."]).await;
-    }
+    cluster.notice_silence_within(5).await;
     let scene = Scene::on_rabbit(&cluster.address()).await.with_quorum_queues();
     let mut attack = Attack::on(scene, about);
     let mut daemon = attack.scene.installation.daemon().await;
@@ -110,6 +222,74 @@ async fn cluster_nodes_parted() {
             at_moment(Duration::from_secs(30)).await;
             cluster.nodes[parted].thaw().await;
             cluster.is_whole((parted + 1) % 3).await;
+        })
+        .await;
+    attack.end(&mut [&mut daemon]).await;
+}
+
+/// A node whose network is gone hears nobody, and nobody hears it: neither the other nodes nor its clients.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cluster_nodes_cut_off() {
+    let Some(wires) = Wires::lay() else {
+        return not_run("right to make network namespaces (root, and iproute2)");
+    };
+    let cluster = Cluster::at(&wires).await;
+    let about = About {
+        order: 32,
+        faults: "a node of three is cut off by the network until the others have parted from it, and reached again",
+        on: "quorum queues on three nodes, SQLite",
+    };
+    cluster.notice_silence_within(10).await;
+    let scene = Scene::on_rabbit(&cluster.address()).await.with_quorum_queues();
+    let mut attack = Attack::on(scene, about);
+    let mut daemon = attack.scene.installation.daemon().await;
+    attack
+        .under(LOAD, 3, async |_, number| {
+            let cut = number as usize % 3;
+            let asked = (cut + 1) % 3;
+            wires.cut(cut);
+            wait_until("two nodes that have parted from the third", BOUND, async || {
+                (cluster.seen_by(asked).await? == 2).then_some(())
+            })
+            .await;
+            at_moment(Duration::from_secs(10)).await;
+            wires.mend(cut);
+            cluster.is_whole(asked).await;
+        })
+        .await;
+    attack.end(&mut [&mut daemon]).await;
+}
+
+/// Clients reach each node, and no node another: none of them may work, since it cannot know what the others do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cluster_nodes_all_apart() {
+    let Some(wires) = Wires::lay() else {
+        return not_run("right to make network namespaces (root, and iproute2)");
+    };
+    let cluster = Cluster::at(&wires).await;
+    let about = About {
+        order: 33,
+        faults: "the three nodes are cut off from each other by the network, not from their clients, until they have stopped, and joined again",
+        on: "quorum queues on three nodes, SQLite",
+    };
+    cluster.notice_silence_within(10).await;
+    let scene = Scene::on_rabbit(&cluster.address()).await.with_quorum_queues();
+    let mut attack = Attack::on(scene, about);
+    let mut daemon = attack.scene.installation.daemon().await;
+    attack
+        .under(LOAD, 3, async |_, _| {
+            wires.part();
+            for node in 0..3 {
+                wait_until("a node that has stopped", BOUND, async || {
+                    cluster.seen_by(node).await.is_none().then_some(())
+                })
+                .await;
+            }
+            at_moment(Duration::from_secs(10)).await;
+            wires.join();
+            for node in 0..3 {
+                cluster.is_whole(node).await;
+            }
         })
         .await;
     attack.end(&mut [&mut daemon]).await;

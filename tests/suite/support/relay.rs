@@ -13,7 +13,10 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use url::Url;
 
-use super::wait::at_moment;
+use super::wait::{at_moment, within};
+
+/// A server that takes no connection for this long is passed over.
+const CONNECT_BOUND: Duration = Duration::from_secs(2);
 
 /// The way; cut with this value.
 pub struct Relay {
@@ -86,6 +89,8 @@ impl Relay {
     /// `url` with this way instead of its host and port.
     pub fn through(&self, url: &str) -> String {
         let mut url = Url::parse(url).expect("a URL");
+        url.set_host(Some(&self.address.ip().to_string()))
+            .expect("a URL with a host");
         url.set_port(Some(self.address.port())).expect("a URL with a host");
         url.to_string()
     }
@@ -177,7 +182,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
             shared.passes(number).await;
             let servers = shared.servers.lock().unwrap().clone();
             for server in servers {
-                if let Ok(far) = TcpStream::connect(&server).await {
+                if let Ok(Ok(far)) = within(CONNECT_BOUND, TcpStream::connect(&server)).await {
                     return relay(near, far, &shared, number).await;
                 }
             }

@@ -256,13 +256,29 @@ impl PrivateRabbit {
     /// That also listens with TLS, with `cert.pem` and `key.pem` of a directory.
     pub async fn start_with_certificate(directory: &Path) -> Self {
         let with = ("REDRIVE_TEST_CERTIFICATE", directory.as_os_str());
-        Self::on(PrivateServer::start_with("rabbit", Some(with)).await)
+        Self::on(PrivateServer::start_with("rabbit", &[with]).await)
+    }
+
+    /// In a network namespace that is there: `NAME:ADDRESS`, with the node's address in it.
+    pub async fn start_in(namespace: &str) -> Self {
+        let with = ("REDRIVE_TEST_NAMESPACE", namespace.as_ref());
+        Self::on(PrivateServer::start_with("rabbit", &[with]).await)
     }
 
     /// A further node of this one's cluster.
     pub async fn joined(&self) -> Self {
-        let with = ("REDRIVE_TEST_JOINS", self.server.directory.path().as_os_str());
-        Self::on(PrivateServer::beside("rabbit", with).await)
+        self.joined_with(&[]).await
+    }
+
+    /// A further node of this one's cluster, in a network namespace as [`PrivateRabbit::start_in`].
+    pub async fn joined_in(&self, namespace: &str) -> Self {
+        self.joined_with(&[("REDRIVE_TEST_NAMESPACE", namespace.as_ref())])
+            .await
+    }
+
+    async fn joined_with(&self, with: &[(&str, &OsStr)]) -> Self {
+        let joins = ("REDRIVE_TEST_JOINS", self.server.directory.path().as_os_str());
+        Self::on(PrivateServer::beside("rabbit", &[&[joins], with].concat()).await)
     }
 
     /// `amqps://user:password@127.0.0.1:PORT` of one that has a certificate.
@@ -297,7 +313,7 @@ impl PrivatePostgres {
     /// A standby of the server that is reached at a port of this machine: it copies what that one writes, a moment later.
     pub async fn follows(port: u16) -> Self {
         let port = port.to_string();
-        let server = PrivateServer::beside("postgres", ("REDRIVE_TEST_FOLLOWS", port.as_ref())).await;
+        let server = PrivateServer::beside("postgres", &[("REDRIVE_TEST_FOLLOWS", port.as_ref())]).await;
         Self {
             url: server.variable("REDRIVE_TEST_POSTGRES"),
             server,
@@ -349,23 +365,23 @@ pub struct PrivateServer {
 
 impl PrivateServer {
     async fn start(kind: &'static str) -> Self {
-        Self::start_with(kind, None).await
+        Self::start_with(kind, &[]).await
     }
 
-    async fn start_with(kind: &'static str, with: Option<(&str, &OsStr)>) -> Self {
+    async fn start_with(kind: &'static str, with: &[(&str, &OsStr)]) -> Self {
         let permit = PRIVATE_SERVERS.acquire().await.expect("never closed");
         Self::in_a_directory(kind, Some(permit), with).await
     }
 
     /// Belongs to one that is there, and needs no permit of its own.
-    async fn beside(kind: &'static str, with: (&str, &OsStr)) -> Self {
-        Self::in_a_directory(kind, None, Some(with)).await
+    async fn beside(kind: &'static str, with: &[(&str, &OsStr)]) -> Self {
+        Self::in_a_directory(kind, None, with).await
     }
 
     async fn in_a_directory(
         kind: &'static str,
         permit: Option<SemaphorePermit<'static>>,
-        with: Option<(&str, &OsStr)>,
+        with: &[(&str, &OsStr)],
     ) -> Self {
         let directory = scratch_directory();
         // PostgreSQL's unprivileged user must be able to pass.
@@ -382,35 +398,33 @@ impl PrivateServer {
 
     /// With the ports and data it had, once it was stopped or killed; returns when it is ready.
     pub async fn start_again(&self) {
-        self.act("start", None).await;
+        self.act("start", &[]).await;
     }
 
     /// An orderly stop.
     pub async fn stop(&self) {
-        self.act("stop", None).await;
+        self.act("stop", &[]).await;
     }
 
     /// SIGKILL.
     pub async fn kill(&self) {
-        self.act("kill", None).await;
+        self.act("kill", &[]).await;
     }
 
     /// SIGSTOP: connections stay open and nothing answers.
     pub async fn freeze(&self) {
-        self.act("freeze", None).await;
+        self.act("freeze", &[]).await;
     }
 
     /// SIGCONT.
     pub async fn thaw(&self) {
-        self.act("thaw", None).await;
+        self.act("thaw", &[]).await;
     }
 
-    async fn act(&self, action: &str, with: Option<(&str, &OsStr)>) {
+    async fn act(&self, action: &str, with: &[(&str, &OsStr)]) {
         let action = format!("{}-{action}", self.kind);
         let mut command = servers_command(&action, self.directory.path());
-        if let Some((name, value)) = with {
-            command.env(name, value);
-        }
+        command.envs(with.iter().copied());
         succeed(&run(command).await.expect("tests/servers cannot be started"), &action);
     }
 
