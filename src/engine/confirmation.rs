@@ -1,7 +1,8 @@
 //! What a person does before a plan is carried out, the same at every front.
 //!
 //! It grows with what is lost, then with how much is touched: a yes; the number, where it is large; the name of the queue
-//! whose messages are lost. In a protected profile a number is typed from two on.
+//! whose messages are lost. In a protected profile a number is typed from two on. A run that asks after its first messages
+//! touches no more than those until somebody has looked at them.
 
 use super::command::{Command, Danger, Plan};
 use super::operation::Friction;
@@ -58,7 +59,10 @@ pub fn confirmation(plans: &[Plan], is_protected: bool) -> Confirmation {
         Friction::Name(_) => (lines, "number of queues"),
         Friction::LinesOrMessages(_) if messages > lines => (messages, "number of messages"),
         Friction::Lines(what) | Friction::LinesOrMessages(what) => (lines, what),
-        Friction::Messages(what) => (messages, what),
+        Friction::Messages(what) => match asks_after(plans) {
+            Some(canary) if canary < messages && !destroys => (canary, "number of the first messages"),
+            Some(_) | None => (messages, what),
+        },
         Friction::Events => (events(plans), "number of events"),
     };
     let from = match (destroys, is_protected) {
@@ -87,6 +91,17 @@ impl Command {
     }
 }
 
+/// After how many messages these runs ask; `None`: one of them does not.
+fn asks_after(plans: &[Plan]) -> Option<u64> {
+    let canary = |plan: &Plan| {
+        let Command::Run(order) = &plan.command else {
+            return None;
+        };
+        order.canary.filter(|_| order.canary_watch.is_none())
+    };
+    plans.iter().map(canary).sum()
+}
+
 fn by_name(queue: &str) -> Confirmation {
     Confirmation::Word {
         what: "name of the queue",
@@ -102,6 +117,8 @@ fn events(plans: &[Plan]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::domain::id::QueueName;
     use crate::engine::RedeliverTarget;
@@ -130,5 +147,27 @@ mod tests {
             (None, Some("11"))
         );
         assert_eq!((word(many(1), true), word(many(2), true).as_deref()), (None, Some("2")));
+    }
+
+    #[test]
+    fn of_a_run_that_asks_after_its_first_messages_only_these_are_counted() {
+        let redrive = |canary, watch: Option<u64>, danger| {
+            let mut order = Order::new(OrderKind::Redrive, Selection::All);
+            (order.canary, order.canary_watch) = (canary, watch.map(Duration::from_secs));
+            let mut plan = Plan::of(Command::Run(order), 0, danger);
+            plan.messages = Some(3_000);
+            word(plan, false)
+        };
+        let all = Some("3000".to_owned());
+        assert_eq!(redrive(None, None, Danger::Reversible), all);
+        assert_eq!(redrive(Some(10), None, Danger::Reversible), None);
+        assert_eq!(redrive(Some(20), None, Danger::Reversible), Some("20".to_owned()));
+        assert_eq!(
+            redrive(Some(10), Some(60), Danger::Reversible),
+            all,
+            "it goes on by itself"
+        );
+        assert_eq!(redrive(Some(9_000), None, Danger::Reversible), all, "it never asks");
+        assert_eq!(redrive(Some(10), None, Danger::Destroys), all, "what is lost is lost");
     }
 }
