@@ -4,6 +4,7 @@
 //! The documents are those of one release and no contract: both sides are redrive, and who attaches with another release
 //! is told so. Who may only look gets every document without what the masks hide, as on every other route.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ use crate::engine::observe::Observer;
 use crate::engine::query::{self, Query as _};
 use crate::engine::reveal::Reveal;
 use crate::engine::snapshot::Snapshot;
-use crate::engine::{Command, Engine, EngineError, Event};
+use crate::engine::{Command, Engine, EngineError, Event, WriteGrant};
 use crate::wire::attach::{Asked, Called, Changes, Execute, Exported, Hello, PROTOCOL, Planned, Told};
 use crate::wire::json;
 use crate::wire::problem::Problem;
@@ -236,6 +237,29 @@ impl Sights {
     }
 }
 
+/// Who is attached and may change something: others see each as an operator who is connected, once for all of his streams.
+#[derive(Debug, Default)]
+pub(super) struct Attending(Mutex<HashMap<String, Weak<DropGuard>>>);
+
+impl Attending {
+    /// Until the last stream of his drops it.
+    fn attends(&self, engine: &Engine, grant: WriteGrant) -> Arc<DropGuard> {
+        let mut present = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        present.retain(|_, guard| guard.strong_count() > 0);
+        if let Some(guard) = present.get(grant.actor()).and_then(Weak::upgrade) {
+            return guard;
+        }
+        let stop = CancellationToken::new();
+        let guard = Arc::new(stop.clone().drop_guard());
+        present.insert(grant.actor().to_owned(), Arc::downgrade(&guard));
+        let engine = engine.clone();
+        drop(ambient::spawn("attached operator", async move {
+            engine.attend(grant, stop).await;
+        }));
+        guard
+    }
+}
+
 /// `POST /v1/attach/look`.
 pub(super) async fn look(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
     shared.sights.sight(shared.engine()?).observer.look_now();
@@ -262,6 +286,11 @@ pub(super) async fn follow(
     let engine = shared.engine()?;
     let sight = shared.sights.sight(engine);
     let hello = Hello::of(engine.naming(), caller.sees_all());
+    let attending = if caller.sees_all() {
+        Some(shared.attending.attends(engine, caller.grant(None)?))
+    } else {
+        None
+    };
     let frames = Frames {
         snapshots: sight.observer.snapshots(),
         news: engine.events(),
@@ -269,7 +298,9 @@ pub(super) async fn follow(
         hello: Some(hello),
         is_first: true,
         writer: Writer::new(&shared, &caller),
+        actor: caller.actor().to_owned(),
         _sight: sight,
+        _attending: attending,
     };
     Ok(sse::response(frames))
 }
@@ -282,7 +313,9 @@ struct Frames {
     hello: Option<Hello>,
     is_first: bool,
     writer: Writer,
+    actor: String,
     _sight: Arc<Sight>,
+    _attending: Option<Arc<DropGuard>>,
 }
 
 impl Telling for Frames {
@@ -313,8 +346,22 @@ impl Telling for Frames {
 impl Frames {
     fn changes(&mut self) -> Vec<u8> {
         let newest = Arc::clone(&self.snapshots.borrow_and_update());
+        let newest = without(newest, &self.actor);
         let changes = Changes::between(&self.before, &newest);
         self.before = newest;
         ambient::beside(|| self.writer.event("seen", &changes))
     }
+}
+
+/// Nobody is told of himself.
+fn without(snapshot: Arc<Snapshot>, actor: &str) -> Arc<Snapshot> {
+    let all = &snapshot.incarnations;
+    if all.iter().all(|one| one.attached() != Some(actor)) {
+        return snapshot;
+    }
+    let others = all.iter().filter(|one| one.attached() != Some(actor)).cloned();
+    Arc::new(Snapshot {
+        incarnations: Arc::new(others.collect()),
+        ..Snapshot::clone(&snapshot)
+    })
 }

@@ -115,6 +115,8 @@ struct Shared {
     plans: plans::Plans,
     /// What those who are attached see.
     sights: attach::Sights,
+    /// Who of them may change something.
+    attending: attach::Attending,
 }
 
 impl Shared {
@@ -154,6 +156,7 @@ pub async fn serve(
         told: reveal::Told::default(),
         plans: plans::Plans::default(),
         sights: attach::Sights::default(),
+        attending: attach::Attending::default(),
     });
     let router = routes::router(Arc::clone(&shared));
     let bounds = || Bounds {

@@ -237,7 +237,7 @@ impl EngineHandle {
         }
     }
 
-    /// Whoever looks sees the actor of `grant` until `stop`. A daemon knows by itself who is attached to it.
+    /// Whoever looks sees the actor of `grant` until `stop`. A daemon attends by itself for who is attached to it.
     pub async fn attend(&self, grant: WriteGrant, stop: CancellationToken) {
         match self {
             Self::Local(engine) => engine.attend(grant, stop).await,

@@ -108,7 +108,14 @@ impl Incarnation {
     /// The operator whose console it is; `None`: it is something else.
     #[must_use]
     pub fn operator(&self) -> Option<&str> {
-        self.name.strip_prefix("console:").filter(|_| !self.delivers)
+        let console = self.name.strip_prefix("console:").filter(|_| !self.delivers);
+        console.or_else(|| self.attached())
+    }
+
+    /// The token whose consoles are attached to this daemon: `api:ana`.
+    #[must_use]
+    pub fn attached(&self) -> Option<&str> {
+        (!self.delivers && self.name.starts_with("api:")).then_some(self.name.as_str())
     }
 }
 

@@ -300,10 +300,10 @@ async fn known(engine: &Observation) -> Result<Known, StoreError> {
     })
 }
 
-/// Without what this very process is beside delivering: its own operator.
+/// Without what this very process is beside delivering: its own operator. Who is attached to it is somebody else.
 fn others(mut all: Vec<Incarnation>) -> Vec<Incarnation> {
     let (host, pid) = (host(), std::process::id());
-    all.retain(|one| one.delivers || one.pid != pid || one.host != host);
+    all.retain(|one| one.delivers || one.pid != pid || one.host != host || one.attached().is_some());
     all
 }
 

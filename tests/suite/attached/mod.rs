@@ -15,15 +15,21 @@ const SIZE: (u16, u16) = (120, 40);
 
 /// An installation whose profile `far` is this daemon, and which knows nothing else that is real.
 pub(crate) fn far(daemon: &Daemon, token: &str) -> Installation {
+    let mut installation = nowhere();
+    installation.append(&format!(
+        "\n[profile.far]\ndaemon = {:?}\ntoken = {token:?}\n",
+        daemon.api
+    ));
+    installation
+}
+
+/// An installation that knows nothing real.
+pub(crate) fn nowhere() -> Installation {
     let mut installation = Installation::embedded();
     installation.set("broker", "url", "amqp://nobody:nothing@127.0.0.1:1/none");
     installation.set("broker", "management_url", "http://127.0.0.1:1");
     installation.set("store", "url", "postgres://nobody:nothing@127.0.0.1:1/none");
     installation.leave_the_store_as_it_is();
-    installation.append(&format!(
-        "\n[profile.far]\ndaemon = {:?}\ntoken = {token:?}\n",
-        daemon.api
-    ));
     installation
 }
 

@@ -2,10 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{far, token, told};
+use super::{far, nowhere, token, told};
 use crate::console::pty::BOUND;
+use crate::faults;
 use crate::runs::scene::Scene;
 use crate::support::daemon::{Daemon, Installation};
+use crate::support::relay::{Relay, Trap};
 use crate::support::wait::wait_until;
 
 const NOBODY: &str = "http://127.0.0.1:9/";
@@ -172,4 +174,67 @@ async fn a_token_does_from_afar_what_its_own_routes_let_it_do_and_nothing_else()
         assert!(refused.stderr.contains("403"), "{refused:?}");
     }
     assert_eq!(daemon.stop().await, Some(0));
+}
+
+/// The daemon does what it was asked, and is killed before anybody hears of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_that_is_killed_in_the_middle_of_a_call_or_an_export_leaves_nothing_twice_and_is_not_said_to_be_done()
+{
+    let scene = faults::scene::Scene::servers().await;
+    let mut daemon = scene.installation.daemon().await;
+    let way = Relay::to(&daemon.api).await;
+    let (api, token) = (way.through(&daemon.api), token(&daemon));
+    let mut far = nowhere();
+    far.append(&format!("\n[profile.far]\ndaemon = {api:?}\ntoken = {token:?}\n"));
+
+    way.silence_at(Trap::After(b"POST /v1/attach/call"));
+    let url = scene.url("/hook");
+    let publish = [
+        "publish",
+        "--execution",
+        "a",
+        "--id",
+        "n-1",
+        "--url",
+        url.as_str(),
+        "--profile",
+        "far",
+    ];
+    let killed = async {
+        scene.delivered(1).await;
+        assert!(way.is_silent());
+        daemon.kill().await;
+        way.reset();
+    };
+    let (lost, ()) = tokio::join!(far.run(&publish), killed);
+    let lost = lost.expect_code(69);
+    assert!(
+        lost.stderr.contains("does not answer") && lost.stderr.contains("Whether it was done is not known here"),
+        "{lost:?}"
+    );
+    assert!(lost.stdout.is_empty(), "{lost:?}");
+
+    let mut again = scene.installation.daemon().await;
+    way.lead_to(&again.api);
+    way.heal();
+    way.silence_at(Trap::After(b"POST /v1/attach/export"));
+    let killed = async {
+        wait_until("the export to be asked for", BOUND, async || {
+            way.is_silent().then_some(())
+        })
+        .await;
+        again.kill().await;
+        way.reset();
+    };
+    let export = ["dead", "export", "--format", "jsonl", "--profile", "far"];
+    let (lost, ()) = tokio::join!(far.run(&export), killed);
+    assert!(lost.expect_code(69).stderr.contains("does not answer"));
+
+    let mut third = scene.installation.daemon().await;
+    scene.publish("a", "/hook", 2).await;
+    scene.delivered(2).await;
+    let attempts = scene.receiver.attempts_of("/hook");
+    let ids: Vec<String> = attempts.iter().map(|attempt| attempt.id().to_owned()).collect();
+    assert_eq!(ids, ["n-1", "a-2"], "once, and nothing is behind it");
+    assert_eq!(third.stop().await, Some(0));
 }
