@@ -1,10 +1,10 @@
 //! 10. After an outage twelve endpoints are parked and everything has piled up: it goes on, all of it, in order.
 //!
-//! `3` the endpoints, `A` all of them, their number `Enter`, `1` is it getting better: 5 keys.
+//! `3` the endpoints, `A` all of them, their number `Enter`, `1` is it getting better: 6 keys.
 
 use serde_json::json;
 
-use super::Operator;
+use super::operator::{Operator, Seat};
 use super::outside::{audited, delivered, holds, json, listed, numbered};
 use crate::faults::scene::{Scene, executions};
 use crate::support::receiver::Behaviour;
@@ -13,8 +13,7 @@ const QUEUES: u32 = 24;
 const ENDPOINTS: u32 = 12;
 const EACH: u32 = 10;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backlog_after_an_outage_goes_on_at_every_endpoint_and_in_order() {
+async fn play(seat: Seat) {
     let mut scene = Scene::servers().await;
     let soon_given_up = json!({
         "retries_with_no_delay": 0, "minimum_delay_retries": 1, "minimum_delay": 1, "maximum_delay": 1,
@@ -33,7 +32,7 @@ async fn a_backlog_after_an_outage_goes_on_at_every_endpoint_and_in_order() {
     .await;
     scene.receiver.behave("*", Behaviour::Status(200));
 
-    let mut operator = Operator::at(&scene.installation, &[]).await;
+    let mut operator = Operator::seated(seat, &scene.installation, &daemon).await;
     operator
         .sees(&[
             "12 endpoints are not available",
@@ -42,7 +41,7 @@ async fn a_backlog_after_an_outage_goes_on_at_every_endpoint_and_in_order() {
         ])
         .await;
     operator.press("3");
-    operator.sees(&["parked", "1–12 of 12", "A redeliver all shown"]).await;
+    operator.sees(&["parked", "1–12 of 12", "A redeliver shown"]).await;
     operator.asks("A").await;
     operator
         .sees(&[
@@ -67,3 +66,5 @@ async fn a_backlog_after_an_outage_goes_on_at_every_endpoint_and_in_order() {
     operator.leave().await;
     scene.finish(&mut [&mut daemon], 0).await;
 }
+
+at_both_seats!(play);

@@ -1,13 +1,13 @@
 //! 7. The broker has an alarm: it takes no publishes, because of what piled up behind a forgotten pause.
 //!
-//! `2` the queues, `*` all of them, `U` `y` they go on: 4 keys. Deliveries go on under an alarm, and make room.
+//! `!` the broker's nodes, `Esc`; `2` the queues, `*` all of them, `U` `y` they go on: 6 keys. Deliveries go on under an alarm, and make room.
 //!
 //! The node is the test's own. What it holds in memory is little, so the test plays its memory: the watermark is far
 //! below what is used as long as messages wait, and back where it was once none does.
 
 use redrive::internals::domain::id::QueueName;
 
-use super::Operator;
+use super::operator::{ESC, Operator, Seat};
 use super::outside::{BOUND, audited, delivered, holds, numbered};
 use crate::faults::scene::Scene;
 use crate::support::servers::PrivateRabbit;
@@ -54,8 +54,7 @@ async fn is_told_by_doctor(scene: &Scene) {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_alarm_is_told_on_every_screen_and_what_piled_up_is_let_go() {
+async fn play(seat: Seat) {
     let rabbit = PrivateRabbit::start().await;
     let mut scene = Scene::on_rabbit(&rabbit.address).await;
     scene.installation.set("console", "refresh_s", 1);
@@ -78,15 +77,21 @@ async fn an_alarm_is_told_on_every_screen_and_what_piled_up_is_let_go() {
 
     is_told_by_doctor(&scene).await;
 
-    let mut operator = Operator::at(&scene.installation, &[]).await;
+    let mut operator = Operator::seated(seat, &scene.installation, &daemon).await;
     operator
         .sees(&[
             "Broker alarm: publishing is blocked",
-            "deliveries continue: alarm: memory",
+            "deliveries continue: ",
+            "memory",
             "Deliveries continue and make room: 78 messages wait",
             "2 paused",
         ])
         .await;
+    operator.press("!");
+    operator
+        .sees(&["▼ node", "rabbit", "memory", "read 0 s ago", "free memory"])
+        .await;
+    operator.press(ESC);
     operator.press("2");
     operator
         .sees(&[
@@ -118,3 +123,5 @@ async fn an_alarm_is_told_on_every_screen_and_what_piled_up_is_let_go() {
     operator.leave().await;
     assert_eq!(daemon.stop().await, Some(0));
 }
+
+at_both_seats!(play);

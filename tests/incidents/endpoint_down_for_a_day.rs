@@ -5,7 +5,7 @@
 use serde_json::json;
 use sqlx::{Connection, PgConnection};
 
-use super::Operator;
+use super::operator::{Operator, Seat};
 use super::outside::{BOUND, audited, delivered, holds, json, listed, numbered};
 use crate::faults::scene::Scene;
 use crate::support::receiver::Behaviour;
@@ -38,8 +38,7 @@ async fn a_day_passes(scene: &Scene) {
     connection.close().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_endpoint_that_was_down_for_a_day_is_tested_and_its_queues_go_on() {
+async fn play(seat: Seat) {
     let scene = down_for_a_day().await;
     let mut daemon = scene.installation.daemon().await;
     for execution in EXECUTIONS {
@@ -56,7 +55,7 @@ async fn an_endpoint_that_was_down_for_a_day_is_tested_and_its_queues_go_on() {
     .await;
     a_day_passes(&scene).await;
 
-    let mut operator = Operator::at(&scene.installation, &[]).await;
+    let mut operator = Operator::seated(seat, &scene.installation, &daemon).await;
     operator
         .sees(&[
             "1 endpoint is not available",
@@ -105,3 +104,5 @@ async fn an_endpoint_that_was_down_for_a_day_is_tested_and_its_queues_go_on() {
     operator.leave().await;
     assert_eq!(daemon.stop().await, Some(0));
 }
+
+at_both_seats!(play);

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::Operator;
+use super::operator::{Operator, Seat};
 use super::outside::{audited, filled, holds, json, listed, messages, put};
 use crate::runs::scene::Scene;
 use crate::support::wait::wait_until;
@@ -14,8 +14,7 @@ const NIGHTLY: &str = "reports.nightly";
 /// Long enough to be seen and saved, short enough to be waited for.
 const LIVES_MS: u64 = 60_000;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn results_that_are_about_to_expire_are_saved_outlive_their_queue_and_are_put_back() {
+async fn play(seat: Seat) {
     let mut scene = Scene::postgres().await;
     scene.installation.set("console", "refresh_s", 1);
     let mut daemon = scene.installation.daemon().await;
@@ -32,7 +31,7 @@ async fn results_that_are_about_to_expire_are_saved_outlive_their_queue_and_are_
     )
     .await;
 
-    let mut operator = Operator::at(&scene.installation, &[]).await;
+    let mut operator = Operator::seated(seat, &scene.installation, &daemon).await;
     operator.sees(&["within the hour", "messages in 2 queues expire"]).await;
     operator.press("-");
     operator
@@ -71,3 +70,5 @@ async fn results_that_are_about_to_expire_are_saved_outlive_their_queue_and_are_
     operator.leave().await;
     assert_eq!(daemon.stop().await, Some(0));
 }
+
+at_both_seats!(play);

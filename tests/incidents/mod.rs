@@ -7,25 +7,26 @@
 //! *Outside*: the management API, what the receiver wrote down, the HTTP API or a command say that it is mended; the
 //! screen is not asked.
 //!
-//! Keys are counted, and ten have to do for the mend ([`KEYS_MAX`]): each press counts as one, `Enter` and `Esc` too; a
-//! text that a line asks for (a number, a name, a filter, a command behind `:`) counts as one, however long. Starting
-//! the console and leaving it are not counted.
+//! Keys are counted, and ten have to do for the mend ([`KEYS_MAX`]): each press counts as one, `Enter` and `Esc` too, and
+//! so does each letter and digit that is typed. Starting the console and leaving it are not counted.
 
-/// The same incident at every seat.
-macro_rules! at_every_seat {
+/// The same incident at both seats.
+macro_rules! at_both_seats {
+    ($play:ident as $module:ident) => {
+        mod $module {
+            use super::$play;
+
+            at_both_seats!($play);
+        }
+    };
     ($play:ident) => {
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn at_120_by_40() {
-            $play(crate::incidents::operator::Seat::Wide).await;
+            $play(crate::incidents::operator::Seat::Here).await;
         }
 
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn at_80_by_24() {
-            $play(crate::incidents::operator::Seat::Narrow).await;
-        }
-
-        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn attached_to_the_daemon() {
+        async fn attached_at_80_by_24() {
             $play(crate::incidents::operator::Seat::Far).await;
         }
     };
@@ -45,8 +46,6 @@ mod slow_receiver;
 mod thousands_of_dead_letters;
 mod two_operators;
 mod wrong_policy;
-
-use operator::Operator;
 
 /// So many keys mend each of the incidents.
 const KEYS_MAX: usize = 10;

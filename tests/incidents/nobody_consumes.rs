@@ -40,4 +40,4 @@ async fn play(seat: Seat) {
     scene.finish(&mut [&mut daemon], 0).await;
 }
 
-at_every_seat!(play);
+at_both_seats!(play);

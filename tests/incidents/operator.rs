@@ -10,28 +10,35 @@ use crate::support::wait::{at_moment, wait_until};
 use super::KEYS_MAX;
 use super::outside::who;
 
-const SIZE: (u16, u16) = (120, 40);
-const SMALL: (u16, u16) = (80, 24);
 /// Between two letters that a hand types: what comes faster is taken for pasted text.
 const HAND: Duration = Duration::from_millis(25);
 
 pub(super) const ENTER: &str = "\r";
+pub(super) const ESC: &str = "\x1b";
 pub(super) const DOWN: &str = "\x1b[B";
 
 /// Where somebody sits.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Seat {
     /// On the machine of the daemon, at 120 columns and 40 lines.
-    Wide,
-    /// The same at 80 and 24.
-    Narrow,
-    /// Elsewhere, attached to the daemon: neither broker nor store is known there.
+    Here,
+    /// Elsewhere, attached to the daemon, at 80 columns and 24 lines: neither broker nor store is known there.
     Far,
+}
+
+impl Seat {
+    fn size(self) -> (u16, u16) {
+        match self {
+            Self::Here => (120, 40),
+            Self::Far => (80, 24),
+        }
+    }
 }
 
 /// Somebody at a console; whoever ends without [`Operator::leave`] has failed.
 pub(super) struct Operator {
     pty: Pty,
+    actor: String,
     /// What was pressed and typed.
     keys: Vec<String>,
     /// What he has where he sits, when that is elsewhere.
@@ -39,40 +46,45 @@ pub(super) struct Operator {
 }
 
 impl Operator {
-    /// Sits down at a console that shows live data.
-    pub(super) async fn at(installation: &Installation, arguments: &[&str]) -> Self {
-        Self::sits(installation, arguments, SIZE).await
-    }
-
-    /// The same at a seat of his choice.
+    /// Sits down at a console that shows live data of this daemon.
     pub(super) async fn seated(seat: Seat, installation: &Installation, daemon: &Daemon) -> Self {
         match seat {
-            Seat::Wide => Self::sits(installation, &[], SIZE).await,
-            Seat::Narrow => Self::sits(installation, &[], SMALL).await,
-            Seat::Far => {
-                let far = attached::far(daemon, &attached::token(daemon));
-                let operator = Self::sits(&far, &["--profile", "far"], SIZE).await;
-                Self {
-                    _far: Some(far),
-                    ..operator
-                }
-            }
+            Seat::Here => Self::at(seat, installation, &[]).await,
+            Seat::Far => Self::far(daemon, ("own", &attached::token(daemon))).await,
         }
     }
 
-    async fn sits(installation: &Installation, arguments: &[&str], size: (u16, u16)) -> Self {
-        let pty = Pty::start(&installation.program(arguments), size);
+    /// Sits down elsewhere, with a token that has a name.
+    pub(super) async fn far(daemon: &Daemon, (name, token): (&str, &str)) -> Self {
+        let far = attached::far(daemon, token);
+        let operator = Self::at(Seat::Far, &far, &["--profile", "far"]).await;
+        Self {
+            actor: format!("api:{name}"),
+            _far: Some(far),
+            ..operator
+        }
+    }
+
+    /// Sits down where this installation is.
+    pub(super) async fn at(seat: Seat, installation: &Installation, arguments: &[&str]) -> Self {
+        let pty = Pty::start(&installation.program(arguments), seat.size());
         pty.shows("● live").await;
         Self {
+            actor: format!("console:{} {}", who(), pty.name()),
             pty,
             keys: Vec::new(),
             _far: None,
         }
     }
 
-    /// Who this is to the audit and to others: `ana@db-7 pts/3`.
-    pub(super) fn name(&self) -> String {
-        format!("{} {}", who(), self.pty.name())
+    /// Who this is to the audit: `console:ana@db-7 pts/3`, or the token as `api:ana`.
+    pub(super) fn actor(&self) -> &str {
+        &self.actor
+    }
+
+    /// Who this is to others.
+    pub(super) fn name(&self) -> &str {
+        self.actor.strip_prefix("console:").unwrap_or(&self.actor)
     }
 
     /// Presses one key.
@@ -81,12 +93,11 @@ impl Operator {
         self.pty.key(key);
     }
 
-    /// Types a text into the line that asks for it, letter by letter; it counts as one.
+    /// Types a text into the line that asks for it, letter by letter.
     pub(super) async fn types(&mut self, text: &str) {
-        self.keys.push(format!("the text {text:?}"));
         for letter in text.chars() {
             let before = self.pty.written();
-            self.pty.key(letter.encode_utf8(&mut [0; 4]));
+            self.press(letter.encode_utf8(&mut [0; 4]));
             let echo = async || (self.pty.written() > before).then_some(());
             wait_until(format!("an echo of {letter:?}"), BOUND, echo).await;
             at_moment(HAND).await;
@@ -137,19 +148,6 @@ impl Operator {
             .await;
         self.press(ENTER);
         self.pty.hides("[ Enter  ").await;
-    }
-
-    /// Types a command behind `:` and does it: three of the keys.
-    pub(super) async fn commands(&mut self, command: &str) {
-        self.press(":");
-        self.sees(&["Command or search"]).await;
-        self.types(command).await;
-        self.pty
-            .until_frame("the command in its line", |frame| {
-                frame.contains(&format!(":{command}"))
-            })
-            .await;
-        self.press(ENTER);
     }
 
     /// The ground that a word stands on; `None`: it is not on the screen.

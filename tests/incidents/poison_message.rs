@@ -5,8 +5,7 @@
 
 use serde_json::json;
 
-use super::Operator;
-use super::operator::ENTER;
+use super::operator::{ENTER, Operator, Seat};
 use super::outside::{audited, delivered, holds, json, listed, numbered};
 use crate::faults::scene::{Scene, executions};
 use crate::rabbitmq::raw;
@@ -15,8 +14,7 @@ use crate::support::receiver::Behaviour;
 /// A content type that is no UTF-8: AMQP clients close the channel over it, again and again.
 const UNREADABLE: &[u8] = b"text/\xff\xfe";
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_that_no_client_can_read_is_taken_out_and_its_queue_goes_on() {
+async fn no_client_can_read_it(seat: Seat) {
     let mut scene = Scene::servers().await;
     scene.installation.set("console", "refresh_s", 1);
     let mut daemon = scene.installation.daemon().await;
@@ -37,7 +35,7 @@ async fn a_message_that_no_client_can_read_is_taken_out_and_its_queue_goes_on() 
     }
     scene.delivered(11).await;
 
-    let mut operator = Operator::at(&scene.installation, &[]).await;
+    let mut operator = Operator::seated(seat, &scene.installation, &daemon).await;
     operator
         .sees(&["1 queue waits for a person: press 2, worst first", "quarantined"])
         .await;
@@ -60,8 +58,7 @@ async fn a_message_that_no_client_can_read_is_taken_out_and_its_queue_goes_on() 
     scene.finish(&mut [&mut daemon], 2).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_that_its_receiver_cannot_take_becomes_a_dead_letter_and_its_queue_goes_on() {
+async fn its_receiver_cannot_take_it(seat: Seat) {
     let mut scene = Scene::servers().await;
     let hourly = json!({
         "retries_with_no_delay": 1, "minimum_delay_retries": 500, "minimum_delay": 3600, "maximum_delay": 3600,
@@ -81,7 +78,7 @@ async fn a_message_that_its_receiver_cannot_take_becomes_a_dead_letter_and_its_q
     scene.delivered(9).await;
     let poisoned = scene.queue("run-2", "/hook");
 
-    let mut operator = Operator::at(&scene.installation, &[]).await;
+    let mut operator = Operator::seated(seat, &scene.installation, &daemon).await;
     operator
         .sees(&["1 queue waits for the next attempt of its head; next in"])
         .await;
@@ -119,3 +116,6 @@ async fn a_message_that_its_receiver_cannot_take_becomes_a_dead_letter_and_its_q
     operator.leave().await;
     assert_eq!(daemon.stop().await, Some(0));
 }
+
+at_both_seats!(no_client_can_read_it as unreadable);
+at_both_seats!(its_receiver_cannot_take_it as refused);

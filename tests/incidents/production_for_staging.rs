@@ -1,13 +1,14 @@
 //! 9. Production is taken for staging: nothing happens to it, the screen says where it is, and staging is a command away.
 //!
-//! `2` the queues, `X` is refused and says why; `:` profile staging `Enter`; `2`, `X`, the name, `Enter`: 9 keys. What
-//! has to be changed in production is changed in a window with a reason: `2`, `:` write 15m … `Enter`, `X`, the name,
-//! `Enter`, `:` read-only `Enter`: 10 keys.
+//! `2` the queues, `V` is refused and says why; `=` the profiles, down to staging, `Enter`; `2`, `V` `y`: 8 keys. What has
+//! to be changed in production is changed in a window with a reason: `2`, `W` #42 `Enter`, `V` `y`, `W` read-only again:
+//! 9 keys.
 
 use serde_json::json;
 
-use super::Operator;
+use super::operator::{DOWN, ENTER, Operator, Seat};
 use super::outside::{audited, holds, listed, messages};
+use crate::attached::{self, token};
 use crate::support::daemon::{Daemon, Installation};
 use crate::support::receiver::{Behaviour, Receiver};
 use crate::support::servers::{Database, Vhost};
@@ -18,6 +19,8 @@ const IN_STAGING: [&str; 2] = ["--profile", "staging"];
 /// Two places under one configuration, each with its daemon, and a queue of the same execution in both.
 struct Places {
     installation: Installation,
+    /// Elsewhere, with the same profiles: all that is known there are the daemons and their tokens.
+    far: Installation,
     receiver: Receiver,
     daemons: [Daemon; 2],
     staging: Vhost,
@@ -54,8 +57,21 @@ async fn places() -> Places {
     ));
     let receiver = Receiver::start().await;
     receiver.behave("*", Behaviour::Status(503));
+    let mut far = attached::nowhere();
+    for (name, colour, protected, daemon) in [
+        ("staging", "green", false, &daemons[1]),
+        ("production", "red", true, &daemons[0]),
+    ] {
+        far.append(&format!(
+            "[profile.{name}]\nlabel = {:?}\ncolour = {colour:?}\nprotected = {protected}\ndaemon = {:?}\ntoken = {:?}\n",
+            name.to_uppercase(),
+            daemon.api,
+            token(daemon)
+        ));
+    }
     Places {
         installation,
+        far,
         receiver,
         daemons,
         staging,
@@ -83,6 +99,14 @@ impl Places {
         queue
     }
 
+    async fn operator(&self, seat: Seat) -> Operator {
+        let installation = match seat {
+            Seat::Here => &self.installation,
+            Seat::Far => &self.far,
+        };
+        Operator::at(seat, installation, &IN_PRODUCTION).await
+    }
+
     async fn stop(mut self) {
         for daemon in &mut self.daemons {
             assert_eq!(daemon.stop().await, Some(0));
@@ -90,48 +114,46 @@ impl Places {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn production_taken_for_staging_refuses_and_staging_is_a_command_away() {
+async fn staging_is_a_key_away(seat: Seat) {
     let places = places().await;
     let real = places.publish(IN_PRODUCTION, 3).await;
     let rubbish = places.publish(IN_STAGING, 2).await;
 
-    let mut operator = Operator::at(&places.installation, &IN_PRODUCTION).await;
+    let mut operator = places.operator(seat).await;
     operator.sees(&["PRODUCTION", "READ-ONLY", "3 messages wait"]).await;
     let ground = operator.ground_of("PRODUCTION").unwrap();
     assert_ne!(ground, operator.ground_of("READ-ONLY").unwrap(), "a colour of its own");
     operator.press("2");
     operator.sees(&["load-test", "1–"]).await;
-    operator.press("X");
+    operator.press("V");
     operator
-        .sees(&[
-            "purge: read-only: protected profile",
-            ":write 15m REASON allows changes",
-        ])
+        .sees(&["take the head out: read-only: protected profile", "W allows changes"])
         .await;
-    operator.commands("profile staging").await;
+    operator.press("=");
+    operator
+        .sees(&["production (this one)", "staging", "▼ 1 endpoint down"])
+        .await;
+    operator.press(DOWN);
+    operator.press(ENTER);
     operator.sees_no("PRODUCTION").await;
     operator.sees(&["STAGING", "● live"]).await;
     assert_ne!(operator.ground_of("STAGING").unwrap(), ground, "another colour");
     operator.press("2");
     operator.sees(&["load-test", "1–"]).await;
-    operator.asks("X").await;
-    operator
-        .sees(&[
-            "on STAGING",
-            "2 messages",
-            "Messages are lost by this",
-            "type the name of the queue",
-        ])
-        .await;
-    operator.accepts_by_typing(&rubbish).await;
-    operator.sees(&["purged", "2 messages removed"]).await;
+    operator.asks("V").await;
+    operator.sees(&["on STAGING", "move the first message of"]).await;
+    operator.accepts().await;
+    operator.sees(&["goes to the dead letters"]).await;
 
-    holds(&places.staging, &rubbish, 0).await;
+    holds(&places.staging, &rubbish, 1).await;
     assert_eq!(messages(&places.production, &real).await, Some(3));
-    assert_eq!(audited(&places.installation, &IN_STAGING, "queue purge").await.len(), 1);
     assert!(
-        audited(&places.installation, &IN_PRODUCTION, "queue purge")
+        !audited(&places.installation, &IN_STAGING, "queue skip")
+            .await
+            .is_empty()
+    );
+    assert!(
+        audited(&places.installation, &IN_PRODUCTION, "queue skip")
             .await
             .is_empty()
     );
@@ -139,34 +161,39 @@ async fn production_taken_for_staging_refuses_and_staging_is_a_command_away() {
     places.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn production_is_changed_in_a_window_with_a_reason_that_is_audited() {
+async fn production_is_changed_in_a_window(seat: Seat) {
     let places = places().await;
     let queue = places.publish(IN_PRODUCTION, 3).await;
     let other = places.publish(IN_STAGING, 2).await;
 
-    let mut operator = Operator::at(&places.installation, &IN_PRODUCTION).await;
+    let mut operator = places.operator(seat).await;
     operator.press("2");
-    operator.sees(&["load-test", "READ-ONLY"]).await;
-    operator.commands("write 15m INC-7 load test").await;
+    operator.sees(&["load-test", "READ-ONLY", "W allow changes"]).await;
+    operator.press("W");
+    operator.sees(&[":write 15m"]).await;
+    operator.types("#42").await;
+    operator.press(ENTER);
     operator.sees(&["CHANGES ALLOWED 14m", "PRODUCTION"]).await;
     operator.sees_no("READ-ONLY").await;
-    operator.asks("X").await;
+    operator.asks("V").await;
     operator
-        .sees(&["on PRODUCTION", "3 messages", "type the name of the queue"])
+        .sees(&["on PRODUCTION", "move the first message of", "#42"])
         .await;
-    operator.accepts_by_typing(&queue).await;
-    operator.sees(&["purged", "3 messages removed"]).await;
-    operator.commands("read-only").await;
+    operator.accepts().await;
+    operator.sees(&["goes to the dead letters"]).await;
+    operator.press("W");
     operator.sees(&["READ-ONLY"]).await;
     operator.sees_no("CHANGES ALLOWED").await;
 
-    holds(&places.production, &queue, 0).await;
+    holds(&places.production, &queue, 2).await;
     assert_eq!(messages(&places.staging, &other).await, Some(2));
-    let [_, reason, _] = audited(&places.installation, &IN_PRODUCTION, "queue purge")
+    let [_, reason, _] = audited(&places.installation, &IN_PRODUCTION, "queue skip")
         .await
         .remove(0);
-    assert_eq!(reason, "INC-7 load test");
+    assert_eq!(reason, "#42");
     operator.leave().await;
     places.stop().await;
 }
+
+at_both_seats!(staging_is_a_key_away as refused);
+at_both_seats!(production_is_changed_in_a_window as allowed);

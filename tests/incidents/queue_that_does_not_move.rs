@@ -1,14 +1,12 @@
 //! 6. "Nothing comes for order-7." Everything else moves; why does this queue not?
 //!
-//! `2` the queues, `/` order-7 `Enter` this one, `Enter` why: somebody paused it and forgot; `U` `y` it goes on: 7 keys.
+//! `2` the queues, `/` r-7 `Enter` this one, `Enter` why: somebody paused it and forgot; `U` `y` it goes on: 9 keys.
 
-use super::Operator;
-use super::operator::ENTER;
+use super::operator::{ENTER, Operator, Seat};
 use super::outside::{audited, delivered, holds, numbered, who};
 use crate::faults::scene::Scene;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_queue_that_does_not_move_says_who_paused_it_and_why_and_goes_on() {
+async fn play(seat: Seat) {
     let mut scene = Scene::servers().await;
     scene.installation.set("console", "refresh_s", 1);
     let mut daemon = scene.installation.daemon().await;
@@ -31,7 +29,7 @@ async fn a_queue_that_does_not_move_says_who_paused_it_and_why_and_goes_on() {
     }
     scene.delivered(34).await;
 
-    let mut operator = Operator::at(&scene.installation, &[]).await;
+    let mut operator = Operator::seated(seat, &scene.installation, &daemon).await;
     operator
         .sees(&["1 queue is paused by a person; everything else moves"])
         .await;
@@ -39,7 +37,7 @@ async fn a_queue_that_does_not_move_says_who_paused_it_and_why_and_goes_on() {
     operator.sees(&["order-7", "order-8"]).await;
     operator.press("/");
     operator.sees(&["keep the filter"]).await;
-    operator.types("order-7").await;
+    operator.types("r-7").await;
     operator.press(ENTER);
     operator.sees(&["paused", "1–1 of 1"]).await;
     operator.press(ENTER);
@@ -60,7 +58,9 @@ async fn a_queue_that_does_not_move_says_who_paused_it_and_why_and_goes_on() {
     assert_eq!(delivered(&scene, "order-7", "/hook"), numbered("order-7", 1..=4));
     holds(scene.vhost.as_ref().unwrap(), queue.as_str(), 0).await;
     let resumed = audited(&scene.installation, &[], "queue resume").await;
-    assert_eq!(resumed[0][0], format!("console:{}", operator.name()));
+    assert_eq!(resumed[0][0], operator.actor());
     operator.leave().await;
     scene.finish(&mut [&mut daemon], 0).await;
 }
+
+at_both_seats!(play);

@@ -57,4 +57,4 @@ async fn play(seat: Seat) {
     scene.finish(&mut [&mut daemon], 0).await;
 }
 
-at_every_seat!(play);
+at_both_seats!(play);

@@ -1,10 +1,9 @@
 //! 4. One bug of a consumer made thousands of dead letters. It is mended: they go back, a few of them first.
 //!
-//! `5` the groups, `R` the greatest of them, `c` 20 `Enter` the first twenty and then ask, the number `Enter`, `7` the
-//! runs, `U` `y` the rest: 10 keys.
+//! `5` the groups, `R` the greatest of them, `c` 10 `Enter` the first ten and then ask, `y`, `7` the runs,
+//! `U` `y` the rest: 10 keys.
 
-use super::Operator;
-use super::operator::ENTER;
+use super::operator::{ENTER, Operator, Seat};
 use super::outside::{audited, holds, messages};
 use crate::runs::scene::{DEAD, ORIGIN, Scene, numbers, publish, reject};
 
@@ -21,15 +20,14 @@ async fn others_die(scene: &Scene) {
     holds(&scene.vhost, "mails.dead", 5).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn thousands_of_dead_letters_of_one_bug_go_back_a_few_first_and_others_stay() {
+async fn play(seat: Seat) {
     let mut scene = Scene::postgres().await;
     scene.installation.set("console", "refresh_s", 1);
     scene.die(BUG).await;
     others_die(&scene).await;
     let mut daemon = scene.installation.daemon().await;
 
-    let mut operator = Operator::at(&scene.installation, &[]).await;
+    let mut operator = Operator::seated(seat, &scene.installation, &daemon).await;
     operator.press("5");
     operator
         .sees(&["3,000", "rejected", "orders", "mails", "R redrives the whole group"])
@@ -45,15 +43,17 @@ async fn thousands_of_dead_letters_of_one_bug_go_back_a_few_first_and_others_sta
         .await;
     operator.press("c");
     operator.sees(&["Canary size (empty = none)"]).await;
-    operator.types("20").await;
+    operator.types("10").await;
     operator.press(ENTER);
-    operator.sees(&["canary: 20, then ask"]).await;
+    operator.sees(&["canary: 10, then ask"]).await;
     operator.confirmation().await;
-    operator.accepts_by_typing("3000").await;
+    operator.accepts().await;
     operator.press("7");
-    operator.sees(&["asks", "20 of 3,000 done", "by console:"]).await;
-    holds(&scene.vhost, ORIGIN, 20).await;
-    assert_eq!(messages(&scene.vhost, DEAD).await, Some(u64::from(BUG) - 20));
+    operator
+        .sees(&["asks", "10 of 3,000 done", &format!("by {}", operator.actor())])
+        .await;
+    holds(&scene.vhost, ORIGIN, 10).await;
+    assert_eq!(messages(&scene.vhost, DEAD).await, Some(u64::from(BUG) - 10));
     operator.asks("U").await;
     operator.accepts().await;
     operator.sees(&["done", "3,000 of 3,000 done"]).await;
@@ -69,3 +69,5 @@ async fn thousands_of_dead_letters_of_one_bug_go_back_a_few_first_and_others_sta
     operator.leave().await;
     assert_eq!(daemon.stop().await, Some(0));
 }
+
+at_both_seats!(play);

@@ -4,8 +4,7 @@
 
 use serde_json::json;
 
-use super::Operator;
-use super::operator::DOWN;
+use super::operator::{DOWN, Operator, Seat};
 use super::outside::{audited, json, listed};
 use crate::faults::scene::Scene;
 use crate::support::receiver::Behaviour;
@@ -17,8 +16,7 @@ async fn set(scene: &mut Scene, policy: &str) {
     scene.installation.run(&set).await.expect_code(0);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wrong_policy_is_put_back_to_the_version_before_and_what_waits_follows_it() {
+async fn play(seat: Seat) {
     let mut scene = Scene::servers().await;
     scene.installation.set("console", "refresh_s", 1);
     let each_second = r#"{"retries_with_no_delay":0,"minimum_delay_retries":500,"minimum_delay":1}"#;
@@ -38,7 +36,7 @@ async fn a_wrong_policy_is_put_back_to_the_version_before_and_what_waits_follows
     .await;
     scene.receiver.behave("/hook", Behaviour::Status(200));
 
-    let mut operator = Operator::at(&scene.installation, &[]).await;
+    let mut operator = Operator::seated(seat, &scene.installation, &daemon).await;
     operator
         .sees(&["1 endpoint is not available", "4 messages wait", "next attempt in 23h"])
         .await;
@@ -64,8 +62,10 @@ async fn a_wrong_policy_is_put_back_to_the_version_before_and_what_waits_follows
     let policy = json(&scene.installation, &["policy", "show", "--url", url.as_str()]).await;
     assert!(policy.to_string().contains("\"minimum_delay\":1"), "{policy}");
     let [who, ..] = audited(&scene.installation, &[], "policy restore").await.remove(0);
-    assert_eq!(who, format!("console:{}", operator.name()));
+    assert_eq!(who, operator.actor());
     assert_eq!(json(&scene.installation, &down).await, json!([]));
     operator.leave().await;
     scene.finish(&mut [&mut daemon], 0).await;
 }
+
+at_both_seats!(play);

@@ -28,7 +28,7 @@ pub(super) const ACT: &[Action] = &[
         .plans(|state| freeze(state, OrderKind::Redrive, Reach::Rows))
         .reports(|task| changed(task, "redrive begun:", "run"))
         .hinted(),
-    Action::new("redrive_shown", "redrive all shown", &["A"])
+    Action::new("redrive_shown", "redrive shown", &["A"])
         .help("The same for everything that the filter matches; what died again after a redrive is left out.")
         .changes(DEAD)
         .when(|state| possible(state, Reach::Shown))

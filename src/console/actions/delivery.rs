@@ -31,13 +31,13 @@ pub(super) const ACT: &[Action] = &[
         .plans(|state| REDELIVER.freeze(state))
         .reports(report::redelivered)
         .also(&[Also::Hinted, Also::Likely(|state| scope::selected(state).is_some_and(is_held_up))]),
-    Action::new("redeliver_shown", "redeliver all shown", &["A"])
+    Action::new("redeliver_shown", "redeliver shown", &["A"])
         .help("The same for every row that the filter shows and that does not move.")
         .changes(DELIVERY)
         .when(|state| REDELIVER_SHOWN.possible(state))
         .plans(|state| REDELIVER_SHOWN.freeze(state))
         .reports(report::redelivered)
-        .also(&[Also::Hinted, Also::Wide]),
+        .also(&[Also::Hinted, Also::Wide, Also::Likely(several_are_down)]),
     Action::new("pause", "pause", &["P"])
         .help("Stop delivering from the selected or marked queues after the attempt in flight.")
         .changes(QUEUES)
@@ -78,7 +78,7 @@ pub(super) const ACT: &[Action] = &[
         .when(|state| TEST.possible(state))
         .plans(|state| TEST.freeze(state))
         .reports(report::tested)
-        .also(&[Also::Hinted, Also::AtOnce]),
+        .also(&[Also::Hinted, Also::AtOnce, Also::Likely(is_at_a_down_endpoint)]),
     Action::new("disable", "disable", &["D"])
         .help("Send nothing to the selected or marked endpoints until somebody redelivers.")
         .changes(ENDPOINTS)
@@ -282,6 +282,23 @@ fn emptied(row: Pointed<'_>) -> Result<QueueName, Reason> {
             Err("only a queue has messages".into())
         }
     }
+}
+
+/// Whether it is up again is asked before anything is sent to it.
+fn is_at_a_down_endpoint(state: &State) -> bool {
+    scope::selected(state).is_some_and(|row| matches!(row, Pointed::Endpoint(_)) && is_held_up(row))
+}
+
+/// More than one of the listed endpoints holds its queues up.
+fn several_are_down(state: &State) -> bool {
+    if state.focus() != View::Endpoints {
+        return false;
+    }
+    let down = state.data.snapshot.as_ref().map_or(0, |snapshot| {
+        let [disabled, parked, unavailable, _] = snapshot.totals.endpoints_by_state;
+        disabled + parked + unavailable
+    });
+    down > 1
 }
 
 /// A row that redelivering would help: its endpoint is what holds it up.

@@ -35,7 +35,7 @@ pub(super) const ACT: &[Action] = &[
         .shows(Shows::Events)
         .reports(|task| report::events(task, "due now:"))
         .hinted(),
-    Action::new("retry_events_shown", "retry all shown", &["A"])
+    Action::new("retry_events_shown", "retry shown", &["A"])
         .help("The same for everything that the filter matches.")
         .changes(EVENTS)
         .when(|state| possible(state, Wants::Shown))

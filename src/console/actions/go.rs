@@ -2,7 +2,7 @@
 
 use crate::console::state::View;
 use crate::console::state::action::{Action, Section, named, require};
-use crate::console::update::{act, palette, profiles, trail};
+use crate::console::update::{act, health, palette, profiles, trail};
 
 /// The views on the keys from 1 to 9, what is needed most besides them, and the other views.
 pub(super) fn section() -> Section {
@@ -23,6 +23,9 @@ const ANYWHERE: &[Action] = &[
         .help("Every profile of the configuration on one page: its worst state, what waits, what died, who delivers. Enter goes there.")
         .when(profiles::possible)
         .does(profiles::open),
+    Action::new("health", "health", &["!"])
+        .help("What doctor finds on one page, the worst first: the broker and each of its nodes (memory, disk, files, alarms, blocked connections), the store, clocks, daemons; and what to do.")
+        .does(health::open),
     Action::new("go_back", "back there", &["[", "Alt+Left"])
         .help("Go back to where you were.")
         .when(|state| require(state.nav.trail.has_behind(), "there is no place before this one"))

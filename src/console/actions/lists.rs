@@ -34,7 +34,7 @@ pub(super) const LISTS: &[Action] = &[
         .within(Context::Marking)
         .when(mark_range)
         .turns(|state| with_list(state, |list| list.mark_range())),
-    Action::new("mark_shown", "mark all shown", &["*"])
+    Action::new("mark_shown", "mark shown", &["*"])
         .help("Mark every row that the filter shows.")
         .within(Context::Marking)
         .when(selected)

@@ -28,6 +28,7 @@ use crate::console::state::settings::{Reload, Survey};
 use crate::domain::time::Timestamp;
 use crate::engine::error::chain;
 use crate::engine::observe::Observer;
+use crate::engine::query;
 use crate::engine::{Access, Command, Done, EngineHandle, Plan, WriteGrant};
 
 /// A profile that has not answered by then counts as silent.
@@ -185,6 +186,7 @@ impl Executor {
                 tokio::task::spawn_blocking(move || inputs.blocking_send(Event::Saved(save::write(&job)).into()));
             }
             Effect::Survey(profiles) => self.look_at(profiles),
+            Effect::Check => self.check(),
             Effect::Keep { path, text } => self.keep(path, text),
             Effect::Window(window) => {
                 self.actor.open(window);
@@ -241,6 +243,18 @@ impl Executor {
                 let _ = inputs.send(Event::Surveyed { profile, result }.into()).await;
             });
         }
+    }
+
+    /// What doctor finds.
+    fn check(&self) {
+        let (link, inputs) = (self.link.get().cloned(), self.inputs.clone());
+        ambient::spawn("console health", async move {
+            let result = match link {
+                Some(link) => link.engine.query(query::Doctor()).await.map_err(|error| chain(&error)),
+                None => Err(NOT_CONNECTED.to_owned()),
+            };
+            let _ = inputs.send(Event::Checked(result).into()).await;
+        });
     }
 
     /// What was confirmed and has not ended.

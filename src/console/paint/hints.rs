@@ -53,6 +53,7 @@ fn of_line(mode: &Mode) -> Option<Keys> {
         | Mode::Question(_)
         | Mode::Menu(_)
         | Mode::Profiles(_)
+        | Mode::Health(_)
         | Mode::Help(_) => return None,
     };
     Some(keys)
@@ -81,6 +82,7 @@ fn of_box(mode: &Mode) -> Option<Keys> {
             ("r", "look again"),
             ("Esc", "back"),
         ],
+        Mode::Health(_) => &[("↑↓", "scroll"), ("r", "look again"), ("Esc", "back")],
         Mode::Menu(_) => &[
             ("Enter", "do it"),
             ("↑↓", "choose"),

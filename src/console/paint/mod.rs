@@ -12,6 +12,7 @@ mod document_form;
 mod first_run;
 mod form_lines;
 mod frame;
+mod health;
 mod help;
 mod hints;
 mod menu;
@@ -108,6 +109,10 @@ fn paint(canvas: &mut Canvas<'_>, state: &State) -> Option<Position> {
         }
         Mode::Profiles(open) => {
             profiles::paint(canvas, frame.body, state, open);
+            None
+        }
+        Mode::Health(open) => {
+            health::paint(canvas, frame.body, state, open);
             None
         }
         Mode::Menu(open) => {

@@ -18,10 +18,13 @@ use crate::console::widgets::canvas::{Canvas, behind, cells, row};
 use crate::console::widgets::words::{UNKNOWN, ago, known};
 use crate::domain::text::{show, width};
 
-/// Cells of a name, of a number, of an age.
+/// Cells of a name, at most and at least.
 const NAME: u16 = 24;
-const NUMBER: u16 = 9;
-const AGE: u16 = 11;
+const NAME_MIN: u16 = 10;
+/// Cells of what waits, of what died, of daemons, of an age; and where there is little room.
+const NUMBERS: [u16; 4] = [9, 9, 9, 11];
+const NARROW: [u16; 4] = [8, 6, 8, 9];
+const NARROW_BELOW: u16 = 90;
 /// Before the name: the sign of the selected line.
 const SIGN: u16 = 2;
 /// Columns of a name, a label or a reason that are looked at.
@@ -30,7 +33,9 @@ const SHOWN_MAX: usize = 400;
 /// Paints it over the body.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, page: &ProfilesPage) {
     let inner = boxed(canvas, area, "Profiles", false);
-    let places = Places::of(inner);
+    let profiles = state.profile_names();
+    let names: Vec<String> = profiles.iter().map(named).collect();
+    let places = Places::of(inner, &names);
     let head = row(inner, 0);
     canvas.lay_over(head, Role::Column);
     places.line(
@@ -40,12 +45,11 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, page: &P
         ["Waiting", "Dead", "Daemons", "Read"],
         Role::Column,
     );
-    let profiles = state.profile_names();
     let room = inner.height.saturating_sub(1);
     let first = (page.selected + 1).saturating_sub(room.into());
     for (at, (place, profile)) in (1..inner.height).zip(profiles.iter().enumerate().skip(first)) {
         let line = row(inner, at);
-        one(canvas, line, &places, state, profile);
+        one(canvas, line, &places, state, (profile, &names[place]));
         if place == page.selected {
             canvas.lay_over(line, Role::Selection);
             canvas.text(line, "▌", Role::Mark);
@@ -57,15 +61,19 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, page: &P
 struct Places {
     name: u16,
     worst: u16,
+    numbers: [u16; 4],
 }
 
 impl Places {
-    fn of(area: Rect) -> Self {
-        let name = NAME.min(area.width / 4);
-        let numbers = 3 * NUMBER + AGE;
+    /// The longest name has what it needs, as far as there is room; the rest is what the worst is told in.
+    fn of(area: Rect, names: &[String]) -> Self {
+        let longest = names.iter().map(|name| cells(width(name))).max().unwrap_or(0);
+        let name = (longest + SIGN).max(NAME_MIN).min(NAME.min(area.width / 3));
+        let numbers = if area.width < NARROW_BELOW { NARROW } else { NUMBERS };
         Self {
             name,
-            worst: area.width.saturating_sub(SIGN + name + numbers),
+            worst: area.width.saturating_sub(SIGN + name + numbers.iter().sum::<u16>()),
+            numbers,
         }
     }
 
@@ -80,37 +88,42 @@ impl Places {
         canvas.text(part(SIGN, self.name.saturating_sub(1)), texts.0, role);
         canvas.text(part(SIGN + self.name, self.worst.saturating_sub(1)), texts.1, role);
         let mut x = SIGN + self.name + self.worst;
-        for (number, wide) in numbers.into_iter().zip([NUMBER, NUMBER, NUMBER, AGE]) {
+        for (number, wide) in numbers.into_iter().zip(self.numbers) {
             canvas.right(part(x, wide), number, role);
             x += wide;
         }
     }
 }
 
-fn one(canvas: &mut Canvas<'_>, area: Rect, places: &Places, state: &State, profile: &ProfileName) {
+/// The name, with its label where that says something else.
+fn named(profile: &ProfileName) -> String {
     let name = if profile.name.is_empty() {
         "(no profile)".to_owned()
     } else {
         show(&profile.name, SHOWN_MAX)
     };
-    let here = if profile.is_current { "this one" } else { "" };
-    let name = match [profile.says.as_str(), here].into_iter().find(|text| !text.is_empty()) {
-        Some(says) if *says != *name => format!("{name} ({})", show(says, SHOWN_MAX)),
-        Some(_) | None => name,
-    };
+    let says = show(&profile.says, SHOWN_MAX);
+    let says = Some(says).filter(|says| !says.is_empty() && !says.eq_ignore_ascii_case(&name));
+    match says.or_else(|| profile.is_current.then(|| "this one".to_owned())) {
+        Some(says) => format!("{name} ({says})"),
+        None => name,
+    }
+}
+
+fn one(canvas: &mut Canvas<'_>, area: Rect, places: &Places, state: &State, (profile, name): (&ProfileName, &str)) {
     match state.condition_of(profile) {
         Some(Answer {
             result: Ok(condition), ..
-        }) => known_one(canvas, area, places, &name, &condition),
+        }) => known_one(canvas, area, places, name, &condition),
         Some(Answer { result: Err(why), at }) => {
             let age = ago(canvas.now, at);
             let text = format!("? {why}");
-            places.line(canvas, area, (&name, ""), ["", "", "", &age], Role::Text);
+            places.line(canvas, area, (name, ""), ["", "", "", &age], Role::Text);
             let room = behind(area, SIGN + places.name);
-            let wide = cells(width(&text)).min(room.width.saturating_sub(AGE));
+            let wide = cells(width(&text)).min(room.width.saturating_sub(places.numbers[3]));
             canvas.text(Rect { width: wide, ..room }, &text, Role::Error);
         }
-        None => places.line(canvas, area, (&name, "looking …"), ["", "", "", ""], Role::TextMuted),
+        None => places.line(canvas, area, (name, "looking …"), ["", "", "", ""], Role::TextMuted),
     }
 }
 

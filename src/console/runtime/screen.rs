@@ -381,6 +381,7 @@ impl<W: Write> Screen<W> {
                 | Effect::Save(_)
                 | Effect::Keep { .. }
                 | Effect::Survey(_)
+                | Effect::Check
                 | Effect::Window(_)
                 | Effect::Reload
                 | Effect::Pace(_)

@@ -58,6 +58,8 @@ pub mod named {
     pub const PREVIOUS_MATCH: &str = "previous_match";
     /// The line that finds and does anything by its name.
     pub const PALETTE: &str = "palette";
+    /// Open the window in which a protected profile can be changed, or close it.
+    pub const ALLOW_CHANGES: &str = "allow_changes";
     /// Leave.
     pub const QUIT: &str = "quit";
 }
@@ -172,7 +174,7 @@ pub enum Also {
     Hinted,
     /// Before other actions where this holds: it is what one comes for.
     Likely(fn(&State) -> bool),
-    /// Behind other actions: it is about more than one row.
+    /// Behind other actions, or among them where it is likely: it is about more than one row.
     Wide,
     /// The menu of what can be done with a row has it, although it changes nothing.
     OfRow,
@@ -389,10 +391,10 @@ impl Action {
     /// Its place among what is possible: lower is more likely.
     fn rank(&self, state: &State) -> u8 {
         let is_likely = |also: &Also| matches!(also, Also::Likely(likely) if likely(state));
-        match () {
-            () if self.has(is_likely) => 0,
-            () if self.has(|also| matches!(also, Also::Wide)) => 2,
-            () => 1,
+        match (self.has(is_likely), self.has(|also| matches!(also, Also::Wide))) {
+            (true, false) => 0,
+            (true, true) | (false, false) => 1,
+            (false, true) => 2,
         }
     }
 
@@ -450,10 +452,15 @@ pub fn menu(state: &State) -> Vec<&'static Action> {
 /// What holds for all that changes something.
 fn writable(state: &State) -> Possible {
     if let Some(why) = &state.session.place.read_only {
-        let way = if state.session.profiles.window {
-            " (:write 15m REASON allows changes)"
-        } else {
-            ""
+        let key = state
+            .session
+            .profiles
+            .window
+            .then(|| state.input.keymap.label(named::ALLOW_CHANGES));
+        let way = match key {
+            Some(Some(key)) => format!(" ({key} allows changes)"),
+            Some(None) => " (:write 15m REASON allows changes)".to_owned(),
+            None => String::new(),
         };
         return Err(format!("read-only: {why}{way}").into());
     }

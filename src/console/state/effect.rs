@@ -136,6 +136,8 @@ pub enum Effect {
     },
     /// Look how these profiles are; each answers for itself.
     Survey(Vec<String>),
+    /// Look what doctor finds.
+    Check,
     /// Use the theme of that name.
     Theme(String),
     /// Read the configuration again.

@@ -16,6 +16,7 @@ use crate::console::table::Arranged;
 use crate::console::theme::Ground;
 use crate::domain::time::Timestamp;
 use crate::engine::snapshot::Snapshot;
+use crate::engine::view::Check;
 use crate::engine::{self, Done, Plan};
 
 /// Something happened. [`crate::console::update`] is told the time beside it.
@@ -70,6 +71,8 @@ pub enum Event {
         /// How it is.
         result: Result<Box<Condition>, String>,
     },
+    /// What doctor found, or why that is not known (from outside).
+    Checked(Result<Vec<Check>, String>),
     /// Another theme is used, or why not.
     Themed(Result<String, String>),
     /// The configuration was read again: what holds now, or why nothing does (safe to show).

@@ -281,13 +281,13 @@ mod tests {
     #[test]
     fn an_action_has_the_keys_that_it_is_given_and_no_others() {
         let keymap = configured(&[
-            ("redeliver", "W, F5"),
+            ("redeliver", "Q, F5"),
             ("unmark", ""),
             ("refresh", "g r"),
             ("first", "Home"),
         ])
         .unwrap();
-        assert_eq!(keymap.labels("redeliver").collect::<Vec<_>>(), ["W", "F5"]);
+        assert_eq!(keymap.labels("redeliver").collect::<Vec<_>>(), ["Q", "F5"]);
         assert_eq!(keymap.label("unmark"), None);
         assert_eq!(
             press(&keymap, "R", View::Queues),
@@ -339,6 +339,6 @@ mod tests {
 
     #[test]
     fn two_actions_that_never_meet_may_share_a_key() {
-        assert!(configured(&[("disable", "W"), ("pause", "W")]).is_ok());
+        assert!(configured(&[("disable", "Q"), ("pause", "Q")]).is_ok());
     }
 }

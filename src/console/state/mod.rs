@@ -12,6 +12,7 @@ pub mod event_rates;
 pub mod events;
 pub mod feed;
 pub mod filter_line;
+pub mod health;
 pub mod heat;
 pub mod help;
 pub mod history;
@@ -50,6 +51,7 @@ use crate::console::state::dialog::{Dialog, Last, Task};
 use crate::console::state::document_form::DocumentForm;
 use crate::console::state::feed::Listing;
 use crate::console::state::filter_line::FilterLine;
+use crate::console::state::health::{Checked, HealthPage};
 use crate::console::state::help::Help;
 use crate::console::state::history::History;
 use crate::console::state::keymap::Keymap;
@@ -110,6 +112,8 @@ pub enum Mode {
     Menu(Box<Menu>),
     /// Every profile of the configuration.
     Profiles(Box<ProfilesPage>),
+    /// What doctor finds.
+    Health(Box<HealthPage>),
     /// Whether to go on with something that leaves this console.
     Question(Box<Question>),
     /// The list of keys.
@@ -257,6 +261,8 @@ pub struct Data {
     pub attempts: Attempts,
     /// How other profiles are, as far as they were asked.
     pub surveyed: Surveyed,
+    /// What doctor found last.
+    pub checked: Option<Checked>,
 }
 
 /// What is in front, and where the operator was.
@@ -403,6 +409,7 @@ impl State {
                 died_at: None,
                 attempts: Attempts::default(),
                 surveyed: Surveyed::new(),
+                checked: None,
             },
             nav: Navigation::at_first(settings),
             lists: Lists::default(),

@@ -43,6 +43,7 @@ pub(in crate::console) mod feeds;
 pub(in crate::console) mod filter;
 pub(in crate::console) mod find;
 mod forms;
+pub(in crate::console) mod health;
 pub(in crate::console) mod help;
 pub(in crate::console) mod keys;
 pub(in crate::console) mod menu;
@@ -66,7 +67,7 @@ pub(in crate::console) mod undo;
 pub(in crate::console) mod verbs;
 pub(in crate::console) mod views;
 mod wake;
-mod window;
+pub(in crate::console) mod window;
 
 use crate::console::journal::Tone;
 use crate::console::state::effect::Effect;
@@ -94,6 +95,7 @@ pub fn update(state: &mut State, now: Timestamp, event: Event) -> Vec<Effect> {
     details::lay_out(state);
     effects.extend(feeds::ask(state));
     effects.extend(profiles::ask_again(state));
+    effects.extend(health::ask_again(state));
     effects.extend(state.said.calls.take(now).map(Effect::Call));
     effects
 }
@@ -127,6 +129,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Found(found) => palette::found(state, found),
         Event::Saved(result) => verbs::saved(state, result),
         Event::Surveyed { profile, result } => profiles::answered(state, profile, result.map(|one| *one)),
+        Event::Checked(result) => health::answered(state, result),
         Event::Kept(why) => say::toast(state, Tone::Bad, &format!("not kept beyond this console: {why}")),
         Event::Themed(result) => verbs::themed(state, result),
         Event::Revealed { key, result } => reveal::answered(state, &key, result),

@@ -52,6 +52,7 @@ fn wheel(state: &mut State, by: isize) {
         | Mode::Columns(_)
         | Mode::Menu(_)
         | Mode::Profiles(_)
+        | Mode::Health(_)
         | Mode::Question(_) => {}
     }
 }

@@ -15,7 +15,15 @@ const LINE_BYTES_MAX: usize = 4_096;
 
 /// Opens the line.
 pub(in crate::console) fn open(state: &mut State) -> Vec<Effect> {
+    open_with(state, "")
+}
+
+/// Opens it with the beginning of a command, to be completed.
+pub(super) fn open_with(state: &mut State, typed: &str) -> Vec<Effect> {
     state.input.mode = Mode::Palette(Box::default());
+    if let Mode::Palette(palette) = &mut state.input.mode {
+        palette.input = Input::from(typed);
+    }
     look(state)
 }
 

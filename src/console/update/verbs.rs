@@ -14,9 +14,6 @@ use crate::console::state::verb::{self, Verb, VerbSpec};
 use crate::console::table::List;
 use crate::console::table::export::{Form, One, Records};
 
-/// Windows that are offered.
-const WINDOWS: &[&str] = &["15m", "1h", "4h"];
-
 /// What the command could take, the line itself in front.
 pub(super) fn candidates(state: &State, spec: &'static VerbSpec, rest: &str, line: &str) -> Vec<Candidate> {
     let one = |name: String, says: String, line: String, score| Candidate {
@@ -79,7 +76,7 @@ fn taken(state: &State, verb: Verb) -> Vec<(String, String)> {
             };
             columns.into_iter().flat_map(both).collect()
         }
-        Verb::Write => plain(WINDOWS),
+        Verb::Write => plain(window::WINDOWS),
         Verb::Theme => state
             .session
             .themes

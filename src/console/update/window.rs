@@ -1,26 +1,54 @@
 //! The time in which a protected profile can be changed: asked for with a reason, and over by itself.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use super::{State, say};
+use super::{State, palette, say};
 use crate::console::journal::Tone;
 use crate::console::state::Mode;
+use crate::console::state::action::Possible;
 use crate::console::state::effect::Effect;
 use crate::domain::text::show;
+
+/// Times that are offered, the usual one first.
+pub(super) const WINDOWS: &[&str] = &["15m", "1h", "4h"];
 
 /// Nobody needs longer at once.
 const WINDOW_MAX: Duration = Duration::from_secs(4 * 3_600);
 /// A reason is at most this long.
 const REASON_MAX: usize = 200;
 
+/// Whether there is such a window here, or why not.
+pub(in crate::console) fn possible(state: &State) -> Possible {
+    match (&state.session.place.read_only, state.session.profiles.window) {
+        (_, true) => Ok(()),
+        (Some(why), false) => Err(format!("not possible here: {why}").into()),
+        (None, false) => Err("changes are possible here already".into()),
+    }
+}
+
+/// Whether nothing can be changed before it is open.
+pub(in crate::console) fn is_closed(state: &State) -> bool {
+    state.session.place.read_only.is_some()
+}
+
+/// What the key does now.
+pub(in crate::console) fn title(state: &State) -> Option<&'static str> {
+    state.session.window.until.map(|_| "read-only again")
+}
+
+/// Asks for the reason, behind the usual time; closes a window that is open.
+pub(in crate::console) fn turn(state: &mut State) -> Vec<Effect> {
+    if state.session.window.until.is_none() {
+        return palette::open_with(state, &format!("write {} ", WINDOWS[0]));
+    }
+    end(state, "read-only again");
+    vec![Effect::Window(None)]
+}
+
 /// Opens it: `15m INC-42 the stock endpoint is back`.
 pub(super) fn open(state: &mut State, rest: &str) -> Result<Vec<Effect>, String> {
-    if !state.session.profiles.window {
-        return Err(match &state.session.place.read_only {
-            Some(why) => format!("not possible here: {why}"),
-            None => "changes are possible here already".to_owned(),
-        });
-    }
+    possible(state).map_err(Cow::into_owned)?;
     let (span, reason) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     let span = read_span(span).ok_or("for how long, and why? write 15m INC-42 the endpoint is back")?;
     if span > WINDOW_MAX {

@@ -55,6 +55,7 @@ const TOUR: &[&str] = &[
     "dialog_cancel_events",
     "expiring",
     "expiring_saves",
+    "health",
     "help",
     "palette",
     "columns",

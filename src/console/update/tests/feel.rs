@@ -492,6 +492,29 @@ fn the_page_of_profiles_asks_each_says_the_worst_and_goes_there() {
 }
 
 #[test]
+fn the_page_of_what_doctor_finds_has_the_worst_first_and_asks_again_while_it_is_open() {
+    use crate::engine::view::Check;
+    let mut stage = stage(incident());
+    let asked = |effects: &[Effect]| effects.iter().any(|effect| matches!(effect, Effect::Check));
+    assert!(asked(&stage.play("!")));
+    assert!(!asked(&stage.play("+6000")), "it is not answered yet");
+    stage.event(Event::Checked(Ok(vec![
+        Check::fine("broker", "rabbitmq 4.0.5".to_owned()),
+        Check::broken("node", "memory is full".to_owned(), "free memory"),
+        Check::warning("clock", "differs".to_owned(), "synchronise the clocks"),
+    ])));
+    let checked = stage.state.data.checked.clone().unwrap();
+    let names: Vec<_> = checked.result.unwrap().into_iter().map(|check| check.name).collect();
+    assert_eq!(names, ["node", "clock", "broker"]);
+    assert!(asked(&stage.play("+6000")), "while it is open");
+    stage.event(Event::Checked(Err("gone\u{1b}[2J".to_owned())));
+    let checked = stage.state.data.checked.clone().unwrap();
+    assert_eq!(checked.result, Err("gone\\x1b[2J".to_owned()));
+    stage.play("Esc");
+    assert!(!asked(&stage.play("+6000")), "it is closed");
+}
+
+#[test]
 fn without_another_profile_there_is_no_page_of_them() {
     let mut stage = stage(incident());
     assert!(stage.play("=").is_empty());

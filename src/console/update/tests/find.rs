@@ -272,7 +272,7 @@ fn a_protected_profile_is_changed_only_in_a_window_that_has_a_reason_and_an_end(
     stage.play("3 R");
     assert_eq!(
         stage.toasts(),
-        ["redeliver: read-only: protected profile: starts read-only (:write 15m REASON allows changes)"]
+        ["redeliver: read-only: protected profile: starts read-only (W allows changes)"]
     );
     stage.play(": 'write_15m Enter");
     assert!(problem(&stage).starts_with("why?"), "{}", problem(&stage));
@@ -305,8 +305,16 @@ fn a_window_is_closed_before_its_time_and_not_opened_where_nobody_may() {
     let effects = stage.play(": 'read-only Enter");
     assert!(matches!(effects.as_slice(), [Effect::Window(None)]));
     assert!(stage.state.session.place.read_only.is_some());
+    let effects = stage.play("W 'INC-42 Enter");
+    assert!(
+        matches!(effects.as_slice(), [Effect::Window(Some(_))]),
+        "a key asks for the reason"
+    );
+    let effects = stage.play("W");
+    assert!(matches!(effects.as_slice(), [Effect::Window(None)]), "and closes it");
+    assert!(stage.state.session.place.read_only.is_some());
     let mut stage = stage_with(Access::ReadOnly, incident());
-    assert!(stage.play(": 'write_1h_INC-42 Enter").is_empty());
+    assert!(stage.play("W : 'write_1h_INC-42 Enter").is_empty());
     assert!(problem(&stage).starts_with("not possible here"));
 }
 

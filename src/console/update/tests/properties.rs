@@ -221,6 +221,7 @@ impl Play {
             | Effect::Suspend
             | Effect::Keep { .. }
             | Effect::Survey(_)
+            | Effect::Check
             | Effect::Quit => Vec::new(),
         }
     }

@@ -32,7 +32,7 @@ pub(in crate::console) fn of(state: &State) -> (String, Role) {
         );
     };
     nobody(state, snapshot)
-        .or_else(|| blocked(snapshot))
+        .or_else(|| blocked(state, snapshot))
         .or_else(|| endpoints(state, snapshot))
         .or_else(|| queues(snapshot))
         .or_else(|| dead(snapshot))
@@ -59,7 +59,7 @@ fn nobody(state: &State, snapshot: &Snapshot) -> Option<(String, Role)> {
 }
 
 /// Whether a queue is empty or not: who publishes is held up all the same. The banner says which alarm it is.
-fn blocked(snapshot: &Snapshot) -> Option<(String, Role)> {
+fn blocked(state: &State, snapshot: &Snapshot) -> Option<(String, Role)> {
     snapshot.alarm.as_ref()?;
     let waiting = snapshot.totals.waiting.filter(|waiting| *waiting > 0);
     let waiting = waiting.map_or_else(String::new, |waiting| {
@@ -67,7 +67,9 @@ fn blocked(snapshot: &Snapshot) -> Option<(String, Role)> {
         let messages = plural(waiting, "message", "messages");
         format!(" Deliveries continue and make room: {messages} {wait}.")
     });
-    let text = format!("! Broker alarm: publishing is blocked. Free memory or disk on the broker.{waiting}");
+    let health = state.input.keymap.label("health");
+    let health = health.map_or_else(String::new, |key| format!(" ({key} shows its nodes)"));
+    let text = format!("! Broker alarm: publishing is blocked. Free memory or disk on the broker{health}.{waiting}");
     Some((text, Role::Critical))
 }
 

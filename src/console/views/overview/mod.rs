@@ -315,8 +315,14 @@ fn sums(canvas: &mut Canvas<'_>, area: Rect, state: &State, snapshot: &Snapshot)
     let line = states(canvas, area, snapshot);
     let (text, role) = dead(state, snapshot);
     let taken = canvas.text(row(area, line), &text, role);
-    let who = format!(" · {}{}", daemons(state, snapshot), operators(snapshot));
-    canvas.text(behind(row(area, line), taken), &who, Role::TextMuted);
+    let who = format!("{}{}", daemons(state, snapshot), operators(snapshot));
+    let rest = behind(row(area, line), taken);
+    let beside = format!(" · {who}");
+    if width(&beside) <= rest.width.into() {
+        canvas.text(rest, &beside, Role::TextMuted);
+    } else {
+        canvas.wrapped(below(area, line + 1), &who, Role::TextMuted);
+    }
 }
 
 /// How many dead letters and dead events there are; `?` for what is not known.
