@@ -5,6 +5,7 @@
 //! is told so. Who may only look gets every document without what the masks hide, as on every other route.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -210,53 +211,66 @@ fn other_release() -> String {
     )
 }
 
-/// What all streams of a daemon see: one looks for all of them, as long as there are any.
+/// What several streams share: begun for the first of them, over when the last of them lets go of it.
+#[derive(Debug)]
+struct Held<K, T>(Mutex<HashMap<K, Weak<T>>>);
+
+impl<K, T> Default for Held<K, T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Eq + Hash, T> Held<K, T> {
+    fn hold(&self, of: K, begin: impl FnOnce() -> T) -> Arc<T> {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        held.retain(|_, held| held.strong_count() > 0);
+        if let Some(held) = held.get(&of).and_then(Weak::upgrade) {
+            return held;
+        }
+        let begun = Arc::new(begin());
+        held.insert(of, Arc::downgrade(&begun));
+        begun
+    }
+}
+
+/// What all streams of a daemon see: one looks for all of them.
 #[derive(Debug, Default)]
-pub(super) struct Sights(Mutex<Weak<Sight>>);
+pub(super) struct Sights(Held<(), Sight>);
 
 #[derive(Debug)]
 struct Sight {
     observer: Observer,
-    /// Ends the looking with the last stream.
+    /// Ends the looking.
     _stop: DropGuard,
 }
 
 impl Sights {
     fn sight(&self, engine: &Engine) -> Arc<Sight> {
-        let mut present = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sight) = present.upgrade() {
-            return sight;
-        }
-        let stop = CancellationToken::new();
-        let sight = Arc::new(Sight {
-            observer: engine.observe(REFRESH, stop.clone()),
-            _stop: stop.drop_guard(),
-        });
-        *present = Arc::downgrade(&sight);
-        sight
+        self.0.hold((), || {
+            let stop = CancellationToken::new();
+            Sight {
+                observer: engine.observe(REFRESH, stop.clone()),
+                _stop: stop.drop_guard(),
+            }
+        })
     }
 }
 
 /// Who is attached and may change something: others see each as an operator who is connected, once for all of his streams.
 #[derive(Debug, Default)]
-pub(super) struct Attending(Mutex<HashMap<String, Weak<DropGuard>>>);
+pub(super) struct Attending(Held<String, DropGuard>);
 
 impl Attending {
-    /// Until the last stream of his drops it.
     fn attends(&self, engine: &Engine, grant: WriteGrant) -> Arc<DropGuard> {
-        let mut present = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        present.retain(|_, guard| guard.strong_count() > 0);
-        if let Some(guard) = present.get(grant.actor()).and_then(Weak::upgrade) {
-            return guard;
-        }
-        let stop = CancellationToken::new();
-        let guard = Arc::new(stop.clone().drop_guard());
-        present.insert(grant.actor().to_owned(), Arc::downgrade(&guard));
-        let engine = engine.clone();
-        drop(ambient::spawn("attached operator", async move {
-            engine.attend(grant, stop).await;
-        }));
-        guard
+        self.0.hold(grant.actor().to_owned(), || {
+            let (stop, engine) = (CancellationToken::new(), engine.clone());
+            let guard = stop.clone().drop_guard();
+            drop(ambient::spawn("attached operator", async move {
+                engine.attend(grant, stop).await;
+            }));
+            guard
+        })
     }
 }
 

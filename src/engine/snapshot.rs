@@ -184,4 +184,10 @@ impl Totals {
     pub fn endpoints_in(&self, state: EndpointState) -> u64 {
         place(&ENDPOINT_STATES, &state).map_or(0, |place| self.endpoints_by_state[place])
     }
+
+    /// Endpoints to which nothing is sent: they are down, or wait for a person.
+    #[must_use]
+    pub fn endpoints_not_available(&self) -> u64 {
+        self.endpoints_by_state.iter().sum::<u64>() - self.endpoints_in(EndpointState::Available)
+    }
 }

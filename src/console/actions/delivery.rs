@@ -291,14 +291,9 @@ fn is_at_a_down_endpoint(state: &State) -> bool {
 
 /// More than one of the listed endpoints holds its queues up.
 fn several_are_down(state: &State) -> bool {
-    if state.focus() != View::Endpoints {
-        return false;
-    }
-    let down = state.data.snapshot.as_ref().map_or(0, |snapshot| {
-        let [disabled, parked, unavailable, _] = snapshot.totals.endpoints_by_state;
-        disabled + parked + unavailable
-    });
-    down > 1
+    let snapshot = state.data.snapshot.as_ref();
+    let down = snapshot.map_or(0, |snapshot| snapshot.totals.endpoints_not_available());
+    state.focus() == View::Endpoints && down > 1
 }
 
 /// A row that redelivering would help: its endpoint is what holds it up.

@@ -33,8 +33,6 @@ use crate::engine::{Access, Command, Done, EngineHandle, Plan, WriteGrant};
 
 /// A profile that has not answered by then counts as silent.
 const SURVEY_MAX: Duration = Duration::from_secs(15);
-/// Profiles that are looked at, at most.
-const PROFILES_MAX: usize = 50;
 /// Plans made at once.
 const PLANS_AT_ONCE: usize = 4;
 /// What is asked for while there is no engine is refused with this.
@@ -231,7 +229,7 @@ impl Executor {
 
     /// One after the other would be as slow as the slowest: all at once, each within its bound.
     fn look_at(&self, profiles: Vec<String>) {
-        for profile in profiles.into_iter().take(PROFILES_MAX) {
+        for profile in profiles {
             let (survey, inputs) = (self.survey.clone(), self.inputs.clone());
             ambient::spawn("console survey", async move {
                 let looked = match survey {

@@ -13,7 +13,6 @@ use ratatui::layout::Rect;
 
 use super::dialog::boxed;
 use crate::console::state::State;
-use crate::console::state::health::HealthPage;
 use crate::console::theme::Role;
 use crate::console::widgets::canvas::{Canvas, behind, below, row};
 use crate::console::widgets::words::ago;
@@ -24,7 +23,7 @@ const NAME: u16 = 18;
 const SIGN: u16 = 2;
 
 /// Paints it over the body.
-pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, page: &HealthPage) {
+pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, first: usize) {
     let inner = boxed(canvas, area, "Health", false);
     let body = Rect {
         height: inner.height.saturating_sub(1),
@@ -46,18 +45,20 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, page: &H
     };
     let mut rest = body;
     let mut shown = 0;
-    for check in checks.iter().skip(page.first) {
+    for check in checks.iter().skip(first) {
         if rest.height == 0 {
             break;
         }
         rest = one(canvas, rest, check);
         shown += 1;
     }
-    let more = match checks.len().saturating_sub(page.first + shown) {
+    let others = |count: usize, sign: &str, key: &str| match count {
         0 => String::new(),
-        more => format!(" · ▼ {more} more, Down shows them"),
+        count => format!(" · {sign} {count} more, {key} shows them"),
     };
-    canvas.text(foot, &format!("{age}{more}"), Role::TextMuted);
+    let above = others(first.min(checks.len()), "▲", "Up");
+    let below = others(checks.len().saturating_sub(first + shown), "▼", "Down");
+    canvas.text(foot, &format!("{age}{above}{below}"), Role::TextMuted);
 }
 
 /// Answers what is left of the area.

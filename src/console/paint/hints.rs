@@ -8,6 +8,7 @@
 use ratatui::layout::Rect;
 
 use crate::console::state::action::{self, Hint, named};
+use crate::console::state::page::PageKind;
 use crate::console::state::{Mode, State};
 use crate::console::theme::Role;
 use crate::console::widgets::canvas::{Canvas, Target, behind, cells, row};
@@ -52,8 +53,7 @@ fn of_line(mode: &Mode) -> Option<Keys> {
         | Mode::Columns(_)
         | Mode::Question(_)
         | Mode::Menu(_)
-        | Mode::Profiles(_)
-        | Mode::Health(_)
+        | Mode::Page(_)
         | Mode::Help(_) => return None,
     };
     Some(keys)
@@ -76,13 +76,15 @@ fn of_box(mode: &Mode) -> Option<Keys> {
         ],
         Mode::Question(_) => &[("Esc", "leave it")],
         Mode::Help(_) => &[("Esc", "back"), ("↑↓", "scroll"), ("type", "to look for something")],
-        Mode::Profiles(_) => &[
-            ("Enter", "go there"),
-            ("↑↓", "choose"),
-            ("r", "look again"),
-            ("Esc", "back"),
-        ],
-        Mode::Health(_) => &[("↑↓", "scroll"), ("r", "look again"), ("Esc", "back")],
+        Mode::Page(page) => match page.kind {
+            PageKind::Profiles => &[
+                ("Enter", "go there"),
+                ("↑↓", "choose"),
+                ("r", "look again"),
+                ("Esc", "back"),
+            ],
+            PageKind::Health => &[("↑↓", "scroll"), ("r", "look again"), ("Esc", "back")],
+        },
         Mode::Menu(_) => &[
             ("Enter", "do it"),
             ("↑↓", "choose"),

@@ -32,6 +32,7 @@ use ratatui::layout::{Position, Rect};
 
 pub use self::first_run::paint as first_run;
 use self::frame::Frame;
+use crate::console::state::page::PageKind;
 use crate::console::state::{Link, Mode, SIZE_MIN, State, View};
 use crate::console::theme::{Role, Theme};
 use crate::console::widgets::ascii;
@@ -107,12 +108,11 @@ fn paint(canvas: &mut Canvas<'_>, state: &State) -> Option<Position> {
             question::paint(canvas, frame.body, state, open);
             None
         }
-        Mode::Profiles(open) => {
-            profiles::paint(canvas, frame.body, state, open);
-            None
-        }
-        Mode::Health(open) => {
-            health::paint(canvas, frame.body, state, open);
+        Mode::Page(page) => {
+            match page.kind {
+                PageKind::Profiles => profiles::paint(canvas, frame.body, state, page.line),
+                PageKind::Health => health::paint(canvas, frame.body, state, page.line),
+            }
             None
         }
         Mode::Menu(open) => {

@@ -12,7 +12,7 @@ use ratatui::layout::Rect;
 
 use super::dialog::boxed;
 use crate::console::state::State;
-use crate::console::state::profiles::{Answer, Condition, Gravity, ProfileName, ProfilesPage};
+use crate::console::state::profiles::{Answer, Condition, Gravity, ProfileName};
 use crate::console::theme::Role;
 use crate::console::widgets::canvas::{Canvas, behind, cells, row};
 use crate::console::widgets::words::{UNKNOWN, ago, known};
@@ -31,7 +31,7 @@ const SIGN: u16 = 2;
 const SHOWN_MAX: usize = 400;
 
 /// Paints it over the body.
-pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, page: &ProfilesPage) {
+pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, selected: usize) {
     let inner = boxed(canvas, area, "Profiles", false);
     let profiles = state.profile_names();
     let names: Vec<String> = profiles.iter().map(named).collect();
@@ -46,11 +46,11 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, page: &P
         Role::Column,
     );
     let room = inner.height.saturating_sub(1);
-    let first = (page.selected + 1).saturating_sub(room.into());
+    let first = (selected + 1).saturating_sub(room.into());
     for (at, (place, profile)) in (1..inner.height).zip(profiles.iter().enumerate().skip(first)) {
         let line = row(inner, at);
         one(canvas, line, &places, state, (profile, &names[place]));
-        if place == page.selected {
+        if place == selected {
             canvas.lay_over(line, Role::Selection);
             canvas.text(line, "▌", Role::Mark);
         }

@@ -3,15 +3,6 @@
 use crate::domain::time::Timestamp;
 use crate::engine::view::Check;
 
-/// The open page.
-#[derive(Clone, Debug, Default)]
-pub struct HealthPage {
-    /// The first check that is shown.
-    pub first: usize,
-    /// When it was asked last.
-    pub asked_at: Option<Timestamp>,
-}
-
 /// What was found last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {

@@ -33,13 +33,12 @@ impl History {
     /// Adds what a snapshot says; one that is not newer is left out.
     pub fn record(&mut self, snapshot: &Snapshot) {
         let totals = &snapshot.totals;
-        let [disabled, parked, unavailable, _] = totals.endpoints_by_state;
         let sample = Sample {
             at: snapshot.taken_at,
             waiting: totals.waiting,
             stuck: totals.stuck,
             delivered: totals.delivered,
-            down: disabled + parked + unavailable,
+            down: totals.endpoints_not_available(),
         };
         if self.samples.back().is_some_and(|last| last.at >= sample.at) {
             return;

@@ -21,6 +21,7 @@ pub mod keymap;
 pub mod link;
 pub mod lists;
 pub mod menu;
+pub mod page;
 pub mod palette;
 pub mod payload;
 pub(super) mod pointed;
@@ -51,17 +52,18 @@ use crate::console::state::dialog::{Dialog, Last, Task};
 use crate::console::state::document_form::DocumentForm;
 use crate::console::state::feed::Listing;
 use crate::console::state::filter_line::FilterLine;
-use crate::console::state::health::{Checked, HealthPage};
+use crate::console::state::health::Checked;
 use crate::console::state::help::Help;
 use crate::console::state::history::History;
 use crate::console::state::keymap::Keymap;
 use crate::console::state::lists::Lists;
 pub use crate::console::state::lists::View;
 use crate::console::state::menu::Menu;
+use crate::console::state::page::Page;
 use crate::console::state::palette::{Lines, Palette, Recent};
 use crate::console::state::policy_form::PolicyForm;
 use crate::console::state::preview::{Preview, Sides};
-use crate::console::state::profiles::{ProfilesPage, Surveyed};
+use crate::console::state::profiles::Surveyed;
 use crate::console::state::saved::NamedViews;
 use crate::console::state::settings::{ConsoleSettings, Deliver, Profiles};
 use crate::console::state::tracks::Tracks;
@@ -110,10 +112,8 @@ pub enum Mode {
     Columns(usize),
     /// What can be done with the row or detail in front.
     Menu(Box<Menu>),
-    /// Every profile of the configuration.
-    Profiles(Box<ProfilesPage>),
-    /// What doctor finds.
-    Health(Box<HealthPage>),
+    /// A page that is asked for.
+    Page(Page),
     /// Whether to go on with something that leaves this console.
     Question(Box<Question>),
     /// The list of keys.

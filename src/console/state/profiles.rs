@@ -9,15 +9,6 @@ use crate::domain::time::Timestamp;
 use crate::domain::words::plural;
 use crate::engine::snapshot::Snapshot;
 
-/// The open page.
-#[derive(Clone, Debug, Default)]
-pub struct ProfilesPage {
-    /// Which line is selected.
-    pub selected: usize,
-    /// When the others were asked last.
-    pub asked_at: Option<Timestamp>,
-}
-
 /// What is known of the profiles: each answers for itself.
 pub type Surveyed = BTreeMap<String, Answer>;
 

@@ -42,11 +42,9 @@ impl State {
         if snapshot.alarm.is_some() || snapshot.incident.is_some() || (nobody && snapshot.store.taken_at.is_some()) {
             return "!".to_owned();
         }
-        let [disabled, parked, unavailable, _] = snapshot.totals.endpoints_by_state;
-        let down = disabled + parked + unavailable;
         let asks = snapshot.runs.iter().any(|run| run.state() == RunState::Canary);
         let asks = if asks { "!" } else { "" };
-        match down {
+        match snapshot.totals.endpoints_not_available() {
             0 => asks.to_owned(),
             down => format!("{asks}{}{down}", if is_ascii { "v" } else { "▼" }),
         }

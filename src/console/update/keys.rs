@@ -9,8 +9,7 @@ use crossterm::event::{KeyEvent, KeyEventKind};
 use keybinds::{Key, KeyInput};
 
 use super::{
-    State, act, columns, confirm, events, filter, find, forms, health, help, menu, palette, policy, profiles, reload,
-    say,
+    State, act, columns, confirm, events, filter, find, forms, help, menu, page, palette, policy, reload, say,
 };
 use crate::console::journal::Tone;
 use crate::console::state::Mode;
@@ -55,8 +54,7 @@ pub(super) fn key(state: &mut State, key: KeyEvent) -> Vec<Effect> {
         Mode::Columns(_) => columns::key(state, press),
         Mode::Help(_) => help::key(state, press),
         Mode::Menu(_) => menu::key(state, press),
-        Mode::Profiles(_) => profiles::key(state, press),
-        Mode::Health(_) => health::key(state, press),
+        Mode::Page(_) => page::key(state, press),
         Mode::Question(_) => reload::answer(state, press),
     }
 }
@@ -103,7 +101,7 @@ pub(super) fn paste(state: &mut State, text: &str) -> Vec<Effect> {
             }
             Vec::new()
         }
-        Mode::Browse | Mode::Columns(_) | Mode::Menu(_) | Mode::Profiles(_) | Mode::Health(_) => {
+        Mode::Browse | Mode::Columns(_) | Mode::Menu(_) | Mode::Page(_) => {
             say::toast(
                 state,
                 Tone::Warning,

@@ -50,6 +50,7 @@ pub(in crate::console) mod menu;
 mod mouse;
 mod open_runs;
 mod pace;
+mod page;
 pub(in crate::console) mod palette;
 pub(in crate::console) mod policy;
 pub(in crate::console) mod preview;
@@ -94,8 +95,7 @@ pub fn update(state: &mut State, now: Timestamp, event: Event) -> Vec<Effect> {
     effects.extend(preview::follow(state));
     details::lay_out(state);
     effects.extend(feeds::ask(state));
-    effects.extend(profiles::ask_again(state));
-    effects.extend(health::ask_again(state));
+    effects.extend(page::ask_again(state));
     effects.extend(state.said.calls.take(now).map(Effect::Call));
     effects
 }

@@ -51,8 +51,7 @@ fn wheel(state: &mut State, by: isize) {
         | Mode::Palette(_)
         | Mode::Columns(_)
         | Mode::Menu(_)
-        | Mode::Profiles(_)
-        | Mode::Health(_)
+        | Mode::Page(_)
         | Mode::Question(_) => {}
     }
 }

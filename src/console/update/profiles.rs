@@ -1,20 +1,19 @@
-//! Every profile on one page: asked when it opens and again while it is open, Enter goes there.
+//! Every profile on one page: Enter goes there.
 
 use std::time::Duration;
 
-use crossterm::event::{KeyCode, KeyModifiers};
-
-use super::keys::Press;
-use super::{State, say, verbs};
+use super::{State, page, say, verbs};
 use crate::console::journal::Tone;
-use crate::console::state::Mode;
 use crate::console::state::action::{Possible, require};
 use crate::console::state::effect::Effect;
+use crate::console::state::page::PageKind;
 use crate::console::state::profiles::{Answer, Condition};
-use crate::domain::time::Timestamp;
+use crate::console::state::settings::Profiles;
 
-/// While the page is open the others are asked this often: each is opened anew for it.
-const AGAIN_AFTER: Duration = Duration::from_secs(30);
+/// While the page is open the others are asked again so long after the last answer: each is opened anew for it.
+pub(super) const AGAIN_AFTER: Duration = Duration::from_secs(30);
+/// Profiles that are looked at, at most.
+const ASKED_MAX: usize = 50;
 
 /// Whether there is more than the one in use.
 pub(in crate::console) fn possible(state: &State) -> Possible {
@@ -26,33 +25,14 @@ pub(in crate::console) fn possible(state: &State) -> Possible {
 
 /// Opens the page and asks.
 pub(in crate::console) fn open(state: &mut State) -> Vec<Effect> {
-    state.input.mode = Mode::Profiles(Box::default());
-    ask(state)
+    page::open(state, PageKind::Profiles)
 }
 
-/// Asks again when it is time.
-pub(super) fn ask_again(state: &mut State) -> Vec<Effect> {
-    match due_at(state) {
-        Some(at) if at <= state.now => ask(state),
-        Some(_) | None => Vec::new(),
-    }
-}
-
-/// When they are asked again; `None`: the page is not open.
-pub(super) fn due_at(state: &State) -> Option<Timestamp> {
-    let Mode::Profiles(page) = &state.input.mode else {
-        return None;
-    };
-    page.asked_at.map(|at| at.plus(AGAIN_AFTER))
-}
-
-fn ask(state: &mut State) -> Vec<Effect> {
-    let now = state.now;
-    if let Mode::Profiles(page) = &mut state.input.mode {
-        page.asked_at = Some(now);
-    }
-    let others = state.session.profiles.others.iter();
-    vec![Effect::Survey(others.map(|other| other.name.clone()).collect())]
+/// What the page asks, and how many answer.
+pub(super) fn question(profiles: &Profiles) -> (usize, Effect) {
+    let asked = profiles.others.iter().take(ASKED_MAX);
+    let names: Vec<_> = asked.map(|other| other.name.clone()).collect();
+    (names.len(), Effect::Survey(names))
 }
 
 /// A profile answered.
@@ -60,43 +40,20 @@ pub(super) fn answered(state: &mut State, profile: String, result: Result<Condit
     let result = result.map_err(|why| say::name(&why));
     let answer = Answer { at: state.now, result };
     state.data.surveyed.insert(profile, answer);
+    page::answered(state, PageKind::Profiles);
 }
 
-/// A key while the page is open.
-pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
-    let last = state.profile_names().len().saturating_sub(1);
-    let control = press.key.modifiers.contains(KeyModifiers::CONTROL);
-    let Mode::Profiles(page) = &mut state.input.mode else {
-        return Vec::new();
-    };
-    match (press.key.code, control) {
-        (KeyCode::Esc | KeyCode::Char('q' | '='), false) | (KeyCode::Char('c'), true) => {
-            state.input.mode = Mode::Browse;
-        }
-        (KeyCode::Up | KeyCode::Char('k'), false) => page.selected = page.selected.saturating_sub(1),
-        (KeyCode::Down | KeyCode::Char('j'), false) => page.selected = (page.selected + 1).min(last),
-        (KeyCode::Home, _) => page.selected = 0,
-        (KeyCode::End, _) => page.selected = last,
-        (KeyCode::Char('r'), false) => return ask(state),
-        (KeyCode::Enter, false) if press.deliberate => return go(state),
-        _ => {}
-    }
-    Vec::new()
+/// The place of the last profile.
+pub(super) fn last(state: &State) -> usize {
+    state.profile_names().len().saturating_sub(1)
 }
 
-/// Goes on with the selected profile.
-fn go(state: &mut State) -> Vec<Effect> {
-    let Mode::Profiles(page) = &state.input.mode else {
+/// Goes on with the profile in this line of the page.
+pub(super) fn go(state: &mut State, line: usize) -> Vec<Effect> {
+    let profile = state.profile_names().into_iter().nth(line);
+    let Some(profile) = profile.filter(|profile| !profile.is_current) else {
         return Vec::new();
     };
-    let selected = page.selected;
-    let Some(profile) = state.profile_names().into_iter().nth(selected) else {
-        return Vec::new();
-    };
-    state.input.mode = Mode::Browse;
-    if profile.is_current {
-        return Vec::new();
-    }
     match verbs::profile(state, &profile.name) {
         Ok(effects) => effects,
         Err(why) => {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::keys::SEQUENCE_WITHIN;
-use super::{State, feeds, health, preview, profiles};
+use super::{State, feeds, page, preview};
 use crate::console::state::dialog::ARMED_AFTER;
 use crate::console::state::{Link, Mode};
 use crate::domain::time::Timestamp;
@@ -53,8 +53,7 @@ impl State {
             | Mode::Document(_)
             | Mode::When(_)
             | Mode::Menu(_)
-            | Mode::Profiles(_)
-            | Mode::Health(_)
+            | Mode::Page(_)
             | Mode::Help(_) => None,
             Mode::Question(question) => Some(question.ready_at),
         };
@@ -67,7 +66,7 @@ impl State {
             .shows_an_age()
             .then(|| Timestamp::from_seconds(self.now.seconds().saturating_add(1)));
         let toasts = self.said.toasts.iter().map(|toast| toast.until);
-        let fed = [feeds::due_at(self), profiles::due_at(self), health::due_at(self)];
+        let fed = [feeds::due_at(self), page::due_at(self)];
         let fed = fed.into_iter().flatten().min();
         let looked = preview::due_at(self);
         let called = self.said.calls.due_at();
@@ -95,7 +94,7 @@ impl State {
         let Some(snapshot) = &self.data.snapshot else {
             return matches!(self.data.link, Link::Connecting { .. });
         };
-        if self.session.window.until.is_some() || matches!(self.input.mode, Mode::Profiles(_) | Mode::Health(_)) {
+        if self.session.window.until.is_some() || matches!(self.input.mode, Mode::Page(_)) {
             return true;
         }
         let unreachable = snapshot.broker.problem.is_some() || snapshot.store.problem.is_some();

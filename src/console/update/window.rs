@@ -17,6 +17,8 @@ pub(super) const WINDOWS: &[&str] = &["15m", "1h", "4h"];
 const WINDOW_MAX: Duration = Duration::from_secs(4 * 3_600);
 /// A reason is at most this long.
 const REASON_MAX: usize = 200;
+/// What is said where somebody closes it.
+const CLOSED: &str = "read-only again";
 
 /// Whether there is such a window here, or why not.
 pub(in crate::console) fn possible(state: &State) -> Possible {
@@ -42,8 +44,7 @@ pub(in crate::console) fn turn(state: &mut State) -> Vec<Effect> {
     if state.session.window.until.is_none() {
         return palette::open_with(state, &format!("write {} ", WINDOWS[0]));
     }
-    end(state, "read-only again");
-    vec![Effect::Window(None)]
+    end(state, CLOSED)
 }
 
 /// Opens it: `15m INC-42 the stock endpoint is back`.
@@ -75,8 +76,7 @@ pub(super) fn close(state: &mut State) -> Result<Vec<Effect>, String> {
     if state.session.window.until.is_none() {
         return Err("no time for changes is open".to_owned());
     }
-    end(state, "read-only again");
-    Ok(vec![Effect::Window(None)])
+    Ok(end(state, CLOSED))
 }
 
 /// It is over by itself; a confirmation that waits is closed with it.
@@ -87,16 +87,16 @@ pub(super) fn expire(state: &mut State) -> Vec<Effect> {
     if matches!(state.input.mode, Mode::Dialog(_)) {
         super::confirm::close(state);
     }
-    end(state, "read-only again: the time for changes is over");
-    vec![Effect::Window(None)]
+    end(state, "read-only again: the time for changes is over")
 }
 
-fn end(state: &mut State, text: &str) {
+fn end(state: &mut State, text: &str) -> Vec<Effect> {
     state.session.window.until = None;
     state.session.window.reason = None;
     state.session.place.read_only = state.session.window.closed_because.take();
     say::did(state, Tone::Note, text);
     say::toast(state, Tone::Note, text);
+    vec![Effect::Window(None)]
 }
 
 fn read_span(text: &str) -> Option<Duration> {

@@ -85,8 +85,7 @@ impl Screen for Endpoints {
 
     fn badge(&self, _: &State, snapshot: &Snapshot) -> String {
         let listed = listed(&snapshot.store, snapshot.endpoints.len());
-        let [disabled, parked, unavailable, _] = snapshot.totals.endpoints_by_state;
-        match disabled + parked + unavailable {
+        match snapshot.totals.endpoints_not_available() {
             0 => listed,
             _ if is_unread(&snapshot.store, snapshot.endpoints.len()) => listed,
             down => format!("{listed} ▼{}", count(down)),
@@ -118,7 +117,7 @@ impl Row for EndpointRow {
             moving::out_key(row.moving.as_ref())
         })
         .greatest_first(),
-        Column::new("empty_in", "Empty in", Fixed(8), 4, |row: &Self| {
+        Column::new("empty_in", "Empty in", Fixed(8), 5, |row: &Self| {
             moving::empty_in_key(row.time_to_empty())
         })
         .count(),
@@ -142,7 +141,7 @@ impl Row for EndpointRow {
             key::count(row.endpoint.last_status.map(u64::from))
         })
         .time(),
-        Column::new("attempts", "Tried", Fixed(6), 4, |row: &Self| {
+        Column::new("attempts", "Tried", Fixed(6), 5, |row: &Self| {
             key::count(Some(row.endpoint.attempts.into()))
         })
         .count(),

@@ -246,7 +246,7 @@ fn says<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table: &T
     let text = super::keys::by_keys(&says, &state.input.keymap);
     let said = |column: &&Placed| R::COLUMNS.get(column.index).is_some_and(|spec| spec.name == R::SAID_BY);
     let room = placed.iter().find(said).map_or(0, |column| usize::from(column.width));
-    let taken = if text.len() > room {
+    let taken = if width(&text) > room {
         canvas.wrapped(place, &text, Role::Info)
     } else {
         0
@@ -262,7 +262,7 @@ fn cut<R: Listed>(one: &R, placed: &[Placed], now: Timestamp) -> String {
     let cells = placed.iter().filter_map(|column| {
         let spec = R::COLUMNS.get(column.index).filter(|spec| spec.name != R::SAID_BY)?;
         let text = one.cell(spec.name, now).text;
-        (text.chars().count() > column.width.into()).then_some(text)
+        (width(&text) > column.width.into()).then_some(text)
     });
     cells.collect::<Vec<_>>().join(" · ")
 }

@@ -10,6 +10,9 @@ const GAP: u16 = 2;
 /// What fills can be squeezed to this share of its least width, and to no less than so many cells.
 const SQUEEZED: (u16, u16) = (5, 8);
 const SQUEEZED_MIN: u16 = 8;
+/// A column of this rank or a higher one stands aside until what always stays and fills has twice its least width: what a row is
+/// about can be read before there is more about it.
+const ASIDE: u8 = 5;
 /// No column is made narrower than this.
 const LEAST: u16 = 3;
 
@@ -41,7 +44,9 @@ pub(in crate::console) fn place<R>(
         }
     };
     let (stay, movable): (Vec<usize>, Vec<usize>) = shown.iter().copied().partition(|index| rank(*index) == 0);
-    let unscrolled = choose(columns, &stay, &movable, None, width, rank);
+    let aside = if choice.is_chosen() { u8::MAX } else { ASIDE };
+    let choose = |movable: &[usize], first| choose(columns, [&stay, movable], first, width, rank, aside);
+    let unscrolled = choose(&movable, None);
     let mut chosen = match offset.checked_sub(1) {
         None => unscrolled,
         Some(past) => {
@@ -49,7 +54,7 @@ pub(in crate::console) fn place<R>(
             let is_first_seen = movable.first().is_none_or(|first| unscrolled.indices.contains(first));
             let skipped = if is_first_seen { offset } else { past };
             let left = movable.get(skipped..).unwrap_or_default();
-            choose(columns, &stay, left, left.first().copied(), width, rank)
+            choose(left, left.first().copied())
         }
     };
     chosen.indices.sort_unstable_by_key(|index| place_of(*index));
@@ -70,13 +75,15 @@ struct Chosen {
 /// Of those that may go, the lowest rank stays longest; what was scrolled to comes first, whatever else is worth more.
 fn choose<R>(
     columns: &[Column<R>],
-    stay: &[usize],
-    movable: &[usize],
+    [stay, movable]: [&[usize]; 2],
     scrolled_to: Option<usize>,
     width: u16,
     rank: impl Fn(usize) -> u8,
+    aside: u8,
 ) -> Chosen {
     let mut by_rank = [stay, movable].concat();
+    let fills = stay.iter().filter(|index| weight(columns, **index) > 0);
+    let twice = fills.map(|index| least(columns, *index)).sum::<u16>();
     by_rank.sort_by_key(|index| (rank(*index) > 0 && Some(*index) != scrolled_to, rank(*index)));
     let (mut used, mut squeezed) = (0_u16, 0_u16);
     let mut chosen = Vec::with_capacity(by_rank.len());
@@ -87,7 +94,8 @@ fn choose<R>(
         let must_stay = rank(index) == 0 || Some(index) == scrolled_to;
         // What goes first where there is little room may squeeze the others before it goes.
         let may_squeeze = rank(index) == 1 && weight(columns, index) > 0 && squeezed.saturating_add(floor) <= width;
-        if !must_stay && !may_squeeze && used.saturating_add(needs) > width {
+        let before = if rank(index) < aside { 0 } else { twice };
+        if !must_stay && !may_squeeze && used.saturating_add(needs).saturating_add(before) > width {
             continue;
         }
         used = used.saturating_add(needs);

@@ -107,6 +107,17 @@ impl Wires {
         format!("198.18.31.{host}")
     }
 
+    /// With a node at each end, which notices within 10 s that another one is silent.
+    async fn with_cluster() -> Option<(Self, Cluster)> {
+        let Some(wires) = Self::lay() else {
+            not_run("right to make network namespaces (root, and iproute2)");
+            return None;
+        };
+        let cluster = Cluster::at(&wires).await;
+        cluster.notice_silence_within(10).await;
+        Some((wires, cluster))
+    }
+
     fn lay() -> Option<Self> {
         // What a run left that was killed.
         drop(Self);
@@ -133,25 +144,19 @@ impl Wires {
         std::array::from_fn(|number| format!("{}:{}", Self::ENDS[number], Self::address(11 + number)))
     }
 
-    /// Nothing goes to or from that end any more, and nobody is told.
-    fn cut(&self, end: usize) {
-        Self::set(end, &format!("state {BR_STATE_DISABLED}"));
+    /// Whether anything goes to or from that end; nobody is told.
+    fn set_up(&self, end: usize, up: bool) {
+        let state = if up { BR_STATE_FORWARDING } else { BR_STATE_DISABLED };
+        self.set(end, &format!("state {state}"));
     }
 
-    fn mend(&self, end: usize) {
-        Self::set(end, &format!("state {BR_STATE_FORWARDING}"));
+    /// Whether nothing goes from one end to another; this machine reaches each of them.
+    fn set_isolated(&self, isolated: bool) {
+        let isolated = if isolated { "on" } else { "off" };
+        (0..Self::ENDS.len()).for_each(|end| self.set(end, &format!("isolated {isolated}")));
     }
 
-    /// Nothing goes from one end to another any more; this machine reaches each of them.
-    fn part(&self) {
-        (0..3).for_each(|end| Self::set(end, "isolated on"));
-    }
-
-    fn join(&self) {
-        (0..3).for_each(|end| Self::set(end, "isolated off"));
-    }
-
-    fn set(end: usize, what: &str) {
+    fn set(&self, end: usize, what: &str) {
         let end = Self::ENDS[end];
         assert!(did("bridge", &format!("link set dev {end} {what}")), "{end} {what}");
     }
@@ -178,119 +183,94 @@ fn did(program: &str, words: &str) -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
+/// A cluster with quorum queues under load, to which something happens so many times.
+async fn attacked(
+    cluster: &Cluster,
+    (order, faults): (u32, &'static str),
+    times: u32,
+    fault: impl AsyncFnMut(&Scene, u32),
+) {
+    let scene = Scene::on_rabbit(&cluster.address()).await.with_quorum_queues();
+    let on = "quorum queues on three nodes, SQLite";
+    let mut attack = Attack::on(scene, About { order, faults, on });
+    let mut daemon = attack.scene.installation.daemon().await;
+    attack.under(LOAD, times, fault).await;
+    attack.end(&mut [&mut daemon]).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cluster_nodes_killed() {
     let cluster = Cluster::start().await;
-    let about = About {
-        order: 30,
-        faults: "a node of three is killed (SIGKILL), one after the other, and started again",
-        on: "quorum queues on three nodes, SQLite",
-    };
-    let scene = Scene::on_rabbit(&cluster.address()).await.with_quorum_queues();
-    let mut attack = Attack::on(scene, about);
-    let mut daemon = attack.scene.installation.daemon().await;
-    attack
-        .under(LOAD, 6, async |scene, number| {
-            let killed = number as usize % 3;
-            cluster.nodes[killed].kill().await;
-            // The others go on without it.
-            scene.delivered(scene.receiver.delivered() + 20).await;
-            cluster.nodes[killed].start_again().await;
-            cluster.is_whole((killed + 1) % 3).await;
-        })
-        .await;
-    attack.end(&mut [&mut daemon]).await;
+    let faults = "a node of three is killed (SIGKILL), one after the other, and started again";
+    attacked(&cluster, (30, faults), 6, async |scene, number| {
+        let killed = number as usize % 3;
+        cluster.nodes[killed].kill().await;
+        // The others go on without it.
+        scene.delivered(scene.receiver.delivered() + 20).await;
+        cluster.nodes[killed].start_again().await;
+        cluster.is_whole((killed + 1) % 3).await;
+    })
+    .await;
 }
 
 /// A node that is silent for longer than the others wait is outside for them, and finds itself alone when it goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cluster_nodes_parted() {
     let cluster = Cluster::start().await;
-    let about = About {
-        order: 31,
-        faults: "a node of three is silent (SIGSTOP) until the others have parted from it, and comes back",
-        on: "quorum queues on three nodes, SQLite",
-    };
     cluster.notice_silence_within(5).await;
-    let scene = Scene::on_rabbit(&cluster.address()).await.with_quorum_queues();
-    let mut attack = Attack::on(scene, about);
-    let mut daemon = attack.scene.installation.daemon().await;
-    attack
-        .under(LOAD, 3, async |_, number| {
-            let parted = number as usize % 3;
-            cluster.nodes[parted].freeze().await;
-            at_moment(Duration::from_secs(30)).await;
-            cluster.nodes[parted].thaw().await;
-            cluster.is_whole((parted + 1) % 3).await;
-        })
-        .await;
-    attack.end(&mut [&mut daemon]).await;
+    let faults = "a node of three is silent (SIGSTOP) until the others have parted from it, and comes back";
+    attacked(&cluster, (31, faults), 3, async |_, number| {
+        let parted = number as usize % 3;
+        cluster.nodes[parted].freeze().await;
+        at_moment(Duration::from_secs(30)).await;
+        cluster.nodes[parted].thaw().await;
+        cluster.is_whole((parted + 1) % 3).await;
+    })
+    .await;
 }
 
 /// A node whose network is gone hears nobody, and nobody hears it: neither the other nodes nor its clients.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cluster_nodes_cut_off() {
-    let Some(wires) = Wires::lay() else {
-        return not_run("right to make network namespaces (root, and iproute2)");
+    let Some((wires, cluster)) = Wires::with_cluster().await else {
+        return;
     };
-    let cluster = Cluster::at(&wires).await;
-    let about = About {
-        order: 32,
-        faults: "a node of three is cut off by the network until the others have parted from it, and reached again",
-        on: "quorum queues on three nodes, SQLite",
-    };
-    cluster.notice_silence_within(10).await;
-    let scene = Scene::on_rabbit(&cluster.address()).await.with_quorum_queues();
-    let mut attack = Attack::on(scene, about);
-    let mut daemon = attack.scene.installation.daemon().await;
-    attack
-        .under(LOAD, 3, async |_, number| {
-            let cut = number as usize % 3;
-            let asked = (cut + 1) % 3;
-            wires.cut(cut);
-            wait_until("two nodes that have parted from the third", BOUND, async || {
-                (cluster.seen_by(asked).await? == 2).then_some(())
-            })
-            .await;
-            at_moment(Duration::from_secs(10)).await;
-            wires.mend(cut);
-            cluster.is_whole(asked).await;
+    let faults = "a node of three is cut off by the network until the others have parted from it, and reached again";
+    attacked(&cluster, (32, faults), 3, async |_, number| {
+        let cut = number as usize % 3;
+        let asked = (cut + 1) % 3;
+        wires.set_up(cut, false);
+        wait_until("two nodes that have parted from the third", BOUND, async || {
+            (cluster.seen_by(asked).await? == 2).then_some(())
         })
         .await;
-    attack.end(&mut [&mut daemon]).await;
+        at_moment(Duration::from_secs(10)).await;
+        wires.set_up(cut, true);
+        cluster.is_whole(asked).await;
+    })
+    .await;
 }
 
 /// Clients reach each node, and no node another: none of them may work, since it cannot know what the others do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cluster_nodes_all_apart() {
-    let Some(wires) = Wires::lay() else {
-        return not_run("right to make network namespaces (root, and iproute2)");
+    let Some((wires, cluster)) = Wires::with_cluster().await else {
+        return;
     };
-    let cluster = Cluster::at(&wires).await;
-    let about = About {
-        order: 33,
-        faults: "the three nodes are cut off from each other by the network, not from their clients, until they have stopped, and joined again",
-        on: "quorum queues on three nodes, SQLite",
-    };
-    cluster.notice_silence_within(10).await;
-    let scene = Scene::on_rabbit(&cluster.address()).await.with_quorum_queues();
-    let mut attack = Attack::on(scene, about);
-    let mut daemon = attack.scene.installation.daemon().await;
-    attack
-        .under(LOAD, 3, async |_, _| {
-            wires.part();
-            for node in 0..3 {
-                wait_until("a node that has stopped", BOUND, async || {
-                    cluster.seen_by(node).await.is_none().then_some(())
-                })
-                .await;
-            }
-            at_moment(Duration::from_secs(10)).await;
-            wires.join();
-            for node in 0..3 {
-                cluster.is_whole(node).await;
-            }
-        })
-        .await;
-    attack.end(&mut [&mut daemon]).await;
+    let faults = "the three nodes are cut off from each other by the network, not from their clients, until they have stopped, and joined again";
+    attacked(&cluster, (33, faults), 3, async |_, _| {
+        wires.set_isolated(true);
+        for node in 0..3 {
+            wait_until("a node that has stopped", BOUND, async || {
+                cluster.seen_by(node).await.is_none().then_some(())
+            })
+            .await;
+        }
+        at_moment(Duration::from_secs(10)).await;
+        wires.set_isolated(false);
+        for node in 0..3 {
+            cluster.is_whole(node).await;
+        }
+    })
+    .await;
 }

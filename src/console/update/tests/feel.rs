@@ -469,6 +469,7 @@ fn the_page_of_profiles_asks_each_says_the_worst_and_goes_there() {
         profile: "live".to_owned(),
         result: Ok(Box::new(live)),
     });
+    assert!(!asked(&stage.play("+31000")), "one has not answered yet");
     stage.event(Event::Surveyed {
         profile: "test".to_owned(),
         result: Err("connection refused\u{1b}[2J".to_owned()),

@@ -75,8 +75,7 @@ fn blocked(state: &State, snapshot: &Snapshot) -> Option<(String, Role)> {
 
 fn endpoints(state: &State, snapshot: &Snapshot) -> Option<(String, Role)> {
     let totals = &snapshot.totals;
-    let [disabled, parked, unavailable, _] = totals.endpoints_by_state;
-    let down = disabled + parked + unavailable;
+    let down = totals.endpoints_not_available();
     if down == 0 {
         return None;
     }

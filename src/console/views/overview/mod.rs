@@ -38,7 +38,6 @@ use crate::console::table::End;
 use crate::console::theme::Role;
 use crate::console::widgets::canvas::{Canvas, Target, behind, below, cells, row};
 use crate::console::widgets::words::{self, count, known, plural, span, until};
-use crate::domain::endpoint::EndpointState;
 use crate::domain::text::{show, width};
 use crate::engine::query::Incarnation;
 use crate::engine::snapshot::{EndpointRow, QUEUE_STATES, QueueRow, Snapshot};
@@ -136,8 +135,7 @@ impl Screen for Overview {
     fn shows_an_age(&self, state: &State) -> bool {
         state.data.snapshot.as_ref().is_some_and(|snapshot| {
             let totals = &snapshot.totals;
-            let down = totals.endpoints_by_state.iter().sum::<u64>() - totals.endpoints_in(EndpointState::Available);
-            down > 0 || totals.oldest_at.is_some() || expiring::lost_soon(state).is_some()
+            totals.endpoints_not_available() > 0 || totals.oldest_at.is_some() || expiring::lost_soon(state).is_some()
         })
     }
 }
