@@ -13,6 +13,8 @@ use unicode_width::UnicodeWidthChar;
 
 /// Combining marks on one character, at most; those past it are shown as escapes.
 const MARKS_MAX: u32 = 4;
+/// A text whose ends are shown is looked at this far.
+const ENDS_OF_MAX: usize = 2_048;
 /// No column of output takes more bytes of input than this: a character and its marks, four bytes each.
 const BYTES_PER_COLUMN_MAX: usize = 32;
 
@@ -42,6 +44,31 @@ pub fn show_bytes(bytes: &[u8], width_max: usize) -> String {
         }
     }
     line.text
+}
+
+/// As [`show`], but what has no room goes from the middle: beginning and end say together what it is (of a URL: host and path).
+#[must_use]
+pub fn show_ends(text: &str, width_max: usize) -> String {
+    let whole = show(text, ENDS_OF_MAX.max(width_max));
+    if width(&whole) <= width_max || width_max == 0 {
+        return show(&whole, width_max);
+    }
+    let head_max = width_max.saturating_sub(1) / 2;
+    let mut room = width_max.saturating_sub(1) - head_max;
+    let mut from = whole.len();
+    for (at, character) in whole.char_indices().rev() {
+        let columns = character.width().unwrap_or(0) + mark_columns(character);
+        if columns > room {
+            break;
+        }
+        room -= columns;
+        // A mark does not stand without what it is on.
+        if character.width().is_some_and(|columns| columns > 0) {
+            from = at;
+        }
+    }
+    let head = show(&whole, head_max + 1);
+    format!("{head}{}", &whole[from..])
 }
 
 /// How many columns a terminal takes for a text that was shown.
@@ -166,11 +193,28 @@ pub const fn is_hidden(character: char) -> bool {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{is_hidden, shell_word, show, show_bytes, width};
+    use super::{is_hidden, shell_word, show, show_bytes, show_ends, width};
 
     #[track_caller]
     fn check(text: &str, width_max: usize, expected: &str) {
         assert_eq!(show(text, width_max), expected);
+    }
+
+    #[track_caller]
+    fn ends(text: &str, width_max: usize, expected: &str) {
+        assert_eq!(show_ends(text, width_max), expected);
+    }
+
+    #[test]
+    fn both_ends_are_shown_of_what_has_no_room() {
+        ends("a.example/in", 12, "a.example/in");
+        ends("10.0.0.7:8080/orders/changed", 17, "10.0.0.7…/changed");
+        ends("10.0.0.7:8080/orders/changed", 18, "10.0.0.7…s/changed");
+        ends("会社会社会社", 7, "会…社");
+        ends("ab", 1, "…");
+        ends("ab", 0, "");
+        ends("e\u{301}e\u{301}e\u{301}e\u{301}e\u{301}", 3, "e\u{301}…e\u{301}");
+        ends("bad\u{1b}[2J\nand more", 9, "bad\\…more");
     }
 
     #[test]

@@ -6,18 +6,22 @@
 //! │   T    test          Send one HEAD request to the …       │
 //! │   o q  its queues    Go to the queues of the endpoint …   │
 //! │   D    disable       this endpoint is disabled already    │
+//! │ Make the endpoint of the selected row, or of the open     │
+//! │ detail, available again: its queues go on.                │
 //! └──────────────────────────────────────────── 1 of 9 ───────┘
 //! ```
+
+use std::borrow::Cow;
 
 use ratatui::layout::Rect;
 
 use super::dialog::boxed;
 use crate::console::state::State;
-use crate::console::state::action::Action;
+use crate::console::state::action::{Action, Reason};
 use crate::console::state::menu::Menu;
 use crate::console::state::relatives::name_of_subject;
 use crate::console::theme::Role;
-use crate::console::widgets::canvas::{Canvas, behind, cells, row};
+use crate::console::widgets::canvas::{Canvas, behind, below, cells, row};
 use crate::domain::text::show;
 
 const WIDTH_MAX: u16 = 100;
@@ -25,13 +29,15 @@ const KEYS: u16 = 6;
 const TITLE: u16 = 20;
 /// Columns of the name above it.
 const NAME_MAX: usize = 80;
+/// Lines for the whole of what the chosen one does.
+const SAYS: u16 = 3;
 /// Before the keys: the sign of the chosen line.
 const SIGN: u16 = 2;
 
 /// Paints it at the foot of the body, above the line of keys.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, menu: &Menu) {
     let wide = WIDTH_MAX.min(area.width);
-    let high = cells(menu.actions.len().max(1) + 2).min(area.height);
+    let high = (cells(menu.actions.len().max(1) + 2) + SAYS).min(area.height);
     let outer = Rect {
         x: area.x,
         y: area.bottom() - high,
@@ -47,10 +53,15 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, menu: &M
             Role::TextMuted,
         );
     }
-    let first = (menu.selected + 1).saturating_sub(inner.height.into());
+    let lines = inner.height.saturating_sub(SAYS);
+    let first = (menu.selected + 1).saturating_sub(lines.into());
     let shown = menu.actions.iter().enumerate().skip(first);
-    for (at, (place, action)) in (0..inner.height).zip(shown) {
+    for (at, (place, action)) in (0..lines).zip(shown) {
         one(canvas, row(inner, at), state, action, place == menu.selected);
+    }
+    if let Some(chosen) = menu.actions.get(menu.selected) {
+        let says = says(state, chosen).map_or_else(|why| why, Cow::Borrowed);
+        canvas.wrapped(behind(below(inner, lines), SIGN), &says, Role::Info);
     }
     let place = format!(" {} of {} ", menu.selected + 1, menu.actions.len());
     let corner = Rect {
@@ -69,7 +80,7 @@ fn name(state: &State) -> Option<String> {
 }
 
 fn one(canvas: &mut Canvas<'_>, area: Rect, state: &State, action: &'static Action, selected: bool) {
-    let possible = action.possible(state);
+    let says = says(state, action);
     if selected {
         canvas.text(area, "▌", Role::Mark);
     }
@@ -81,23 +92,19 @@ fn one(canvas: &mut Canvas<'_>, area: Rect, state: &State, action: &'static Acti
         }
     };
     let keys = state.input.keymap.label(action.name).unwrap_or_default();
-    let role = if possible.is_ok() {
-        Role::Text
-    } else {
-        Role::HintDisabled
+    let (says, [key, title, what]) = match says {
+        Ok(help) => (help.into(), [Role::DialogKey, Role::Text, Role::TextMuted]),
+        Err(why) => (why, [Role::HintDisabled; 3]),
     };
-    canvas.text(
-        part(0, KEYS - 1),
-        &keys,
-        if possible.is_ok() { Role::DialogKey } else { role },
-    );
-    canvas.text(part(KEYS, TITLE - 1), action.title_in(state), role);
-    let (says, says_role) = match &possible {
-        Ok(()) => (action.help, Role::TextMuted),
-        Err(why) => (why.as_ref(), Role::HintDisabled),
-    };
-    canvas.text(part(KEYS + TITLE, area.width), says, says_role);
+    canvas.text(part(0, KEYS - 1), &keys, key);
+    canvas.text(part(KEYS, TITLE - 1), action.title_in(state), title);
+    canvas.text(part(KEYS + TITLE, area.width), &says, what);
     if selected {
         canvas.lay_over(area, Role::Selection);
     }
+}
+
+/// What it does, or why it cannot be done now.
+fn says(state: &State, action: &'static Action) -> Result<&'static str, Reason> {
+    action.possible(state).map(|()| action.help)
 }

@@ -269,7 +269,7 @@ impl Listed for AttemptView {
             "outcome" => Cell::new(format!("{symbol} {}", self.class.as_str()), role),
             "status" => Cell::or_none(self.status.map(|status| status.to_string()), status_role(self.status)),
             "took" => Cell::new(format!("{} ms", words::count(self.duration_ms)), Role::Text),
-            "url" => Cell::new(words::url(&self.url), Role::Text),
+            "url" => Cell::url(Some(&self.url)),
             "number" => Cell::new(self.number.to_string(), Role::TextMuted),
             "message" => Cell::new(self.message_id.as_str(), Role::TextMuted),
             "error" => Cell::or_none(self.error.as_deref(), Role::TextMuted),

@@ -190,7 +190,7 @@ impl Listed for EndpointRow {
         let endpoint = &self.endpoint;
         match column {
             "state" => state(endpoint, now),
-            "url" => Cell::new(words::url(&endpoint.url), Role::Text),
+            "url" => Cell::url(Some(&endpoint.url)),
             "since" => Cell::new(span(now.since(endpoint.since)), Role::Text),
             "waiting" => Cell::new(known(self.waiting), Role::Text),
             "next_attempt_at" => Cell::or_none(endpoint.next_attempt_at.map(|at| until(now, at)), Role::Warning),

@@ -81,7 +81,7 @@ fn endpoint(canvas: &mut Canvas<'_>, area: Rect, one: &HeatRow, name: u16, map: 
         width: name,
         ..behind(area, 1)
     };
-    canvas.text(label, &words::url(&one.url), Role::Text);
+    canvas.ends(label, &words::url(&one.url), Role::Text);
     let mut place = behind(area, name + 2);
     for spot in &one.spots {
         let (glyph, role) = glyph(*spot);

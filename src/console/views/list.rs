@@ -24,6 +24,7 @@ use crate::console::widgets::columns::{Placed, place};
 use crate::console::widgets::words::{self, ago, count, plural_of};
 use crate::domain::text::{show, width};
 use crate::domain::time::Timestamp;
+use crate::domain::url::EndpointUrl;
 
 /// Cells for the signs of selection and mark.
 const GUTTER: u16 = 3;
@@ -38,6 +39,15 @@ pub(in crate::console) const OUTSIDE_MAX: usize = 400;
 pub(in crate::console) struct Cell<'a> {
     pub(in crate::console) text: Cow<'a, str>,
     pub(in crate::console) role: Role,
+    /// What is left of it where it has no room.
+    keeps: Keeps,
+}
+
+/// What is left of a text that has no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keeps {
+    Beginning,
+    BothEnds,
 }
 
 impl<'a> Cell<'a> {
@@ -45,7 +55,24 @@ impl<'a> Cell<'a> {
         Self {
             text: text.into(),
             role,
+            keeps: Keeps::Beginning,
         }
+    }
+
+    /// A URL or another place: where there is little room, its beginning and its end.
+    pub(in crate::console) fn place(text: impl Into<Cow<'a, str>>) -> Self {
+        Self {
+            keeps: Keeps::BothEnds,
+            ..Self::new(text, Role::Text)
+        }
+    }
+
+    /// The same, of a URL that there may be none of.
+    pub(in crate::console) fn url(url: Option<&'a EndpointUrl>) -> Self {
+        url.map_or_else(
+            || Self::new(words::NONE, Role::TextMuted),
+            |url| Self::place(words::url(url)),
+        )
     }
 
     /// A time or a number that there may be none of.
@@ -161,6 +188,8 @@ fn paint_row<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, one: &R, placed: &[
         let place = inside(area, column);
         if spec.right {
             canvas.right(place, &cell.text, cell.role);
+        } else if cell.keeps == Keeps::BothEnds {
+            canvas.ends(place, &cell.text, cell.role);
         } else {
             canvas.text(place, &cell.text, cell.role);
         }

@@ -30,7 +30,7 @@ use crate::console::table::{Column, Row, key};
 use crate::console::theme::Role;
 use crate::console::widgets::canvas::Canvas;
 use crate::console::widgets::schedule;
-use crate::console::widgets::words::{self, ago, count, span};
+use crate::console::widgets::words::{ago, count, span};
 use crate::domain::filter::{Field, FieldKind, FieldValue};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
@@ -182,7 +182,7 @@ impl Listed for PolicyView {
         match column {
             "type" if self.scope == PolicyScope::default() => Cell::new("(default)", Role::Info),
             "type" => Cell::or_none(self.scope.event_type.as_deref(), Role::Text),
-            "url" => Cell::or_none(self.scope.url.as_ref().map(words::url), Role::Text),
+            "url" => Cell::url(self.scope.url.as_ref()),
             "attempts" => Cell::new(count(schedule.attempts().into()), Role::Text),
             "total" => Cell::new(span(Duration::from_secs(schedule.total_s())), Role::Text),
             "on_exhausted" => Cell::new(self.effective.on_exhausted.as_str(), Role::Text),

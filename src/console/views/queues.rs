@@ -123,7 +123,7 @@ impl Row for QueueRow {
         .time(),
         // The oldest message has the earliest time: ages are sorted from the greatest by the times upwards.
         Column::new("age", "Oldest", Fixed(8), 3, |row: &Self| key::time(row.oldest_at())).time(),
-        Column::new("attempts", "Tried", Fixed(8), 4, |row: &Self| {
+        Column::new("attempts", "Tried", Fixed(8), 5, |row: &Self| {
             key::count(row.attempts().map(|(made, _)| made.into()))
         })
         .count(),
@@ -196,7 +196,7 @@ impl Listed for QueueRow {
                 [..] => Cell::new(format!("! {}", name(self)), Role::Warning),
             },
             "depth" => depth(self),
-            "endpoint" => Cell::or_none(self.url.as_deref().map(words::url), Role::Text),
+            "endpoint" => Cell::url(self.url.as_deref()),
             "next_attempt_at" => Cell::or_none(self.next_attempt_at().map(|at| until(now, at)), Role::Warning),
             "age" => Cell::or_none(self.oldest_at().map(|at| span(now.since(at))), Role::Text),
             "attempts" => Cell::or_none(self.attempts().map(|(made, of)| format!("{made}/{of}")), Role::Warning),

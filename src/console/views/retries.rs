@@ -31,7 +31,7 @@ use crate::console::table::{Column, RetryId, Row, key};
 use crate::console::theme::Role;
 use crate::console::widgets::canvas::{Canvas, below};
 use crate::console::widgets::timeline;
-use crate::console::widgets::words::{self, until};
+use crate::console::widgets::words::until;
 use crate::domain::filter::{Field, FieldValue};
 use crate::domain::id::QueueName;
 use crate::domain::policy::Phase;
@@ -184,7 +184,7 @@ impl Listed for Retry {
                 Some(at) => Cell::new(until(now, at), Role::Warning),
                 None => Cell::new("! for a person", Role::Critical),
             },
-            "endpoint" => Cell::or_none(self.url.as_ref().map(words::url), Role::Text),
+            "endpoint" => Cell::url(self.url.as_ref()),
             "attempt" => Cell::new(self.counted(), Role::Text),
             "phase" => Cell::or_none(self.phase.map(Phase::as_str), Role::TextMuted),
             "queue" => Cell::or_none(self.queue.as_ref().map(QueueName::as_str), Role::Text),

@@ -10,7 +10,7 @@ use ratatui::widgets::{Block, Widget as _};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::console::theme::{Role, Theme};
-use crate::domain::text::{show, width};
+use crate::domain::text::{show, show_ends, width};
 use crate::domain::time::Timestamp;
 
 /// A piece of a line in one style.
@@ -91,6 +91,17 @@ impl<'a> Canvas<'a> {
     /// A text on one line; answers how many cells it took.
     pub(in crate::console) fn text(&mut self, area: Rect, text: &str, role: Role) -> u16 {
         self.styled(area, text, self.theme.style(role))
+    }
+
+    /// The same; where it has no room, both of its ends, and of a URL none of its scheme.
+    pub(in crate::console) fn ends(&mut self, area: Rect, text: &str, role: Role) -> u16 {
+        let has_room = text.len() <= area.width.into();
+        let text = if has_room {
+            text
+        } else {
+            text.split_once("://").map_or(text, |(_, rest)| rest)
+        };
+        self.text(area, &show_ends(text, area.width.into()), role)
     }
 
     /// The same with a style that is not a role's own (the label of a profile).

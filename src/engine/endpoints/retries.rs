@@ -7,6 +7,7 @@ use crate::ambient::{HashMap, HashSet};
 use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::id::QueueName;
 use crate::domain::queue::{Head, QueueRecord};
+use crate::domain::url::EndpointUrl;
 use crate::engine::EngineError;
 use crate::engine::paging::bounded;
 use crate::engine::view::{Page, Retry};
@@ -41,12 +42,19 @@ impl Endpoints {
     }
 }
 
-/// Probes and waiting heads, each queue once, soonest first; those that wait for a person last.
+/// Probes and waiting heads, each queue once, soonest first; those that wait for a person last. Where an endpoint is not available,
+/// nothing but its probe is sent to it, whatever time a head has.
 pub(in crate::engine) fn arrange(endpoints: impl IntoIterator<Item = Endpoint>, waiting: &[QueueRecord]) -> Vec<Retry> {
-    let mut items: Vec<Retry> = endpoints.into_iter().filter_map(probe_of).collect();
-    let probing: HashSet<QueueName> = items.iter().filter_map(|retry| retry.queue.clone()).collect();
-    let alone = waiting.iter().filter(|record| !probing.contains(&record.name));
-    items.extend(alone.filter_map(head_of));
+    let mut closed: HashSet<EndpointUrl> = HashSet::default();
+    let mut items = Vec::new();
+    for endpoint in endpoints {
+        if endpoint.state != EndpointState::Available {
+            closed.insert(endpoint.url.clone());
+        }
+        items.extend(probe_of(endpoint));
+    }
+    let is_sent_to = |record: &&QueueRecord| record.url.as_ref().is_none_or(|url| !closed.contains(url));
+    items.extend(waiting.iter().filter(is_sent_to).filter_map(head_of));
     items.sort_by_key(|retry| (retry.at.is_none(), retry.at));
     items
 }
@@ -94,4 +102,75 @@ fn head_of(record: &QueueRecord) -> Option<Retry> {
         attempt: head.failures + 1,
         of: head.attempts_allowed,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::id::{EndpointEpoch, NotificationId};
+    use crate::domain::time::Timestamp;
+
+    const NOW: Timestamp = Timestamp::from_seconds(1_000);
+
+    fn url(host: &str) -> EndpointUrl {
+        EndpointUrl::parse(&format!("https://{host}.example/")).unwrap()
+    }
+
+    fn endpoint(host: &str, state: EndpointState, probe: &str) -> Endpoint {
+        Endpoint {
+            url: url(host),
+            state,
+            epoch: EndpointEpoch(1),
+            since: NOW,
+            attempts: 3,
+            next_attempt_at: (state == EndpointState::Unavailable).then(|| NOW.plus(Duration::from_secs(60))),
+            last_status: Some(503),
+            last_error: None,
+            last_success_at: None,
+            probe_queue: Some(QueueName::parse(probe).unwrap()),
+            probe_message: None,
+            probe: None,
+            pace: None,
+        }
+    }
+
+    fn waiting(queue: &str, host: &str) -> QueueRecord {
+        QueueRecord {
+            url: Some(url(host)),
+            head: Some(Head {
+                message: NotificationId::parse("m").unwrap(),
+                fingerprint: None,
+                failures: 2,
+                first_failed_at: NOW,
+                last_failed_at: NOW,
+                last_status: Some(503),
+                last_error: None,
+                next_attempt_at: Some(NOW),
+                parked: false,
+                phase: None,
+                attempts_allowed: 9,
+            }),
+            ..QueueRecord::new(&QueueName::parse(queue).unwrap(), NOW)
+        }
+    }
+
+    #[test]
+    fn a_head_whose_endpoint_is_not_available_is_not_tried_at_its_own_time() {
+        let endpoints = [
+            endpoint("down", EndpointState::Unavailable, "down-1"),
+            endpoint("off", EndpointState::Disabled, "off-1"),
+        ];
+        let records = [
+            waiting("down-1", "down"),
+            waiting("down-2", "down"),
+            waiting("off-1", "off"),
+            waiting("up-1", "up"),
+        ];
+        let tried: Vec<_> = arrange(endpoints, &records)
+            .into_iter()
+            .map(|retry| (retry.queue.unwrap().as_str().to_owned(), retry.at.unwrap()))
+            .collect();
+        let probe_at = NOW.plus(Duration::from_secs(60));
+        assert_eq!(tried, [("up-1".to_owned(), NOW), ("down-1".to_owned(), probe_at)]);
+    }
 }

@@ -307,7 +307,7 @@ impl Listed for DeadGroup {
         match column {
             "count" => Cell::new(count(self.count), Role::Bad),
             "what" => Cell::new(&*self.what, Role::Text),
-            "place" => Cell::new(&*self.place, Role::Text),
+            "place" => Cell::place(&*self.place),
             "last" => Cell::or_none(self.last_failed_at.map(|at| ago(now, at)), Role::Warning),
             "first" => Cell::or_none(self.first_failed_at.map(|at| ago(now, at)), Role::TextMuted),
             "trend" => trend(self),

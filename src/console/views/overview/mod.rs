@@ -276,7 +276,7 @@ fn named(canvas: &mut Canvas<'_>, area: Rect, name: &str, numbers: &str) {
         width: name_width.saturating_sub(1),
         ..rest
     };
-    canvas.text(place, name, Role::Text);
+    canvas.ends(place, name, Role::Text);
     canvas.text(behind(rest, name_width), numbers, Role::TextMuted);
 }
 
