@@ -4,6 +4,7 @@
 //! What is in front is the innermost that was opened; Esc goes back the same way.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::console::state::event_rates::EventRates;
 use crate::console::state::feed::{FedList, Listing};
@@ -55,6 +56,9 @@ pub struct TypeRow {
     pub document: String,
 }
 
+/// What is due for less is about to be taken.
+const UNTOUCHED_FROM: Duration = Duration::from_mins(1);
+
 impl TypeRow {
     const fn new(choice: TypeChoice, document: String) -> Self {
         Self {
@@ -65,6 +69,14 @@ impl TypeRow {
             oldest: None,
             document,
         }
+    }
+
+    /// How long one is due already while nobody has any in hand.
+    #[must_use]
+    pub fn untouched(&self, now: Timestamp) -> Option<Duration> {
+        let due_for = now.since(self.next_due?);
+        let nobody = self.due > 0 && self.in_state(EventState::Leased) == 0;
+        (nobody && due_for >= UNTOUCHED_FROM).then_some(due_for)
     }
 
     /// Events in a state.

@@ -278,7 +278,7 @@ impl Listed for AttemptView {
         }
     }
 
-    fn says(&self) -> Cow<'_, str> {
+    fn says(&self, _: Timestamp) -> Cow<'_, str> {
         match &self.error {
             Some(error) => Cow::Borrowed(error),
             None => Cow::Borrowed(""),

@@ -187,7 +187,7 @@ impl Listed for AuditEntry {
         }
     }
 
-    fn says(&self) -> Cow<'_, str> {
+    fn says(&self, _: Timestamp) -> Cow<'_, str> {
         Cow::Borrowed(&self.entry.detail)
     }
 }

@@ -212,7 +212,7 @@ impl Listed for EndpointRow {
         }
     }
 
-    fn says(&self) -> Cow<'_, str> {
+    fn says(&self, _: Timestamp) -> Cow<'_, str> {
         let endpoint = &self.endpoint;
         match (endpoint.state, &endpoint.last_error, endpoint.last_status) {
             (EndpointState::Available, _, _) => match &self.pace {

@@ -95,7 +95,7 @@ pub(in crate::console) trait Listed: Row {
     const SAID_BY: &'static str;
 
     /// One sentence about the row.
-    fn says(&self) -> Cow<'_, str>;
+    fn says(&self, now: Timestamp) -> Cow<'_, str>;
 }
 
 /// Paints a list of the snapshot, or the one in front that is fed; answers where the cursor stands when its
@@ -226,7 +226,7 @@ pub(in crate::console) fn glance<R: Listed>(
         height: area.height.min(4),
         ..area
     };
-    let says = one.says();
+    let says = one.says(canvas.now);
     let text = super::keys::by_keys(&says, &state.input.keymap);
     let mut rest = below(area, canvas.wrapped(sentence, &text, Role::Title) + 1);
     for column in R::COLUMNS.iter().filter(|column| column.name != R::SAID_BY) {
@@ -271,7 +271,7 @@ fn says<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table: &T
         return;
     }
     let Some(one) = table.row(table.cursor) else { return };
-    let says = one.says();
+    let says = one.says(canvas.now);
     let text = super::keys::by_keys(&says, &state.input.keymap);
     let said = |column: &&Placed| R::COLUMNS.get(column.index).is_some_and(|spec| spec.name == R::SAID_BY);
     let room = placed.iter().find(said).map_or(0, |column| usize::from(column.width));

@@ -195,7 +195,7 @@ impl Listed for PolicyView {
         }
     }
 
-    fn says(&self) -> Cow<'_, str> {
+    fn says(&self, _: Timestamp) -> Cow<'_, str> {
         Cow::Owned(schedule::sentence(&self.effective))
     }
 }

@@ -208,13 +208,13 @@ impl Listed for QueueRow {
             "failing" => moving::failing(self.moving()),
             "p95" => moving::p95(self.moving()),
             "owner" => Cell::or_none(self.owner.as_deref(), Role::TextMuted),
-            "why" => Cell::new(self.says(), Role::Text),
+            "why" => Cell::new(self.says(now), Role::Text),
             _ => Cell::new("", Role::Text),
         }
     }
 
     /// Why it moves or does not; a warning goes before, else the first thing that will surprise.
-    fn says(&self) -> Cow<'_, str> {
+    fn says(&self, _: Timestamp) -> Cow<'_, str> {
         let finding = self.findings().first().map(|finding| finding.effect.as_str());
         match self.warnings().first().map(String::as_str).or(finding) {
             None => Cow::Borrowed(&self.why),

@@ -193,7 +193,7 @@ impl Listed for Retry {
         }
     }
 
-    fn says(&self) -> Cow<'_, str> {
+    fn says(&self, _: Timestamp) -> Cow<'_, str> {
         let message = self.message.as_ref().map_or("the next message", |id| id.as_str());
         match self.at {
             Some(_) => Cow::Owned(format!("{message} is tried again; R tries it now")),

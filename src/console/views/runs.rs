@@ -249,7 +249,7 @@ impl Listed for RunView {
         }
     }
 
-    fn says(&self) -> Cow<'_, str> {
+    fn says(&self, _: Timestamp) -> Cow<'_, str> {
         Cow::Owned(sentence(self))
     }
 }

@@ -316,7 +316,7 @@ impl Listed for DeadGroup {
         }
     }
 
-    fn says(&self) -> Cow<'_, str> {
+    fn says(&self, _: Timestamp) -> Cow<'_, str> {
         Cow::Owned(format!(
             "{}: {} at {}; Enter shows them, R redrives the whole group",
             plural(self.count, "letter", "letters"),
@@ -362,7 +362,7 @@ impl Listed for DeadLetter {
         }
     }
 
-    fn says(&self) -> Cow<'_, str> {
+    fn says(&self, _: Timestamp) -> Cow<'_, str> {
         let error = self
             .error
             .as_deref()

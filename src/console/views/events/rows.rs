@@ -10,7 +10,7 @@ use crate::console::table::ColumnWidth::Fixed;
 use crate::console::table::{Column, Row, key};
 use crate::console::theme::Role;
 use crate::console::views::list::{Cell, Listed, OUTSIDE_MAX};
-use crate::console::widgets::words::{self, ago, count, plural, until};
+use crate::console::widgets::words::{self, ago, count, plural, span, until};
 use crate::domain::event::{Event, EventState};
 use crate::domain::filter::{Field, FieldKind, FieldValue};
 use crate::domain::text::show;
@@ -120,7 +120,7 @@ impl Listed for TypeRow {
         }
     }
 
-    fn says(&self) -> Cow<'_, str> {
+    fn says(&self, now: Timestamp) -> Cow<'_, str> {
         let dead = self.in_state(EventState::Dead);
         let mut text = format!(
             "{}: {}, {} due",
@@ -128,6 +128,13 @@ impl Listed for TypeRow {
             plural(self.total(), "event", "events"),
             count(self.due)
         );
+        if let Some(since) = self.untouched(now) {
+            let _ = write!(
+                text,
+                " for {}, and nobody has one in hand (does a daemon have a [[handler]] for it, or a consumer claim them?)",
+                span(since)
+            );
+        }
         if dead > 0 {
             let _ = write!(text, ", {} dead: R gives the dead ones their budget back", count(dead));
         }
@@ -196,7 +203,7 @@ impl Listed for GroupRow {
         }
     }
 
-    fn says(&self) -> Cow<'_, str> {
+    fn says(&self, _: Timestamp) -> Cow<'_, str> {
         let many = plural(self.count, "event", "events");
         let text = match self.state {
             None => format!("{many} in all; Enter lists them"),
@@ -286,7 +293,7 @@ impl Listed for Event {
         }
     }
 
-    fn says(&self) -> Cow<'_, str> {
+    fn says(&self, _: Timestamp) -> Cow<'_, str> {
         let reason = self.reason.as_deref().unwrap_or(words::NONE);
         Cow::Owned(show(reason, OUTSIDE_MAX))
     }
@@ -313,4 +320,41 @@ fn state_cell(state: EventState) -> Cell<'static> {
 /// A number that matters when there is one.
 fn number(number: u64, role: Role) -> Cell<'static> {
     Cell::new(count(number), if number == 0 { Role::TextMuted } else { role })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::domain::event::EventType;
+
+    const AT: Timestamp = Timestamp::from_seconds(1_700_000_000);
+
+    fn type_row(due: u64, leased: u64) -> TypeRow {
+        TypeRow {
+            choice: TypeChoice::One(EventType::parse("hr").unwrap()),
+            by_state: EventState::ALL.map(|state| match state {
+                EventState::Ready => 2,
+                EventState::Leased => leased,
+                EventState::Dead | EventState::Held => 0,
+            }),
+            due,
+            next_due: Some(AT),
+            oldest: Some(AT),
+            document: "{}".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_type_says_for_how_long_nobody_has_taken_what_is_due() {
+        let later = AT.plus(Duration::from_mins(26));
+        let row = type_row(2, 0);
+        let says = row.says(later);
+        assert!(says.contains("2 due for 26m00s, and nobody has one in hand"), "{says}");
+        let is_silent = |row: &TypeRow, now| !row.says(now).contains("nobody");
+        assert!(is_silent(&row, AT.plus(Duration::from_secs(9))), "its turn comes");
+        assert!(is_silent(&type_row(2, 1), later), "one is in hand");
+        assert!(is_silent(&type_row(0, 0), later), "none is due");
+    }
 }

@@ -270,7 +270,7 @@ impl Listed for ExpiringQueue {
         }
     }
 
-    fn says(&self) -> Cow<'_, str> {
+    fn says(&self, _: Timestamp) -> Cow<'_, str> {
         let many = match self.messages {
             Some(0) => "nothing is in it".to_owned(),
             Some(messages) => format!("{} in it", plural(messages, "message is", "messages are")),

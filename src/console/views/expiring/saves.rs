@@ -114,7 +114,7 @@ impl Listed for SaveRecord {
         }
     }
 
-    fn says(&self) -> Cow<'_, str> {
+    fn says(&self, _: Timestamp) -> Cow<'_, str> {
         let many = plural(self.left, "message", "messages");
         Cow::Owned(match self.state {
             SaveState::Kept => format!(
