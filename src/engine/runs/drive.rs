@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Runs;
 use super::flight::Flight;
-use super::order::OrderKind;
+use super::order::{OrderKind, WINDOW};
 use super::plan::Document;
 use super::uncertain::Uncertain;
 use super::window::Outcomes;
@@ -26,8 +26,6 @@ use crate::store::{ItemMark, ItemQuery, Lease, NewAudit, RunRecord, RunStop, Run
 
 /// Queues of which it is said that what is known of them is old, at most.
 const STALE_MAX: usize = 100;
-/// Messages that are sent together where there is no rate: the bound of what is sent twice after a crash.
-pub(super) const WINDOW: usize = 1000;
 /// Items that are read and recorded at once.
 pub(super) const PAGE: u32 = 5_000;
 /// Between two looks at what a run waits for.

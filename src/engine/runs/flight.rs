@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 
-use super::drive::{Driver, Halt, InHand, WINDOW};
+use super::drive::{Driver, Halt, InHand};
 use super::order::OrderKind;
+use super::order::WINDOW;
 use super::window::{LOOK, Sent, mark};
 use crate::ambient;
 use crate::broker::{BrokerError, Outgoing, Published, Walk};

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::domain::id::QueueName;
 use crate::domain::naming::Naming;
 
+/// Messages that are sent together where there is no rate: the bound of what is sent twice after a crash.
+pub(super) const WINDOW: usize = 1000;
+
 /// Which messages.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Selection {

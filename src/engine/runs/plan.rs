@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::RunPlanner;
 use super::letters::{Batch, Letter, Letters};
-use super::order::{Order, OrderKind, Selection};
+use super::order::{Order, OrderKind, Selection, WINDOW};
 use super::receivers::WaysBack;
 use crate::ambient;
 use crate::broker::{BrokerError, Look};
@@ -18,7 +18,7 @@ use crate::domain::id::QueueName;
 use crate::domain::naming::hex;
 use crate::domain::run::{ItemState, RunCounts, Target, eta};
 use crate::domain::time::Timestamp;
-use crate::domain::words::plural;
+use crate::domain::words::{count, plural};
 use crate::engine::EngineError;
 use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, RunPlan, WriteGrant, at_most};
 use crate::engine::dead::{Exchanges, Way};
@@ -461,11 +461,12 @@ impl Gathered {
             };
             warnings.push(format!("it goes to {place}: later messages overtake it"));
         }
-        if matches!(order.kind, OrderKind::Redrive | OrderKind::Move) {
-            let window = if order.rate.is_some() {
-                "the one in flight"
+        let sent = self.ordinal - self.counts.failed;
+        if matches!(order.kind, OrderKind::Redrive | OrderKind::Move) && sent > 0 {
+            let window = if order.rate.is_some() || sent == 1 {
+                "the one in flight".to_owned()
             } else {
-                "up to 1,000 messages"
+                format!("up to {} messages", count(sent.min(WINDOW as u64)))
             };
             warnings.push(format!("if redrive crashes, {window} may be sent twice"));
         }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::drive::{Driver, Halt, InHand, Open, OpenItems, PAUSE, WINDOW};
+use super::drive::{Driver, Halt, InHand, Open, OpenItems, PAUSE};
 use super::flight::FLIGHT;
 use super::letters::CLAIM;
-use super::order::OrderKind;
+use super::order::{OrderKind, WINDOW};
 use super::others::RUN_CLAIM;
 use super::window::mark;
 use crate::ambient;

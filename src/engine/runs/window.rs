@@ -10,8 +10,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::Runs;
-use super::drive::{Driver, Halt, InHand, WINDOW};
-use super::order::OrderKind;
+use super::drive::{Driver, Halt, InHand};
+use super::order::{OrderKind, WINDOW};
 use super::outgoing::{moved_message, redriven_message};
 use super::plan::is_store;
 use crate::ambient;
