@@ -15,6 +15,7 @@ use crate::ambient::{HashMap, HashSet};
 use crate::budget::Share;
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
+use crate::telemetry::names;
 
 /// What a holding takes up while it is asked for or worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +140,8 @@ pub(super) struct Holdings {
     probes: usize,
     /// URLs for which something became free since this was asked.
     eased: HashSet<EndpointUrl>,
+    /// Told of while they were held: they are looked at once more after the release.
+    again: HashSet<QueueName>,
     claims: u64,
 }
 
@@ -226,6 +229,16 @@ impl Holdings {
         }
     }
 
+    /// It is looked at once more when it is not held any more.
+    pub(super) fn look_again(&mut self, queue: QueueName) {
+        self.again.insert(queue);
+    }
+
+    /// Whether it is; asked once.
+    pub(super) fn is_looked_at_again(&mut self, queue: &QueueName) -> bool {
+        self.again.remove(queue)
+    }
+
     pub(super) fn get(&self, queue: &QueueName) -> Option<&Holding> {
         self.by_queue.get(queue).map(|(_, holding)| holding)
     }
@@ -247,6 +260,12 @@ impl Holdings {
     /// The places that are taken.
     pub(super) const fn places(&self) -> Places {
         self.places
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "numbers of workers")]
+    pub(super) fn meter(&self) {
+        metrics::gauge!(names::WORKERS_BUSY).set(self.places.workers() as f64);
+        metrics::gauge!(names::REQUESTS_SLOW).set(self.places.slow as f64);
     }
 
     /// Probes under way.

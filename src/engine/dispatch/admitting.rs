@@ -7,8 +7,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::bounds::Bounds;
+use super::outside::Outside;
 use super::rooms::Roomy;
-use super::{ANSWER_MAX, Asked, Dispatcher, Tell, micros};
+use super::{ANSWER_MAX, Asked, Dispatcher, Looks, Tell, micros};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
@@ -79,7 +81,7 @@ impl Dispatcher {
             };
             match self.holdings.begin(&queue, asking) {
                 Some(claim) => return Some(Asked { queue, claim }),
-                None => drop(self.again.insert(queue)),
+                None => self.holdings.look_again(queue),
             }
         }
     }
@@ -88,7 +90,7 @@ impl Dispatcher {
     fn first_with_room(&mut self) -> Option<Roomy> {
         loop {
             let (queue, url, place) = self.first_waiting()?;
-            if let Some(share) = self.room_for(&queue) {
+            if let Some(share) = self.rooms.room_for(&queue) {
                 return Some(Roomy {
                     queue,
                     url,
@@ -122,8 +124,8 @@ impl Dispatcher {
     fn next_of(&mut self, line: Line) -> Option<(QueueName, EndpointUrl)> {
         let mut near = Vec::new();
         let slow_full = self.slow_is_full();
-        let store_now = self.engine.store_time.now();
-        let (engine, holdings) = (&self.engine, &self.holdings);
+        let store_now = self.outside.engine.store_time.now();
+        let (engine, holdings) = (&self.outside.engine, &self.holdings);
         let next = self.candidates.next(line, |url| {
             let live = engine.endpoints.get(url);
             let of = line_of(&live);
@@ -143,9 +145,9 @@ impl Dispatcher {
                 Turn::Elsewhere(of)
             }
         });
-        let now = self.uptime();
+        let now = self.outside.uptime();
         for (url, near_in) in near {
-            self.turns.set(url, now.saturating_add(micros(near_in)));
+            self.looks.turns.set(url, now.saturating_add(micros(near_in)));
         }
         next
     }
@@ -153,13 +155,16 @@ impl Dispatcher {
     /// A queue whose URL is not known stands with first contacts. While there is no room for those, the store is asked
     /// whose it is: what is new for a URL that answers does not wait for URLs that nobody has tried.
     pub(super) fn ask_whose(&mut self) {
-        let now = self.uptime();
-        if self.asking_whose || now < self.ask_whose_at || !self.candidates.unknown_waits() || self.admits(Line::First)
+        let now = self.outside.uptime();
+        if self.asked.whose || now < self.asked.whose_at || !self.candidates.unknown_waits() || self.admits(Line::First)
         {
             return;
         }
-        self.asking_whose = true;
-        let (engine, queues) = (Arc::clone(&self.engine), self.candidates.some_unknown(WHOSE_AT_ONCE));
+        self.asked.whose = true;
+        let (engine, queues) = (
+            Arc::clone(&self.outside.engine),
+            self.candidates.some_unknown(WHOSE_AT_ONCE),
+        );
         let asking = async move {
             let found = engine.store.queue_urls(&queues).await;
             Tell::Whose(found.unwrap_or_else(|error| {
@@ -167,14 +172,15 @@ impl Dispatcher {
                 Vec::new()
             }))
         };
-        self.have_answered("whose", ANSWER_MAX, asking, Tell::Whose(Vec::new()));
+        self.outside
+            .have_answered("whose", ANSWER_MAX, asking, Tell::Whose(Vec::new()));
     }
 
     pub(super) fn whose(&mut self, found: Vec<QueueUrl>) {
-        self.asking_whose = false;
-        self.ask_whose_at = self.uptime().saturating_add(micros(WHOSE_PAUSE));
+        self.asked.whose = false;
+        self.asked.whose_at = self.outside.uptime().saturating_add(micros(WHOSE_PAUSE));
         let line_of = |found: QueueUrl| {
-            let live = self.engine.endpoints.get(&found.url);
+            let live = self.outside.engine.endpoints.get(&found.url);
             if found.answered {
                 live.recall(Standing::Remembered);
             }
@@ -188,23 +194,23 @@ impl Dispatcher {
     pub(super) fn admits(&self, line: Line) -> bool {
         let first_waits = self.candidates.may_wait_in(Line::First) || self.candidates.unknown_waits();
         let places = self.holdings.places();
-        self.bounds.admits(line, places, self.slow_bytes, first_waits)
+        self.bounds.admits(line, places, first_waits)
     }
 
     pub(super) fn slow_is_full(&self) -> bool {
-        self.bounds.slow_is_full(self.holdings.places(), self.slow_bytes)
+        self.bounds.slow_is_full(self.holdings.places())
     }
 
     /// A slot for a worker that holds a queue of `url` and had none; without one it lets go.
     pub(super) fn grant_slot(&mut self, queue: &QueueName, url: &EndpointUrl) -> bool {
         self.candidates.learn(queue, url);
-        let live = self.engine.endpoints.get(url);
+        let live = self.outside.engine.endpoints.get(url);
         let line = line_of(&live);
         let granted = live.is_available()
             && live
-                .turn_is_near_in(self.engine.clock.uptime(), self.engine.store_time.now())
+                .turn_is_near_in(self.outside.engine.clock.uptime(), self.outside.engine.store_time.now())
                 .is_zero()
-            && self.holdings.slots(url) < self.slots_of(&live)
+            && self.holdings.slots(url) < self.outside.slots_of(&live)
             && (line != Line::Silent || !self.slow_is_full())
             && self.holdings.give_slot(queue, url);
         if granted {
@@ -213,38 +219,29 @@ impl Dispatcher {
         granted
     }
 
-    /// How many workers may be on queues of one URL.
-    pub(super) fn slots_of(&self, live: &LiveEndpoint) -> usize {
-        slots_of(
-            live,
-            self.engine.settings.in_flight_per_endpoint,
-            self.engine.store_time.now(),
-        )
-    }
-
     /// The line of a queue that begins to wait.
     pub(super) fn line_of(&self, queue: &QueueName) -> Line {
         let url = self.candidates.url_of(queue);
-        url.map_or(Line::First, |url| line_of(&self.engine.endpoints.get(url)))
+        url.map_or(Line::First, |url| line_of(&self.outside.engine.endpoints.get(url)))
     }
 
     /// URLs that stood aside, and for which something changed, wait in line again.
     pub(super) fn recall(&mut self) {
         let mut changed = self.holdings.eased();
-        let moved = self.engine.endpoints.moved();
-        self.look_soon |= !moved.is_empty();
+        let moved = self.outside.engine.endpoints.moved();
+        self.looks.soon |= !moved.is_empty();
         changed.extend(moved);
-        let now = self.uptime();
-        while let Some(url) = self.turns.take_due(now) {
+        let now = self.outside.uptime();
+        while let Some(url) = self.looks.turns.take_due(now) {
             changed.insert(url);
         }
-        if now >= self.recall_all_at {
-            self.recall_all_at = now.saturating_add(micros(RECALL_ALL));
+        if now >= self.looks.recall_all_at {
+            self.looks.recall_all_at = now.saturating_add(micros(RECALL_ALL));
             changed.extend(self.candidates.aside());
         }
         for url in changed {
             if self.candidates.waits(&url) {
-                let line = line_of(&self.engine.endpoints.get(&url));
+                let line = line_of(&self.outside.engine.endpoints.get(&url));
                 self.candidates.recall(&url, line);
             }
         }
@@ -253,18 +250,11 @@ impl Dispatcher {
     /// Looks at the workers: requests that hang leave the workers, those that proceed again come back, and who
     /// lingers or had a turn makes room when somebody waits.
     pub(super) fn look_at_workers(&mut self) {
-        let now = self.uptime();
-        let pause = if self.look_soon || self.candidates.len() > 0 || self.rooms.somebody_waits() {
-            LOOK_SOON
-        } else {
-            LOOK
-        };
-        self.look_at = self.looked_at.saturating_add(micros(pause));
-        if now < self.look_at {
+        let now = self.outside.uptime();
+        let somebody_waits = self.candidates.len() > 0 || self.rooms.somebody_waits();
+        if !self.looks.is_due(now, somebody_waits) {
             return;
         }
-        (self.looked_at, self.look_soon) = (now, false);
-        self.look_at = now.saturating_add(micros(pause));
         let moves = self.moves(now);
         for Move { queue, to, ends_turn } in moves {
             if ends_turn && let Some(Holding::Working { control, .. }) = self.holdings.get(&queue) {
@@ -272,7 +262,8 @@ impl Dispatcher {
             }
             self.holdings.stand(&queue, to);
         }
-        self.engine
+        self.outside
+            .engine
             .slow_full
             .store(self.slow_is_full(), std::sync::atomic::Ordering::Relaxed);
     }
@@ -291,7 +282,10 @@ impl Dispatcher {
             || ((first || remembered) && !self.admits(Line::Remembered));
         let no_memory = self.rooms.somebody_waits();
         let mut places = self.holdings.places();
-        let mut slow_bytes = 0;
+        let mut bounds = Bounds {
+            slow_bytes: 0,
+            ..self.bounds
+        };
         let mut moves = Vec::new();
         for (queue, url, control, place) in self.holdings.working() {
             let contended = url.is_some_and(|url| self.candidates.waits(url));
@@ -303,11 +297,11 @@ impl Dispatcher {
             if contended || no_memory || has_to_share {
                 control.others_wait();
             }
-            let live = url.map(|url| self.engine.endpoints.get(url));
+            let live = url.map(|url| self.outside.engine.endpoints.get(url));
             let standing = live.as_ref().map_or(Standing::Unmet, |live| live.standing());
             let hanging = hanging(control, standing, now);
-            slow_bytes += hanging.map_or(0, |request| request.bytes);
-            let takes_slow = self.bounds.takes_one_more_slow(places, slow_bytes);
+            bounds.slow_bytes += hanging.map_or(0, |request| request.bytes);
+            let takes_slow = bounds.takes_one_more_slow(places);
             let to = match (hanging, place_of(line_of_standing(standing))) {
                 (Some(_), _) if place == Place::Slow || takes_slow => Place::Slow,
                 (Some(_), _) => place,
@@ -326,7 +320,7 @@ impl Dispatcher {
                 ends_turn,
             });
         }
-        self.slow_bytes = slow_bytes;
+        self.bounds = bounds;
         moves
     }
 }
@@ -364,7 +358,27 @@ pub(super) const fn place_of(line: Line) -> Place {
     }
 }
 
-/// How many workers may be on queues of one URL.
+impl Outside {
+    /// How many workers may be on queues of one URL.
+    pub(super) fn slots_of(&self, live: &LiveEndpoint) -> usize {
+        let engine = &self.engine;
+        slots_of(live, engine.settings.in_flight_per_endpoint, engine.store_time.now())
+    }
+}
+
+impl Looks {
+    /// Whether it is time to look at the workers; then the next time is later.
+    fn is_due(&mut self, now: u64, somebody_waits: bool) -> bool {
+        let pause = micros(if self.soon || somebody_waits { LOOK_SOON } else { LOOK });
+        let is_due = now >= self.last.saturating_add(pause);
+        if is_due {
+            (self.last, self.soon) = (now, false);
+        }
+        self.next = self.last.saturating_add(pause);
+        is_due
+    }
+}
+
 fn slots_of(live: &LiveEndpoint, in_flight: usize, now: Timestamp) -> usize {
     let unavailable = live
         .detail()

@@ -30,11 +30,21 @@ const KEPT_FOR_ANSWERING: usize = 4;
 pub(super) struct Bounds {
     pub(super) workers: usize,
     pub(super) slow_requests: usize,
+    /// Bytes that requests which hang hold.
+    pub(super) slow_bytes: usize,
 }
 
 impl Bounds {
+    pub(super) const fn new(workers: usize, slow_requests: usize) -> Self {
+        Self {
+            workers,
+            slow_requests,
+            slow_bytes: 0,
+        }
+    }
+
     /// Whether one more from `line` may be begun, where `first_waits` says whether a first contact waits.
-    pub(super) fn admits(self, line: Line, places: Places, slow_bytes: usize, first_waits: bool) -> bool {
+    pub(super) fn admits(self, line: Line, places: Places, first_waits: bool) -> bool {
         let has_worker = places.workers() < self.workers;
         let for_first = self.workers / KEPT_FOR_FIRST;
         let unproven_max = self.workers - self.workers / KEPT_FOR_ANSWERING;
@@ -44,24 +54,24 @@ impl Bounds {
             Line::Answering => has_worker && leaves_first,
             Line::Remembered => may_hang && leaves_first && places.remembered < unproven_max - for_first,
             Line::First => may_hang && places.first < (self.workers / 2).max(1),
-            Line::Silent => !self.slow_is_full(places, slow_bytes),
+            Line::Silent => !self.slow_is_full(places),
         }
     }
 
     /// Whether one more probe may be begun: its URL is in trouble, and others of that kind wait too.
-    pub(super) fn admits_probe(self, places: Places, slow_bytes: usize, probes: usize) -> bool {
-        !self.slow_is_full(places, slow_bytes) && probes < self.slow_requests.div_ceil(2)
+    pub(super) fn admits_probe(self, places: Places, probes: usize) -> bool {
+        !self.slow_is_full(places) && probes < self.slow_requests.div_ceil(2)
     }
 
     /// Whether nothing more is begun that is likely to hang.
-    pub(super) const fn slow_is_full(self, places: Places, slow_bytes: usize) -> bool {
-        places.slow >= self.slow_requests || slow_bytes >= self.slow_requests.saturating_mul(SLOW_BYTES_EACH)
+    pub(super) const fn slow_is_full(self, places: Places) -> bool {
+        places.slow >= self.slow_requests || self.slow_bytes >= self.slow_requests.saturating_mul(SLOW_BYTES_EACH)
     }
 
     /// Whether a request that turned out slow may leave the workers.
-    pub(super) const fn takes_one_more_slow(self, places: Places, slow_bytes: usize) -> bool {
+    pub(super) const fn takes_one_more_slow(self, places: Places) -> bool {
         let requests_max = self.slow_requests.saturating_mul(SLOW_TIMES_MAX);
-        places.slow < requests_max && slow_bytes < requests_max.saturating_mul(SLOW_BYTES_EACH)
+        places.slow < requests_max && self.slow_bytes < requests_max.saturating_mul(SLOW_BYTES_EACH)
     }
 }
 
@@ -69,10 +79,12 @@ impl Bounds {
 mod tests {
     use super::*;
 
-    const BOUNDS: Bounds = Bounds {
-        workers: 16,
-        slow_requests: 8,
-    };
+    const BOUNDS: Bounds = Bounds::new(16, 8);
+
+    /// While requests that hang hold so many bytes.
+    const fn holding(slow_bytes: usize) -> Bounds {
+        Bounds { slow_bytes, ..BOUNDS }
+    }
 
     fn places(answering: usize, first: usize, slow: usize) -> Places {
         Places {
@@ -87,7 +99,7 @@ mod tests {
     fn whatever_hangs_of_those_that_never_answered_this_process_a_quarter_is_left_for_those_that_do() {
         let mut places = places(0, 0, 32);
         for line in [Line::Remembered, Line::First].into_iter().cycle().take(64) {
-            if BOUNDS.admits(line, places, usize::MAX, true) {
+            if holding(usize::MAX).admits(line, places, true) {
                 if line == Line::Remembered {
                     places.remembered += 1;
                 } else {
@@ -96,11 +108,11 @@ mod tests {
             }
         }
         assert_eq!(places.workers(), 12);
-        assert!(BOUNDS.admits(Line::Answering, places, usize::MAX, false));
+        assert!(holding(usize::MAX).admits(Line::Answering, places, false));
         (places.remembered, places.first) = (10, 0);
-        assert!(!BOUNDS.admits(Line::Remembered, places, usize::MAX, false));
+        assert!(!holding(usize::MAX).admits(Line::Remembered, places, false));
         assert!(
-            BOUNDS.admits(Line::First, places, usize::MAX, true),
+            holding(usize::MAX).admits(Line::First, places, true),
             "and an eighth for first contacts"
         );
     }
@@ -120,7 +132,7 @@ mod tests {
         ];
         for ((answering, first, first_waits), (answering_may, first_may)) in cases {
             let places = places(answering, first, 0);
-            let may = |line| BOUNDS.admits(line, places, 0, first_waits);
+            let may = |line| BOUNDS.admits(line, places, first_waits);
             assert_eq!(
                 (may(Line::Answering), may(Line::First)),
                 (answering_may, first_may),
@@ -132,11 +144,11 @@ mod tests {
     #[test]
     fn what_hangs_takes_nothing_from_those_that_proceed() {
         let full = places(0, 0, 32);
-        assert!(BOUNDS.admits(Line::Answering, full, usize::MAX, true));
-        assert!(BOUNDS.admits(Line::First, full, usize::MAX, true));
-        assert!(!BOUNDS.admits(Line::Silent, full, 0, true));
+        assert!(holding(usize::MAX).admits(Line::Answering, full, true));
+        assert!(holding(usize::MAX).admits(Line::First, full, true));
+        assert!(!BOUNDS.admits(Line::Silent, full, true));
         assert!(
-            BOUNDS.admits(Line::Silent, places(16, 0, 7), 0, true),
+            BOUNDS.admits(Line::Silent, places(16, 0, 7), true),
             "it needs no worker"
         );
     }
@@ -144,22 +156,19 @@ mod tests {
     #[test]
     fn slow_requests_are_counted_in_bytes_too() {
         let few = places(0, 0, 1);
-        assert!(!BOUNDS.slow_is_full(few, 8 * SLOW_BYTES_EACH - 1));
-        assert!(BOUNDS.slow_is_full(few, 8 * SLOW_BYTES_EACH));
-        assert!(BOUNDS.takes_one_more_slow(few, 8 * SLOW_BYTES_EACH));
-        assert!(!BOUNDS.takes_one_more_slow(few, 32 * SLOW_BYTES_EACH));
-        assert!(BOUNDS.takes_one_more_slow(places(0, 0, 31), 0));
-        assert!(!BOUNDS.takes_one_more_slow(places(0, 0, 32), 0));
+        assert!(!holding(8 * SLOW_BYTES_EACH - 1).slow_is_full(few));
+        assert!(holding(8 * SLOW_BYTES_EACH).slow_is_full(few));
+        assert!(holding(8 * SLOW_BYTES_EACH).takes_one_more_slow(few));
+        assert!(!holding(32 * SLOW_BYTES_EACH).takes_one_more_slow(few));
+        assert!(BOUNDS.takes_one_more_slow(places(0, 0, 31)));
+        assert!(!BOUNDS.takes_one_more_slow(places(0, 0, 32)));
     }
 
     #[test]
     fn a_single_worker_takes_whoever_comes() {
-        let one = Bounds {
-            workers: 1,
-            slow_requests: 1,
-        };
+        let one = Bounds::new(1, 1);
         for line in [Line::Answering, Line::Remembered, Line::First, Line::Silent] {
-            assert!(one.admits(line, Places::default(), 0, true), "{line:?}");
+            assert!(one.admits(line, Places::default(), true), "{line:?}");
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::admitting::place_of;
 use super::letting_go::Release;
+use super::outside::Outside;
 use super::{ANSWER_MAX, ASK_AGAIN, Asked, Dispatcher, REST_HELD, REST_STOPPED, REST_WANTED, Tell};
 use crate::ambient;
 use crate::domain::id::{IncarnationId, QueueName};
@@ -20,8 +21,8 @@ use crate::telemetry::names;
 
 impl Dispatcher {
     pub(super) fn ask(&mut self, asked: Vec<Asked>) {
-        self.asking += 1;
-        let (engine, incarnation) = (Arc::clone(&self.engine), self.incarnation);
+        self.asked.leases += 1;
+        let (engine, incarnation) = (Arc::clone(&self.outside.engine), self.outside.incarnation);
         let without = Tell::Leases(unanswered(asked.clone()));
         let asking = async move {
             let queues: Vec<QueueName> = asked.iter().map(|asked| asked.queue.clone()).collect();
@@ -37,32 +38,32 @@ impl Dispatcher {
                 }
             }
         };
-        self.have_answered("leases", ANSWER_MAX, asking, without);
+        self.outside.have_answered("leases", ANSWER_MAX, asking, without);
     }
 
     pub(super) fn leases(&mut self, outcomes: Vec<(Asked, LeaseOutcome)>) {
-        self.asking = self.asking.saturating_sub(1);
+        self.asked.leases = self.asked.leases.saturating_sub(1);
         for (asked, outcome) in outcomes {
             match outcome {
                 LeaseOutcome::Taken(lease) => self.taken(asked, *lease),
                 // Incarnation 0 is nobody: the store was away.
                 LeaseOutcome::Held(IncarnationId(0)) | LeaseOutcome::Locked => {
                     self.give_up(&asked, ProbeNext::Same);
-                    self.wake_in(asked.queue, ASK_AGAIN);
+                    self.later.wake_in(asked.queue, ASK_AGAIN);
                 }
                 // An answer was lost: nothing here holds it.
-                LeaseOutcome::Held(owner) if owner == self.incarnation => {
+                LeaseOutcome::Held(owner) if owner == self.outside.incarnation => {
                     self.give_up(&asked, ProbeNext::AnyQueue);
-                    self.wake_in(asked.queue, ASK_AGAIN);
+                    self.later.wake_in(asked.queue, ASK_AGAIN);
                 }
                 LeaseOutcome::Held(_) => {
-                    self.rest(&asked.queue, REST_HELD);
+                    self.later.rest(&asked.queue, REST_HELD);
                     self.give_up(&asked, ProbeNext::AnyQueue);
                 }
                 LeaseOutcome::Reserved(record) => self.reserved(&asked, &record),
                 LeaseOutcome::Disowned => {
                     self.give_up(&asked, ProbeNext::Same);
-                    self.engine.disowned(self.incarnation);
+                    self.outside.engine.disowned(self.outside.incarnation);
                 }
             }
         }
@@ -77,7 +78,7 @@ impl Dispatcher {
         } else {
             REST_WANTED
         };
-        self.rest(&asked.queue, rest);
+        self.later.rest(&asked.queue, rest);
         self.give_up(asked, ProbeNext::AnyQueue);
     }
 
@@ -89,9 +90,9 @@ impl Dispatcher {
         }) = given_up
             && let Some(token) = probe.token()
         {
-            self.release_probe(&url, token, next);
+            self.outside.release_probe(&url, token, next);
         }
-        self.again.remove(&asked.queue);
+        self.holdings.is_looked_at_again(&asked.queue);
     }
 
     fn taken(&mut self, asked: Asked, lease: Lease) {
@@ -111,22 +112,22 @@ impl Dispatcher {
         let endpoint = lease
             .endpoint
             .as_ref()
-            .map(|endpoint| self.engine.endpoints.update(endpoint))
+            .map(|endpoint| self.outside.engine.endpoints.update(endpoint))
             // A probe is given back to its endpoint even when the queue's row is gone.
             .or_else(|| {
                 let url = reserved.as_ref().filter(|_| probe.is_some())?;
-                Some(self.engine.endpoints.get(url))
+                Some(self.outside.engine.endpoints.get(url))
             });
         if let Some(url) = &lease.record.url {
             self.candidates.learn(&asked.queue, url);
         }
         if probe.is_none() && !self.may_work(&lease, endpoint.as_deref(), reserved.as_ref()) {
             self.holdings.turn(&asked.queue, asked.claim, Holding::Closing);
-            self.release(asked, lease.epoch, Release::Wait);
+            self.outside.release(asked, lease.epoch, Release::Wait);
             return;
         }
         let url = endpoint.as_ref().map(|endpoint| endpoint.url.clone()).or(reserved);
-        let control = Arc::new(Control::new(self.tell.clone()));
+        let control = Arc::new(Control::new(self.outside.tell.clone()));
         let working = Holding::Working {
             url,
             control: Arc::clone(&control),
@@ -139,15 +140,15 @@ impl Dispatcher {
         };
         self.holdings.turn(&asked.queue, asked.claim, working);
         let worker = Worker::new(
-            Arc::clone(&self.engine),
+            Arc::clone(&self.outside.engine),
             (lease, share),
-            self.incarnation,
+            self.outside.incarnation,
             endpoint,
             probe,
             control,
-            self.stops.for_worker(),
+            self.outside.stops.for_worker(),
         );
-        self.start(asked.claim, worker);
+        self.outside.start(asked.claim, worker);
     }
 
     /// Whether a lease that was just taken may be worked on: now the row and the endpoint are known.
@@ -158,30 +159,32 @@ impl Dispatcher {
             && !unfinished
         {
             if head.parked {
-                self.rest(&record.name, REST_STOPPED);
+                self.later.rest(&record.name, REST_STOPPED);
                 return false;
             }
             if let Some(wait) = lease.due_in {
                 // The poll tells when it is due; a timer is more exact, and there is one a rest.
-                self.rest(&record.name, wait.min(REST_STOPPED));
+                self.later.rest(&record.name, wait.min(REST_STOPPED));
                 if wait <= REST_STOPPED {
-                    self.wake_in(record.name.clone(), wait);
+                    self.later.wake_in(record.name.clone(), wait);
                 }
                 return false;
             }
         }
         let Some(endpoint) = endpoint else { return true };
         if !endpoint.is_available() && !unfinished {
-            self.again.insert(record.name.clone());
+            self.holdings.look_again(record.name.clone());
             return false;
         }
-        if reserved.is_none() && self.holdings.slots(&endpoint.url) >= self.slots_of(endpoint) {
-            self.again.insert(record.name.clone());
+        if reserved.is_none() && self.holdings.slots(&endpoint.url) >= self.outside.slots_of(endpoint) {
+            self.holdings.look_again(record.name.clone());
             return false;
         }
         true
     }
+}
 
+impl Outside {
     fn start(&self, claim: Claim, worker: Worker) {
         let (engine, tell) = (Arc::clone(&self.engine), self.tell.clone());
         let (queue, epoch, probe) = (worker.queue.clone(), worker.epoch, worker.probe);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::outside::Outside;
 use super::{ANSWER_MAX, ASK_AGAIN, Asked, Dispatcher, REST_STOPPED, REST_WANTED, Tell};
 use crate::broker::Look;
 use crate::domain::id::Epoch;
@@ -42,35 +43,35 @@ impl Dispatcher {
             claim,
         };
         match end.end {
-            End::Ended => self.close(asked, epoch),
-            End::Idle => self.release(asked, epoch, Release::Look),
-            End::Yielded | End::Stopping => self.release(asked, epoch, Release::More),
+            End::Ended => self.outside.close(asked, epoch),
+            End::Idle => self.outside.release(asked, epoch, Release::Look),
+            End::Yielded | End::Stopping => self.outside.release(asked, epoch, Release::More),
             End::Waits(delay) | End::Trouble(delay) => {
-                self.rest(&queue, delay.min(REST_STOPPED));
-                self.wake_in(queue, delay);
-                self.release(asked, epoch, Release::Wait);
+                self.later.rest(&queue, delay.min(REST_STOPPED));
+                self.later.wake_in(queue, delay);
+                self.outside.release(asked, epoch, Release::Wait);
             }
             End::Paced(delay) => {
-                self.wake_in(queue, delay);
-                self.release(asked, epoch, Release::More);
+                self.later.wake_in(queue, delay);
+                self.outside.release(asked, epoch, Release::More);
             }
             End::EndpointClosed => {
-                self.again.insert(queue);
-                self.release(asked, epoch, Release::Wait);
+                self.holdings.look_again(queue);
+                self.outside.release(asked, epoch, Release::Wait);
             }
             // Whoever asked for it may be done soon, or a changed policy asks for a new look.
             End::LetGo => {
-                self.rest(&queue, REST_WANTED);
-                self.again.remove(&queue);
-                self.wake_in(queue, REST_WANTED);
-                self.release(asked, epoch, Release::Wait);
+                self.later.rest(&queue, REST_WANTED);
+                self.holdings.is_looked_at_again(&queue);
+                self.later.wake_in(queue, REST_WANTED);
+                self.outside.release(asked, epoch, Release::Wait);
             }
             End::Parked | End::Refused => {
-                self.rest(&queue, REST_STOPPED);
-                self.again.remove(&queue);
-                self.release(asked, epoch, Release::Wait);
+                self.later.rest(&queue, REST_STOPPED);
+                self.holdings.is_looked_at_again(&queue);
+                self.outside.release(asked, epoch, Release::Wait);
             }
-            End::Gone => self.gone(asked, epoch),
+            End::Gone => self.outside.gone(asked, epoch),
             End::Fenced => self.fenced(asked, epoch),
         }
     }
@@ -78,22 +79,45 @@ impl Dispatcher {
     fn fenced(&mut self, asked: Asked, epoch: Epoch) {
         metrics::counter!(names::LEASES, "event" => "lost").increment(1);
         // The lease alone is lost, or the store failed: freeing it is guarded by the epoch.
-        if self.engine.fence.permits(self.incarnation) {
-            self.wake_in(asked.queue.clone(), ASK_AGAIN);
-            self.release(asked, epoch, Release::Wait);
+        if self.outside.engine.fence.permits(self.outside.incarnation) {
+            self.later.wake_in(asked.queue.clone(), ASK_AGAIN);
+            self.outside.release(asked, epoch, Release::Wait);
             return;
         }
         // docs/protocols.md 4: nothing goes on under this incarnation, even if the fence opened again.
         self.holdings.end(&asked.queue, asked.claim);
-        self.again.remove(&asked.queue);
-        if self.engine.fence.close() {
+        self.holdings.is_looked_at_again(&asked.queue);
+        if self.outside.engine.fence.close() {
             tracing::error!(
-                incarnation = self.incarnation.0,
+                incarnation = self.outside.incarnation.0,
                 "no heartbeat was answered in time: others may have taken over; restarting"
             );
         }
     }
 
+    /// A lease that nothing here knows of is freed: an answer was lost, or a task that held it panicked. The list
+    /// may be older than what was released since, which the epoch guards.
+    pub(super) fn compare(&mut self, held: Vec<HeldLease>) {
+        if self.outside.is_stopping() {
+            return;
+        }
+        for lease in held {
+            let Some(claim) = self.holdings.begin(&lease.queue, Holding::Closing) else {
+                continue;
+            };
+            if self.candidates.take(&lease.queue) {
+                self.holdings.look_again(lease.queue.clone());
+            }
+            let asked = Asked {
+                queue: lease.queue,
+                claim,
+            };
+            self.outside.release(asked, lease.epoch, Release::Stray);
+        }
+    }
+}
+
+impl Outside {
     /// docs/protocols.md 24: free the lease, *then* read the exact depth once more.
     pub(super) fn release(&self, asked: Asked, epoch: Epoch, release: Release) {
         let engine = Arc::clone(&self.engine);
@@ -132,7 +156,7 @@ impl Dispatcher {
     }
 
     /// Deletes a queue: that ends with the fence at the latest, and waits for a broker that is away until then.
-    fn close(&self, asked: Asked, epoch: Epoch) {
+    pub(super) fn close(&self, asked: Asked, epoch: Epoch) {
         let (engine, incarnation) = (Arc::clone(&self.engine), self.incarnation);
         let without = Tell::Closed {
             asked: asked.clone(),
@@ -150,29 +174,8 @@ impl Dispatcher {
         self.have_answered("end queue", Duration::MAX, closing, without);
     }
 
-    /// A lease that nothing here knows of is freed: an answer was lost, or a task that held it panicked. The list
-    /// may be older than what was released since, which the epoch guards.
-    pub(super) fn compare(&mut self, held: Vec<HeldLease>) {
-        if self.is_stopping() {
-            return;
-        }
-        for lease in held {
-            let Some(claim) = self.holdings.begin(&lease.queue, Holding::Closing) else {
-                continue;
-            };
-            if self.candidates.take(&lease.queue) {
-                self.again.insert(lease.queue.clone());
-            }
-            let asked = Asked {
-                queue: lease.queue,
-                claim,
-            };
-            self.release(asked, lease.epoch, Release::Stray);
-        }
-    }
-
     /// The broker has no such queue: forget its row.
-    fn gone(&self, asked: Asked, epoch: Epoch) {
+    pub(super) fn gone(&self, asked: Asked, epoch: Epoch) {
         let engine = Arc::clone(&self.engine);
         let answer = Tell::Closed {
             asked: asked.clone(),

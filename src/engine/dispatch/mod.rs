@@ -12,8 +12,10 @@
 
 mod admitting;
 mod bounds;
+mod later;
 mod leasing;
 mod letting_go;
+mod outside;
 mod probing;
 mod rooms;
 mod timers;
@@ -24,18 +26,19 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use self::bounds::Bounds;
+use self::later::Later;
+use self::outside::Outside;
 use self::rooms::Rooms;
 use self::timers::Timers;
 use super::candidates::Candidates;
 use super::holdings::{Holding, Holdings};
 use super::tell::{Asked, Ending, Tell};
 use super::worker::Stops;
-use crate::ambient::{self, HashMap, HashSet};
+use crate::ambient;
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::queue::QueueRecord;
 use crate::domain::url::EndpointUrl;
 use crate::engine::delivery::Delivery;
-use crate::telemetry::names;
 
 /// Leases asked for at once.
 const LEASES_AT_ONCE: usize = 64;
@@ -53,50 +56,42 @@ const REST_HELD: Duration = Duration::from_secs(5);
 const REST_WANTED: Duration = Duration::from_secs(1);
 /// A queue that waits for a time or a person rests for at most this long.
 const REST_STOPPED: Duration = Duration::from_mins(1);
-/// How often everything that rests is woken for the sake of one change, in the long run.
-const WAKE_ALL: Duration = Duration::from_secs(10);
-/// So many of these may come at once.
-const WAKE_ALL_AT_ONCE: u64 = 5;
-/// Queues that rest, at most.
-const RESTING_MAX: usize = 200_000;
+
 /// The dispatcher of one incarnation.
 pub(super) struct Dispatcher {
-    engine: Arc<Delivery>,
-    incarnation: IncarnationId,
-    stops: Stops,
-    tell: mpsc::Sender<Tell>,
+    outside: Outside,
     candidates: Candidates,
     holdings: Holdings,
-    /// Told again while held: look at once more after the release.
-    again: HashSet<QueueName>,
-    /// Queues that a listing alone does not wake before this uptime in microseconds: their head waits, or
-    /// somebody else has them. A nudge, a due row or a person does.
-    resting: HashMap<QueueName, u64>,
-    /// Everything that rests is to be woken.
-    wake_all: bool,
-    /// Uptime up to which wakings of everything are used up.
-    wake_all_used: u64,
+    later: Later,
     bounds: Bounds,
     /// Whose turn it is among the lines.
     order: usize,
-    /// Requests for leases under way.
-    asking: usize,
-    /// Local timers of queues.
-    timers: Timers<QueueName>,
-    /// When the turn of a URL with a rate is near.
-    turns: Timers<EndpointUrl>,
+    asked: Questions,
     /// Who waits for memory, and what is known of the sizes.
     rooms: Rooms,
-    /// Bytes that requests which hang hold.
-    slow_bytes: usize,
-    /// The last look at the workers, and the next (uptime in microseconds).
-    looked_at: u64,
-    look_at: u64,
-    look_soon: bool,
+    looks: Looks,
+}
+
+/// What was asked and is not answered.
+#[derive(Debug, Default)]
+struct Questions {
+    /// Requests for leases under way.
+    leases: usize,
+    /// The store is being asked whose queues some are.
+    whose: bool,
+    /// When it may be asked again.
+    whose_at: u64,
+}
+
+/// When the workers and the URLs that stand aside are looked at; in microseconds of uptime.
+#[derive(Debug)]
+struct Looks {
+    last: u64,
+    next: u64,
+    soon: bool,
+    /// When the turn of a URL with a rate is near.
+    turns: Timers<EndpointUrl>,
     recall_all_at: u64,
-    /// The store is being asked whose queues some are, and when it may be asked again.
-    asking_whose: bool,
-    ask_whose_at: u64,
 }
 
 impl Dispatcher {
@@ -106,50 +101,44 @@ impl Dispatcher {
         stops: Stops,
         tell: mpsc::Sender<Tell>,
     ) -> Self {
-        let bounds = Bounds {
-            workers: engine.settings.workers,
-            slow_requests: engine.settings.slow_requests,
-        };
+        let settings = &engine.settings;
         Self {
-            engine,
-            incarnation,
-            stops,
-            tell,
             candidates: Candidates::default(),
             holdings: Holdings::default(),
-            again: HashSet::default(),
-            resting: HashMap::default(),
-            wake_all: false,
-            wake_all_used: 0,
-            bounds,
+            later: Later::new(engine.clock.clone()),
+            bounds: Bounds::new(settings.workers, settings.slow_requests),
             order: 0,
-            asking: 0,
-            timers: Timers::new(),
-            turns: Timers::new(),
-            rooms: Rooms::default(),
-            slow_bytes: 0,
-            looked_at: 0,
-            look_at: 0,
-            look_soon: false,
-            recall_all_at: 0,
-            asking_whose: false,
-            ask_whose_at: 0,
+            asked: Questions::default(),
+            rooms: Rooms::new(settings.memory.clone(), tell.clone(), stops.drain.clone()),
+            looks: Looks {
+                last: 0,
+                next: 0,
+                soon: false,
+                turns: Timers::new(),
+                recall_all_at: 0,
+            },
+            outside: Outside {
+                engine,
+                incarnation,
+                stops,
+                tell,
+            },
         }
     }
 
     /// Dispatches until the stop, then until every worker has ended.
     pub(super) async fn run(mut self, mut told: mpsc::Receiver<Tell>) {
         loop {
-            if self.is_stopping() && self.holdings.is_empty() {
+            if self.outside.is_stopping() && self.holdings.is_empty() {
                 return;
             }
             let wait = self.next_wait();
-            let engine = Arc::clone(&self.engine);
+            let engine = Arc::clone(&self.outside.engine);
             // Each branch is a wake-up only: timers and stops are looked at after all of them, so that no order starves one.
             tokio::select! {
                 biased;
-                () = self.stops.drain.cancelled(), if !self.stops.drain.is_cancelled() => {}
-                () = self.stops.generation.cancelled(), if !self.stops.generation.is_cancelled() => {}
+                () = self.outside.stops.drain.cancelled(), if !self.outside.stops.drain.is_cancelled() => {}
+                () = self.outside.stops.generation.cancelled(), if !self.outside.stops.generation.is_cancelled() => {}
                 tell = told.recv() => {
                     let Some(tell) = tell else { return };
                     self.told(tell);
@@ -164,7 +153,7 @@ impl Dispatcher {
                 () = engine.endpoints.changed.notified() => {}
                 () = ambient::sleep(wait) => {}
             }
-            if !self.is_stopping() {
+            if !self.outside.is_stopping() {
                 self.fire_timers();
                 self.recall();
                 self.probe();
@@ -175,36 +164,28 @@ impl Dispatcher {
         }
     }
 
-    fn is_stopping(&self) -> bool {
-        self.stops.drain.is_cancelled() || self.stops.generation.is_cancelled()
-    }
-
     /// Until the next timer or look, and at most half a second: probes become due by the clock. While it stops nobody
     /// looks at timers, and one that is due must not wake it over and over.
     fn next_wait(&self) -> Duration {
-        let now = self.uptime();
+        let now = self.outside.uptime();
         let longest = Duration::from_millis(500);
-        if self.is_stopping() {
+        if self.outside.is_stopping() {
             return longest;
         }
-        let times = [self.timers.next_at(), self.turns.next_at(), Some(self.look_at)];
+        let times = [self.later.next_at(), self.looks.turns.next_at(), Some(self.looks.next)];
         let next = times.into_iter().flatten().min();
         next.map_or(longest, |at| Duration::from_micros(at.saturating_sub(now)).min(longest))
-    }
-
-    fn uptime(&self) -> u64 {
-        micros(self.engine.clock.uptime())
     }
 
     fn told(&mut self, tell: Tell) {
         match tell {
             Tell::Candidate(queue) => self.candidate(queue),
             Tell::Listed(queue) => {
-                if !self.rests(&queue) {
+                if !self.later.rests(&queue) {
                     self.candidate(queue);
                 }
             }
-            Tell::WakeAll => self.wake_all = true,
+            Tell::WakeAll => self.later.wake_all(),
             Tell::Due(record) => self.due(*record),
             Tell::LetGo(queue) => {
                 if let Some(Holding::Working { control, .. }) = self.holdings.get(&queue) {
@@ -212,7 +193,7 @@ impl Dispatcher {
                 }
             }
             Tell::Gone(queue) => self.forget(&queue),
-            Tell::Room { queue, share } => self.room_came(queue, share),
+            Tell::Room { queue, share } => self.rooms.came(queue, share),
             Tell::Compare(held) => self.compare(held),
             Tell::Learned(rows) => rows.iter().for_each(|(queue, url)| self.candidates.learn(queue, url)),
             Tell::Whose(found) => self.whose(found),
@@ -232,7 +213,7 @@ impl Dispatcher {
         if self.holdings.end(&asked.queue, asked.claim).is_none() {
             return;
         }
-        if self.again.remove(&asked.queue) || more {
+        if self.holdings.is_looked_at_again(&asked.queue) || more {
             self.candidate(asked.queue);
         }
     }
@@ -241,7 +222,7 @@ impl Dispatcher {
         if self.holdings.end(&asked.queue, asked.claim).is_none() {
             return;
         }
-        let again = self.again.remove(&asked.queue);
+        let again = self.holdings.is_looked_at_again(&asked.queue);
         match ending {
             Ending::Deleted => {
                 self.forget(&asked.queue);
@@ -252,7 +233,7 @@ impl Dispatcher {
             }
             Ending::GoesOn => self.candidate(asked.queue),
             // Whoever takes it next starts again at the unbind.
-            Ending::Lost => self.wake_in(asked.queue, ASK_AGAIN),
+            Ending::Lost => self.later.wake_in(asked.queue, ASK_AGAIN),
         }
     }
 
@@ -260,25 +241,27 @@ impl Dispatcher {
     fn forget(&mut self, queue: &QueueName) {
         self.candidates.forget(queue);
         self.rooms.forget(queue);
-        self.resting.remove(queue);
-        self.timers.forget(queue);
+        self.later.forget(queue);
     }
 
     fn candidate(&mut self, queue: QueueName) {
-        self.resting.remove(&queue);
+        self.later.wake(&queue);
         match self.holdings.get(&queue) {
             None => self.wait(queue),
             // Its worker has it, or will: after the release there is one more look.
             Some(Holding::Asking { .. } | Holding::Working { .. }) => {}
             Some(Holding::Closing) => {
-                self.again.insert(queue);
+                self.holdings.look_again(queue);
             }
         }
     }
 
     fn wait(&mut self, queue: QueueName) {
         if let Some(url) = self.candidates.url_of(&queue) {
-            self.engine.endpoints.queue_waits(url, self.engine.store_time.now());
+            self.outside
+                .engine
+                .endpoints
+                .queue_waits(url, self.outside.engine.store_time.now());
         }
         if !self.is_dead_and_many_wait(&queue) {
             let line = self.line_of(&queue);
@@ -293,26 +276,7 @@ impl Dispatcher {
             && self
                 .candidates
                 .url_of(queue)
-                .is_some_and(|url| self.candidates.waits(url) && !self.engine.endpoints.get(url).is_available())
-    }
-
-    fn rests(&mut self, queue: &QueueName) -> bool {
-        let Some(until) = self.resting.get(queue).copied() else {
-            return false;
-        };
-        let rests = self.uptime() < until;
-        if !rests {
-            self.resting.remove(queue);
-        }
-        rests
-    }
-
-    fn rest(&mut self, queue: &QueueName, span: Duration) {
-        if self.resting.len() >= RESTING_MAX {
-            self.resting.clear();
-        }
-        let until = self.uptime().saturating_add(micros(span));
-        self.resting.insert(queue.clone(), until);
+                .is_some_and(|url| self.candidates.waits(url) && !self.outside.engine.endpoints.get(url).is_available())
     }
 
     fn due(&mut self, record: QueueRecord) {
@@ -323,35 +287,17 @@ impl Dispatcher {
     }
 
     fn fire_timers(&mut self) {
-        let now = self.uptime();
-        while let Some(queue) = self.timers.take_due(now) {
+        let now = self.outside.uptime();
+        while let Some(queue) = self.later.take_due(now) {
             self.candidate(queue);
         }
-        if self.wake_all {
-            self.wake_all_that_rests(now);
-        }
-    }
-
-    /// A URL that flaps changes something each second: what rests is not looked at again as often.
-    fn wake_all_that_rests(&mut self, now: u64) {
-        let span = micros(WAKE_ALL);
-        if self.wake_all_used > now.saturating_add(span * (WAKE_ALL_AT_ONCE - 1)) {
-            return;
-        }
-        self.wake_all_used = self.wake_all_used.max(now).saturating_add(span);
-        self.wake_all = false;
-        self.resting.clear();
-    }
-
-    fn wake_in(&mut self, queue: QueueName, delay: Duration) {
-        let at = self.uptime().saturating_add(micros(delay));
-        self.timers.set(queue, at);
+        self.later.wake_what_rests(now);
     }
 
     /// Starts what there is room for.
     fn pump(&mut self) {
         let mut batch = Vec::new();
-        while self.asking < ASKING_MAX {
+        while self.asked.leases < ASKING_MAX {
             let Some(queue) = self.next_candidate() else { break };
             batch.push(queue);
             if batch.len() >= LEASES_AT_ONCE {
@@ -361,36 +307,7 @@ impl Dispatcher {
         if !batch.is_empty() {
             self.ask(batch);
         }
-        self.meter();
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "numbers of workers")]
-    fn meter(&self) {
-        let places = self.holdings.places();
-        metrics::gauge!(names::WORKERS_BUSY).set(places.workers() as f64);
-        metrics::gauge!(names::REQUESTS_SLOW).set(places.slow as f64);
-    }
-
-    /// Has `task` answer, once. One that breaks off, or says nothing for too long, is answered for, and left to
-    /// end by itself: a lease that it may still take is found by the comparison, and what it frees is guarded
-    /// by the epoch.
-    fn have_answered(
-        &self,
-        name: &'static str,
-        within: Duration,
-        task: impl Future<Output = Tell> + Send + 'static,
-        without: Tell,
-    ) {
-        let (tell, task) = (self.tell.clone(), ambient::spawn(name, task));
-        drop(ambient::spawn("answer", async move {
-            let answer = if let Ok(Ok(answer)) = ambient::timeout(within, task).await {
-                answer
-            } else {
-                tracing::error!(question = name, "no answer: going on without");
-                without
-            };
-            let _ = tell.send(answer).await;
-        }));
+        self.holdings.meter();
     }
 }
 

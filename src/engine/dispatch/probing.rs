@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::outside::Outside;
 use super::{ANSWER_MAX, Asked, Dispatcher, Tell};
 use crate::ambient;
 use crate::budget::{Share, Use};
@@ -23,20 +24,20 @@ const MEMORY_WAIT: Duration = Duration::from_secs(30);
 impl Dispatcher {
     /// docs/protocols.md 14: claims the probes that are due.
     pub(super) fn probe(&mut self) {
-        let now = self.engine.store_time.now();
+        let now = self.outside.engine.store_time.now();
         for _ in 0..PROBES_AT_ONCE {
             let (places, probes) = (self.holdings.places(), self.holdings.probes());
-            if !self.bounds.admits_probe(places, self.slow_bytes, probes) {
+            if !self.bounds.admits_probe(places, probes) {
                 return;
             }
-            let Some((url, queue)) = self.engine.endpoints.take_due(now) else {
+            let Some((url, queue)) = self.outside.engine.endpoints.take_due(now) else {
                 return;
             };
             if self.holdings.is_probing(&url) {
                 continue;
             }
             let Some(queue) = queue.or_else(|| self.candidates.first_of(&url).cloned()) else {
-                self.engine.endpoints.probe_waits_for_a_queue(&url);
+                self.outside.engine.endpoints.probe_waits_for_a_queue(&url);
                 continue;
             };
             let asking = Holding::Asking {
@@ -47,23 +48,49 @@ impl Dispatcher {
             };
             if let Some(claim) = self.holdings.begin(&queue, asking) {
                 self.candidates.take(&queue);
-                self.claim(url, Asked { queue, claim });
+                let bytes = self.rooms.expected(&queue);
+                self.outside.claim(url, Asked { queue, claim }, bytes);
             } else {
                 // Its queue is being released, or somebody looks at it.
-                self.engine.endpoints.probe_again_at(&url, now.plus(AGAIN));
+                self.outside.engine.endpoints.probe_again_at(&url, now.plus(AGAIN));
             }
         }
-        self.look_soon = true;
+        self.looks.soon = true;
     }
 
-    fn claim(&self, url: EndpointUrl, asked: Asked) {
+    pub(super) fn probe_claimed(&mut self, url: &EndpointUrl, asked: Asked, claimed: Option<(i64, Share)>) {
+        let Some((token, share)) = claimed else {
+            self.give_up(&asked, ProbeNext::Same);
+            self.candidate(asked.queue);
+            self.outside
+                .engine
+                .endpoints
+                .probe_again_at(url, self.outside.engine.store_time.now());
+            return;
+        };
+        let asking = Holding::Asking {
+            url: Some(url.clone()),
+            probe: Probe::Claimed(token),
+            place: Place::Slow,
+            share: Some(share),
+        };
+        if self.holdings.turn(&asked.queue, asked.claim, asking) {
+            self.ask(vec![asked]);
+        } else {
+            self.outside.release_probe(url, token, ProbeNext::AnyQueue);
+        }
+    }
+}
+
+impl Outside {
+    /// Memory for so many bytes is taken first.
+    fn claim(&self, url: EndpointUrl, asked: Asked, bytes: usize) {
         let engine = Arc::clone(&self.engine);
         let without = Tell::Probe {
             url: url.clone(),
             asked: asked.clone(),
             claimed: None,
         };
-        let bytes = self.rooms.expected(&asked.queue);
         let claiming = async move {
             // Memory first: a probe that is claimed is due.
             let share = engine.settings.memory.take(Use::InHand, bytes);
@@ -76,26 +103,6 @@ impl Dispatcher {
             Tell::Probe { url, asked, claimed }
         };
         self.have_answered("probe", ANSWER_MAX, claiming, without);
-    }
-
-    pub(super) fn probe_claimed(&mut self, url: &EndpointUrl, asked: Asked, claimed: Option<(i64, Share)>) {
-        let Some((token, share)) = claimed else {
-            self.give_up(&asked, ProbeNext::Same);
-            self.candidate(asked.queue);
-            self.engine.endpoints.probe_again_at(url, self.engine.store_time.now());
-            return;
-        };
-        let asking = Holding::Asking {
-            url: Some(url.clone()),
-            probe: Probe::Claimed(token),
-            place: Place::Slow,
-            share: Some(share),
-        };
-        if self.holdings.turn(&asked.queue, asked.claim, asking) {
-            self.ask(vec![asked]);
-        } else {
-            self.release_probe(url, token, ProbeNext::AnyQueue);
-        }
     }
 
     pub(super) fn release_probe(&self, url: &EndpointUrl, token: i64, next: ProbeNext) {

@@ -6,9 +6,12 @@
 
 use std::collections::VecDeque;
 
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
 use super::{Dispatcher, Tell};
 use crate::ambient::{self, HashMap, HashSet};
-use crate::budget::{SMALL_BYTES, Share, Use};
+use crate::budget::{Budget, SMALL_BYTES, Share, Use};
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
 use crate::engine::candidates::Line;
@@ -22,8 +25,10 @@ const SIZES_MAX: usize = 200_000;
 const WAITING_MAX: usize = 200_000;
 
 /// Who waits for memory.
-#[derive(Debug, Default)]
 pub(super) struct Rooms {
+    memory: Budget,
+    tell: mpsc::Sender<Tell>,
+    stop: CancellationToken,
     /// The bytes that the last message took, where it was not small.
     sizes: HashMap<QueueName, usize>,
     small: Crowd,
@@ -49,6 +54,19 @@ pub(super) struct Roomy {
 }
 
 impl Rooms {
+    /// Nothing is waited for any more after `stop`; memory that came is told.
+    pub(super) fn new(memory: Budget, tell: mpsc::Sender<Tell>, stop: CancellationToken) -> Self {
+        Self {
+            memory,
+            tell,
+            stop,
+            sizes: HashMap::default(),
+            small: Crowd::default(),
+            large: Crowd::default(),
+            ready: VecDeque::new(),
+        }
+    }
+
     /// What a message of `queue` took last.
     pub(super) fn saw(&mut self, queue: &QueueName, bytes: usize) {
         if bytes <= SMALL_BYTES {
@@ -84,15 +102,13 @@ impl Rooms {
             &mut self.large
         }
     }
-}
 
-impl Dispatcher {
     /// The share of the next message of `queue`; without one it waits for it.
     pub(super) fn room_for(&mut self, queue: &QueueName) -> Option<Share> {
-        let bytes = self.rooms.expected(queue);
-        let share = self.engine.settings.memory.try_take(Use::InHand, bytes);
+        let bytes = self.expected(queue);
+        let share = self.memory.try_take(Use::InHand, bytes);
         if share.is_none() {
-            let crowd = self.rooms.crowd(bytes);
+            let crowd = self.crowd(bytes);
             if crowd.waiting.len() < WAITING_MAX && crowd.names.insert(queue.clone()) {
                 crowd.waiting.push_back(queue.clone());
             }
@@ -104,7 +120,7 @@ impl Dispatcher {
     /// Has memory waited for, for the first of the line that one of so many bytes waits in.
     fn ask_for_room(&mut self, bytes: usize) {
         let is_large = bytes > SMALL_BYTES;
-        let crowd = self.rooms.crowd(bytes);
+        let crowd = self.crowd(bytes);
         if crowd.is_asked {
             return;
         }
@@ -112,17 +128,13 @@ impl Dispatcher {
         crowd.names.remove(&queue);
         crowd.is_asked = true;
         // What is known of it may have changed since it joined the line, which the share says when it comes.
-        let expected = self.rooms.expected(&queue);
+        let expected = self.expected(&queue);
         let bytes = if is_large {
             expected.max(SMALL_BYTES + 1)
         } else {
             SMALL_BYTES
         };
-        let (memory, tell, stop) = (
-            self.engine.settings.memory.clone(),
-            self.tell.clone(),
-            self.stops.drain.child_token(),
-        );
+        let (memory, tell, stop) = (self.memory.clone(), self.tell.clone(), self.stop.child_token());
         drop(ambient::spawn("memory for a queue", async move {
             if let Some(share) = stop.run_until_cancelled(memory.take(Use::InHand, bytes)).await {
                 let _ = tell.send(Tell::Room { queue, share }).await;
@@ -130,29 +142,32 @@ impl Dispatcher {
         }));
     }
 
-    pub(super) fn room_came(&mut self, queue: QueueName, share: Share) {
+    /// What was waited for.
+    pub(super) fn came(&mut self, queue: QueueName, share: Share) {
         let bytes = share.bytes();
-        self.rooms.crowd(bytes).is_asked = false;
-        self.rooms.ready.push_back((queue, share));
+        self.crowd(bytes).is_asked = false;
+        self.ready.push_back((queue, share));
         self.ask_for_room(bytes);
     }
+}
 
+impl Dispatcher {
     /// The next queue that waited for memory, has it, and may be asked for. One that may not for another reason waits
     /// for that without its share; for a worker alone it waits with it, as workers do not wait for memory.
     pub(super) fn next_with_room(&mut self) -> Option<Roomy> {
         while let Some((queue, share)) = self.rooms.ready.pop_front() {
             if self.holdings.get(&queue).is_some() {
-                self.again.insert(queue);
+                self.holdings.look_again(queue);
                 continue;
             }
             let url = self.candidates.url_of(&queue).cloned();
-            let live = url.as_ref().map(|url| self.engine.endpoints.get(url));
+            let live = url.as_ref().map(|url| self.outside.engine.endpoints.get(url));
             let takes = live.as_ref().is_none_or(|live| {
                 live.is_available()
                     && live
-                        .turn_is_near_in(self.engine.clock.uptime(), self.engine.store_time.now())
+                        .turn_is_near_in(self.outside.engine.clock.uptime(), self.outside.engine.store_time.now())
                         .is_zero()
-                    && self.holdings.slots(&live.url) < self.slots_of(live)
+                    && self.holdings.slots(&live.url) < self.outside.slots_of(live)
             });
             if !takes {
                 self.candidate(queue);
