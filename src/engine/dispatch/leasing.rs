@@ -15,7 +15,7 @@ use crate::domain::url::EndpointUrl;
 use crate::engine::endpoints::LiveEndpoint;
 use crate::engine::holdings::{Holding, Place};
 use crate::engine::tell::{Claim, End, WorkerEnd};
-use crate::engine::worker::{Control, Worker};
+use crate::engine::worker::{Control, Hold, Worker};
 use crate::store::{Lease, LeaseOutcome, ProbeNext, Purpose};
 use crate::telemetry::names;
 
@@ -187,7 +187,7 @@ impl Dispatcher {
 impl Outside {
     fn start(&self, claim: Claim, worker: Worker) {
         let (engine, tell) = (Arc::clone(&self.engine), self.tell.clone());
-        let (queue, epoch, probe) = (worker.queue.clone(), worker.epoch, worker.probe);
+        let (queue, epoch, probe) = (worker.hold.queue.clone(), worker.hold.epoch, worker.hold.probe);
         let endpoint = worker.endpoint.clone();
         let task = ambient::spawn("worker", worker.run());
         drop(ambient::spawn("worker end", async move {
@@ -205,7 +205,7 @@ impl Outside {
                 } else {
                     ProbeNext::AnyQueue
                 };
-                Worker::release_probe(&engine, endpoint, token, next).await;
+                Hold::release_probe(&engine, endpoint, token, next).await;
             }
             let end = Box::new(end);
             let _ = tell.send(Tell::Ended { claim, end }).await;

@@ -11,7 +11,7 @@ use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
 use crate::engine::delivery::Delivery;
 use crate::engine::holdings::{Holding, Place, Probe};
-use crate::engine::worker::Worker;
+use crate::engine::worker::Hold;
 use crate::store::{ProbeNext, ProbeOutcome};
 
 /// Probes looked at in one turn of the dispatcher.
@@ -109,7 +109,7 @@ impl Outside {
         let engine = Arc::clone(&self.engine);
         let live = engine.endpoints.get(url);
         drop(ambient::spawn("probe release", async move {
-            Worker::release_probe(&engine, &live, token, next).await;
+            Hold::release_probe(&engine, &live, token, next).await;
         }));
     }
 }

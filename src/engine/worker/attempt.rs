@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{End, Flow, OpenRequest, Worker};
+use super::{End, Flow, Hold, OpenRequest, Worker};
 use crate::ambient;
 use crate::broker::{Attached, DeliveryTag};
 use crate::delivery::{Method, Origin, Request, Sent};
@@ -69,16 +69,18 @@ impl Worker {
             of_canary: false,
         };
         loop {
-            if let Err(end) = self.may_start(&mut hand).await {
+            if let Err(end) = self.hold.may_start(&mut hand).await {
                 return Flow::Stop(end);
             }
-            let engine = Arc::clone(&self.engine);
-            let signing = engine.insist(self.incarnation, || engine.event_table.secrets_of(&hand.notification));
+            let engine = Arc::clone(&self.hold.engine);
+            let signing = engine.insist(self.hold.incarnation, || {
+                engine.event_table.secrets_of(&hand.notification)
+            });
             let Ok(secrets) = signing.await else {
                 return Flow::Stop(End::Fenced);
             };
             // The store may have answered late: by then the fence may be closed.
-            if let Err(end) = self.may_go_on() {
+            if let Err(end) = self.hold.may_go_on() {
                 return Flow::Stop(end);
             }
             let Some(tried) = self.attempt(&hand, secrets).await else {
@@ -89,7 +91,7 @@ impl Worker {
             }
             let step = match tried.attempt.class {
                 OutcomeClass::Delivered => self.delivered(attached, &mut hand, tried).await,
-                OutcomeClass::Interrupted => Step::Stop(self.interrupted(tried).await),
+                OutcomeClass::Interrupted => Step::Stop(self.hold.interrupted(tried).await),
                 OutcomeClass::Failed | OutcomeClass::Refused | OutcomeClass::Gone => {
                     self.failed(attached, &mut hand, tried).await
                 }
@@ -102,6 +104,106 @@ impl Worker {
         }
     }
 
+    /// One request; `None` when it was abandoned by a stop before it ended.
+    async fn attempt(&mut self, hand: &InHand, secrets: Vec<SigningSecret>) -> Option<Tried> {
+        self.sequence += 1;
+        let epoch = hand.endpoint.epoch();
+        let number = self.hold.failures_of(hand) + 1;
+        let request = Request {
+            url: hand.notification.url.clone(),
+            headers: hand.notification.headers.clone(),
+            content_type: hand.notification.content_type.clone(),
+            body: hand.notification.body.clone(),
+            id: hand.notification.id.clone(),
+            origin: Some(Origin {
+                queue: self.hold.queue.clone(),
+                epoch: self.hold.epoch,
+                sequence: self.sequence,
+            }),
+            secrets,
+            method: Method::Post,
+        };
+        let started_at = self.hold.engine.clock.now();
+        self.hold.control.request_begins(OpenRequest {
+            since_us: u64::try_from(self.hold.engine.clock.uptime().as_micros()).unwrap_or(0),
+            bytes: hand.message.body.len(),
+        });
+        let in_flight = self.hold.engine.meters.begin();
+        let sent = tokio::select! {
+            biased;
+            sent = self.hold.engine.sender.send(request) => sent,
+            () = self.hold.stops.abandon.cancelled() => Sent {
+                outcome: Outcome::Failure(FailureKind::Stopped),
+                retry_after: None,
+                error: Some("interrupted by a stop".to_owned()),
+                response: None,
+                started_at,
+                duration: self.hold.engine.clock.now().since(started_at),
+            },
+        };
+        drop(in_flight);
+        self.hold.control.request_ended();
+        let attempt = self.hold.attempt_row(hand, &sent, number);
+        tracing::trace!(queue = ?self.hold.queue, message = ?attempt.message_id, outcome = ?sent.outcome, took = ?sent.duration, "attempted");
+        self.hold.engine.meters.attempted(attempt.class, sent.duration);
+        self.count(hand, attempt.class, sent.duration);
+        traces::attempted(&hand.notification, &attempt, &sent);
+        Some(Tried { sent, attempt, epoch })
+    }
+
+    /// In the series of its queue and its endpoint: both are looked up once.
+    fn count(&mut self, hand: &InHand, class: OutcomeClass, took: Duration) {
+        let Some(has_failed) = class.has_failed() else {
+            return;
+        };
+        let (engine, queue) = (&self.hold.engine, &self.hold.queue);
+        let moves = self
+            .moves
+            .get_or_insert_with(|| engine.seen.series.of(queue, &hand.notification.url));
+        for meter in moves {
+            meter.attempted(!has_failed, took);
+        }
+    }
+
+    /// A 2xx: ack, record with the next flush, and open the endpoint if this was its probe. The ack comes first: a
+    /// store that is away must not have the message sent again. Until the store is told, the URL stays closed, and
+    /// the next probe opens it.
+    async fn delivered(&mut self, attached: &mut dyn Attached, hand: &mut InHand, tried: Tried) -> Step {
+        self.hold.engine.answered(&hand.endpoint, Answered::Success);
+        let settled = self.settle(attached, hand, tried.attempt).await;
+        if hand.of_canary {
+            self.hold.engine.canary_ended(&hand.endpoint).await;
+        }
+        if self.hold.probe.is_some()
+            && let Err(end) = self.hold.open_endpoint(hand, tried.epoch).await
+        {
+            return Step::Stop(end);
+        }
+        settled
+    }
+
+    pub(super) async fn settle(&mut self, attached: &mut dyn Attached, hand: &mut InHand, attempt: Attempt) -> Step {
+        let failed = self.hold.record.head.take().is_some() || self.hold.record.refusals_in_row > 0;
+        let settles_head = failed.then_some(hand.fingerprint);
+        self.hold.record.refusals_in_row = 0;
+        if let Some(created) = hand.notification.created_at {
+            self.hold
+                .engine
+                .meters
+                .delivered(self.hold.engine.clock.now().since(created));
+        }
+        let flow = self.ack_delivered(attached, hand.tag, hand.fingerprint).await;
+        self.hold.engine.tell_attempt(&attempt);
+        self.hold.engine.recorder.push(Success {
+            attempt,
+            settles_head,
+            counted: 0,
+        });
+        Step::Settled(flow)
+    }
+}
+
+impl Hold {
     /// Fence, pause, wish, endpoint and rate: everything that may forbid an attempt, the next one of the same
     /// message too (docs/protocols.md 30).
     async fn may_start(&self, hand: &mut InHand) -> Result<(), End> {
@@ -175,67 +277,6 @@ impl Worker {
         Ok(())
     }
 
-    /// One request; `None` when it was abandoned by a stop before it ended.
-    async fn attempt(&mut self, hand: &InHand, secrets: Vec<SigningSecret>) -> Option<Tried> {
-        self.sequence += 1;
-        let epoch = hand.endpoint.epoch();
-        let number = self.failures_of(hand) + 1;
-        let request = Request {
-            url: hand.notification.url.clone(),
-            headers: hand.notification.headers.clone(),
-            content_type: hand.notification.content_type.clone(),
-            body: hand.notification.body.clone(),
-            id: hand.notification.id.clone(),
-            origin: Some(Origin {
-                queue: self.queue.clone(),
-                epoch: self.epoch,
-                sequence: self.sequence,
-            }),
-            secrets,
-            method: Method::Post,
-        };
-        let started_at = self.engine.clock.now();
-        self.control.request_begins(OpenRequest {
-            since_us: u64::try_from(self.engine.clock.uptime().as_micros()).unwrap_or(0),
-            bytes: hand.message.body.len(),
-        });
-        let in_flight = self.engine.meters.begin();
-        let sent = tokio::select! {
-            biased;
-            sent = self.engine.sender.send(request) => sent,
-            () = self.stops.abandon.cancelled() => Sent {
-                outcome: Outcome::Failure(FailureKind::Stopped),
-                retry_after: None,
-                error: Some("interrupted by a stop".to_owned()),
-                response: None,
-                started_at,
-                duration: self.engine.clock.now().since(started_at),
-            },
-        };
-        drop(in_flight);
-        self.control.request_ended();
-        let attempt = self.attempt_row(hand, &sent, number);
-        tracing::trace!(queue = ?self.queue, message = ?attempt.message_id, outcome = ?sent.outcome, took = ?sent.duration, "attempted");
-        self.engine.meters.attempted(attempt.class, sent.duration);
-        self.count(hand, attempt.class, sent.duration);
-        traces::attempted(&hand.notification, &attempt, &sent);
-        Some(Tried { sent, attempt, epoch })
-    }
-
-    /// In the series of its queue and its endpoint: both are looked up once.
-    fn count(&mut self, hand: &InHand, class: OutcomeClass, took: Duration) {
-        let Some(has_failed) = class.has_failed() else {
-            return;
-        };
-        let (engine, queue) = (&self.engine, &self.queue);
-        let moves = self
-            .moves
-            .get_or_insert_with(|| engine.seen.series.of(queue, &hand.notification.url));
-        for meter in moves {
-            meter.attempted(!has_failed, took);
-        }
-    }
-
     fn attempt_row(&self, hand: &InHand, sent: &Sent, number: u32) -> Attempt {
         Attempt {
             message_id: hand.notification.id.clone(),
@@ -273,40 +314,6 @@ impl Worker {
             tracing::warn!(error = ?error, "an interrupted attempt is not in the log");
         }
         End::Stopping
-    }
-
-    /// A 2xx: ack, record with the next flush, and open the endpoint if this was its probe. The ack comes first: a
-    /// store that is away must not have the message sent again. Until the store is told, the URL stays closed, and
-    /// the next probe opens it.
-    async fn delivered(&mut self, attached: &mut dyn Attached, hand: &mut InHand, tried: Tried) -> Step {
-        self.engine.answered(&hand.endpoint, Answered::Success);
-        let settled = self.settle(attached, hand, tried.attempt).await;
-        if hand.of_canary {
-            self.engine.canary_ended(&hand.endpoint).await;
-        }
-        if self.probe.is_some()
-            && let Err(end) = self.open_endpoint(hand, tried.epoch).await
-        {
-            return Step::Stop(end);
-        }
-        settled
-    }
-
-    pub(super) async fn settle(&mut self, attached: &mut dyn Attached, hand: &mut InHand, attempt: Attempt) -> Step {
-        let failed = self.record.head.take().is_some() || self.record.refusals_in_row > 0;
-        let settles_head = failed.then_some(hand.fingerprint);
-        self.record.refusals_in_row = 0;
-        if let Some(created) = hand.notification.created_at {
-            self.engine.meters.delivered(self.engine.clock.now().since(created));
-        }
-        let flow = self.ack_delivered(attached, hand.tag, hand.fingerprint).await;
-        self.engine.tell_attempt(&attempt);
-        self.engine.recorder.push(Success {
-            attempt,
-            settles_head,
-            counted: 0,
-        });
-        Step::Settled(flow)
     }
 
     async fn open_endpoint(&mut self, hand: &InHand, epoch: EndpointEpoch) -> Result<(), End> {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{End, Worker, guarded};
+use super::{End, Hold, Worker, guarded};
 use crate::ambient;
 use crate::broker::{Attached, BrokerError, Deleted, Look, Next, QueuePart};
 use crate::domain::id::QueueName;
@@ -43,7 +43,7 @@ fn patience_after(in_vain: u32) -> Duration {
 impl Worker {
     /// The next message; lingers on an empty queue, and not when others wait.
     pub(super) async fn next(&mut self, attached: &mut dyn Attached) -> Result<Next, End> {
-        let asked = self.engine.clock.uptime();
+        let asked = self.hold.engine.clock.uptime();
         if let Some(first) = self.looked_for(attached).await {
             return Ok(first);
         }
@@ -52,17 +52,17 @@ impl Worker {
             tokio::select! {
                 biased;
                 next = attached.next_within(room) => break Ok(next),
-                () = self.stops.drain.cancelled() => break Err(End::Stopping),
-                () = self.stops.generation.cancelled() => break Err(End::Fenced),
-                () = self.control.wake.notified() => {
-                    if self.control.let_go.load(Ordering::SeqCst) {
+                () = self.hold.stops.drain.cancelled() => break Err(End::Stopping),
+                () = self.hold.stops.generation.cancelled() => break Err(End::Fenced),
+                () = self.hold.control.wake.notified() => {
+                    if self.hold.control.let_go.load(Ordering::SeqCst) {
                         break Err(End::LetGo);
                     }
                     self.quiet = Box::pin(ambient::sleep(self.patience()));
                 }
                 () = self.quiet.as_mut() => {
                     // It was set for an earlier message: messages do not pay for a timer each.
-                    let waited = self.engine.clock.uptime().saturating_sub(asked);
+                    let waited = self.hold.engine.clock.uptime().saturating_sub(asked);
                     let left = self.patience().saturating_sub(waited);
                     if left.is_zero() {
                         break Err(self.nothing_came());
@@ -75,10 +75,10 @@ impl Worker {
 
     /// How long nothing may come.
     fn patience(&self) -> Duration {
-        let linger = self.engine.settings.linger;
-        let patience = if self.record.has_companion {
+        let linger = self.hold.engine.settings.linger;
+        let patience = if self.hold.record.has_companion {
             QUIET
-        } else if self.control.others_wait.load(Ordering::SeqCst) {
+        } else if self.hold.control.others_wait.load(Ordering::SeqCst) {
             HURRY.min(linger)
         } else {
             linger
@@ -89,15 +89,99 @@ impl Worker {
     /// An ended queue that is empty goes on ending (a crash left it so), and so does one that nobody used
     /// for long.
     fn nothing_came(&self) -> End {
-        let idle = self.engine.store_time.now().since(self.record.active_at);
-        let unused = self.sequence == 0 && idle >= self.engine.settings.idle_queue_ttl;
-        if self.record.closing == Closing::Ended || unused {
+        let idle = self.hold.engine.store_time.now().since(self.hold.record.active_at);
+        let unused = self.sequence == 0 && idle >= self.hold.engine.settings.idle_queue_ttl;
+        if self.hold.record.closing == Closing::Ended || unused {
             End::Ended
         } else {
             End::Idle
         }
     }
 
+    /// Nothing came for long enough, and the channel is closed. Goes on where there is something.
+    pub(super) async fn after_the_last(&mut self, end: End) -> Result<(), End> {
+        let knows_a_head = self.hold.record.head.is_some() || self.hold.record.decision.is_some();
+        let is_usual = end == End::Idle && self.attaching.received > 0 && !knows_a_head && !self.settled.is_asking();
+        if is_usual && !self.hold.record.has_companion {
+            return Err(end);
+        }
+        match self.look_when_left().await {
+            Ok(Look::Missing) if self.hold.record.has_companion => self.hold.forget_companion().await,
+            Ok(Look::Missing) => Err(End::Gone),
+            Ok(Look::Present { ready: 0, .. }) if self.hold.record.has_companion => self.end_companion().await,
+            Ok(Look::Present { ready: 0, consumers }) => {
+                if consumers == 0 {
+                    self.settled.nothing_waits();
+                }
+                if consumers == 0 && knows_a_head {
+                    tracing::info!(queue = ?self.hold.queue, "its head is gone: what was known of it is forgotten");
+                    self.forget_head().await?;
+                }
+                Err(end)
+            }
+            Ok(Look::Present { .. }) => self.go_on(end).await,
+            Err(_) => Err(End::Trouble(Duration::from_secs(1))),
+        }
+    }
+
+    /// Looks until the queue has noticed that nobody consumes it any more: until then it may still count what was on
+    /// its way to us as delivered.
+    async fn look_when_left(&self) -> Result<Look, BrokerError> {
+        for _ in 0..NOTICES {
+            match self.hold.look().await? {
+                Look::Present { ready: 0, consumers } if consumers > 0 => ambient::sleep(NOTICE).await,
+                told @ (Look::Present { .. } | Look::Missing) => return Ok(told),
+            }
+        }
+        self.hold.look().await
+    }
+
+    /// It is not empty.
+    async fn go_on(&mut self, end: End) -> Result<(), End> {
+        if end == End::Ended && !self.hold.record.has_companion {
+            // Something behind the end mark means a rerun: the mark is ignored.
+            self.hold.record.closing = Closing::Open;
+            self.hold.mark(QueueMark::Closing(Closing::Open)).await?;
+        }
+        if self.attaching.received > 0 {
+            return Ok(());
+        }
+        self.attaching.in_vain += 1;
+        if self.attaching.in_vain > IN_VAIN_MAX {
+            tracing::warn!(queue = ?self.hold.queue, "it has messages, and the broker delivers none: others have a turn");
+            return Err(End::Trouble(Duration::from_secs(5)));
+        }
+        Ok(())
+    }
+
+    /// Forgets what is known of the head, and a decision about it.
+    pub(super) async fn forget_head(&mut self) -> Result<(), End> {
+        self.hold.close_decision().await?;
+        if self.hold.record.head.take().is_some() {
+            self.hold.mark(QueueMark::HeadGone).await?;
+        }
+        Ok(())
+    }
+
+    /// The companion is empty: it goes, unless something came into it.
+    async fn end_companion(&mut self) -> Result<(), End> {
+        let companion = self.hold.part_name()?;
+        let deleting = async {
+            self.hold.engine.broker.unbind(&companion).await?;
+            self.hold.engine.broker.delete_empty(&companion).await
+        };
+        match deleting.await {
+            Ok(Deleted::Deleted | Deleted::Missing) => self.hold.forget_companion().await,
+            Ok(Deleted::InUse) => self.go_on(End::Idle).await,
+            Err(error) => {
+                tracing::warn!(queue = ?self.hold.queue, error = ?error, "a companion is not deleted yet");
+                Err(End::Trouble(Duration::from_secs(1)))
+            }
+        }
+    }
+}
+
+impl Hold {
     /// What is consumed next.
     pub(super) const fn part(&self) -> QueuePart {
         if self.record.has_companion {
@@ -126,71 +210,6 @@ impl Worker {
         }
     }
 
-    /// Nothing came for long enough, and the channel is closed. Goes on where there is something.
-    pub(super) async fn after_the_last(&mut self, end: End) -> Result<(), End> {
-        let knows_a_head = self.record.head.is_some() || self.record.decision.is_some();
-        let is_usual = end == End::Idle && self.attaching.received > 0 && !knows_a_head && !self.settled.is_asking();
-        if is_usual && !self.record.has_companion {
-            return Err(end);
-        }
-        match self.look_when_left().await {
-            Ok(Look::Missing) if self.record.has_companion => self.forget_companion().await,
-            Ok(Look::Missing) => Err(End::Gone),
-            Ok(Look::Present { ready: 0, .. }) if self.record.has_companion => self.end_companion().await,
-            Ok(Look::Present { ready: 0, consumers }) => {
-                if consumers == 0 {
-                    self.settled.nothing_waits();
-                }
-                if consumers == 0 && knows_a_head {
-                    tracing::info!(queue = ?self.queue, "its head is gone: what was known of it is forgotten");
-                    self.forget_head().await?;
-                }
-                Err(end)
-            }
-            Ok(Look::Present { .. }) => self.go_on(end).await,
-            Err(_) => Err(End::Trouble(Duration::from_secs(1))),
-        }
-    }
-
-    /// Looks until the queue has noticed that nobody consumes it any more: until then it may still count what was on
-    /// its way to us as delivered.
-    async fn look_when_left(&self) -> Result<Look, BrokerError> {
-        for _ in 0..NOTICES {
-            match self.look().await? {
-                Look::Present { ready: 0, consumers } if consumers > 0 => ambient::sleep(NOTICE).await,
-                told @ (Look::Present { .. } | Look::Missing) => return Ok(told),
-            }
-        }
-        self.look().await
-    }
-
-    /// It is not empty.
-    async fn go_on(&mut self, end: End) -> Result<(), End> {
-        if end == End::Ended && !self.record.has_companion {
-            // Something behind the end mark means a rerun: the mark is ignored.
-            self.record.closing = Closing::Open;
-            self.mark(QueueMark::Closing(Closing::Open)).await?;
-        }
-        if self.attaching.received > 0 {
-            return Ok(());
-        }
-        self.attaching.in_vain += 1;
-        if self.attaching.in_vain > IN_VAIN_MAX {
-            tracing::warn!(queue = ?self.queue, "it has messages, and the broker delivers none: others have a turn");
-            return Err(End::Trouble(Duration::from_secs(5)));
-        }
-        Ok(())
-    }
-
-    /// Forgets what is known of the head, and a decision about it.
-    pub(super) async fn forget_head(&mut self) -> Result<(), End> {
-        self.close_decision().await?;
-        if self.record.head.take().is_some() {
-            self.mark(QueueMark::HeadGone).await?;
-        }
-        Ok(())
-    }
-
     /// An open decision is done, with the head that it was about.
     pub(super) async fn close_decision(&mut self) -> Result<(), End> {
         let Some(decision) = self.record.decision.take() else {
@@ -208,23 +227,6 @@ impl Worker {
             self.record.head = None;
         }
         Ok(())
-    }
-
-    /// The companion is empty: it goes, unless something came into it.
-    async fn end_companion(&mut self) -> Result<(), End> {
-        let companion = self.part_name()?;
-        let deleting = async {
-            self.engine.broker.unbind(&companion).await?;
-            self.engine.broker.delete_empty(&companion).await
-        };
-        match deleting.await {
-            Ok(Deleted::Deleted | Deleted::Missing) => self.forget_companion().await,
-            Ok(Deleted::InUse) => self.go_on(End::Idle).await,
-            Err(error) => {
-                tracing::warn!(queue = ?self.queue, error = ?error, "a companion is not deleted yet");
-                Err(End::Trouble(Duration::from_secs(1)))
-            }
-        }
     }
 
     pub(super) async fn forget_companion(&mut self) -> Result<(), End> {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::attempt::{InHand, Step, Tried};
-use super::{End, Flow, Worker};
+use super::{End, Flow, Hold, Worker};
 use crate::broker::Attached;
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::EndpointChange;
@@ -55,21 +55,22 @@ impl Worker {
     /// Anything but a 2xx: decide, record, then act.
     pub(super) async fn failed(&mut self, attached: &mut dyn Attached, hand: &mut InHand, tried: Tried) -> Step {
         let answered = answered(&tried);
-        self.engine.answered(&hand.endpoint, answered);
+        self.hold.engine.answered(&hand.endpoint, answered);
         if matches!(tried.sent.outcome, Outcome::Failure(FailureKind::BadRequest)) {
             return self.cannot_be_sent(attached, hand, &tried).await;
         }
-        if self.probe.is_none() && hand.endpoint.epoch() != tried.epoch {
-            return Step::Stop(self.stale(tried).await);
+        if self.hold.probe.is_none() && hand.endpoint.epoch() != tried.epoch {
+            return Step::Stop(self.hold.stale(tried).await);
         }
-        let engine = Arc::clone(&self.engine);
-        let looked_up = engine.insist(self.incarnation, || engine.policy_for(&hand.notification));
+        let engine = Arc::clone(&self.hold.engine);
+        let looked_up = engine.insist(self.hold.incarnation, || engine.policy_for(&hand.notification));
         let Ok(applied) = looked_up.await else {
             return Step::Stop(End::Fenced);
         };
-        let terms = self.terms(hand, &tried);
+        let terms = self.hold.terms(hand, &tried);
         let schedule = applied.policy.schedule_with(terms.own);
         let verdict = match self
+            .hold
             .decide(hand, &tried, (&applied.policy, &schedule), terms.asked)
             .await
         {
@@ -93,18 +94,203 @@ impl Worker {
             return self.bury(attached, hand, &tried, &decision, &applied.policy).await;
         }
         if consequence.waits() {
-            self.engine.keep_up(&applied, &hand.notification).await;
+            self.hold.engine.keep_up(&applied, &hand.notification).await;
         }
         match consequence.end {
             Some(end) => Step::Stop(end),
             // Its next attempt may hang as long again: others that wait have the place first.
-            None if answered == Answered::Silence && self.engine.slow_full.load(Ordering::Relaxed) => {
+            None if answered == Answered::Silence && self.hold.engine.slow_full.load(Ordering::Relaxed) => {
                 Step::Stop(End::Yielded)
             }
             None => Step::Again,
         }
     }
 
+    /// What the verdict changes, in the order in which it is recorded.
+    fn consequence(&self, hand: &InHand, tried: &Tried, verdict: Verdict) -> Consequence {
+        let none = Consequence::nothing(self.hold.failures_of(hand));
+        match verdict {
+            Verdict::Delivered | Verdict::HandBack => none,
+            Verdict::Disable => Consequence {
+                failures: none.failures + 1,
+                endpoint: Some(EndpointChange::Disable {
+                    reason: "answered 410 (gone)".to_owned(),
+                }),
+                end: Some(End::EndpointClosed),
+                ..none
+            },
+            Verdict::RetryNow { failures, phase, scope } => Consequence {
+                failures,
+                phase: Some(phase),
+                carried: self.hold.carried(scope),
+                ..none
+            },
+            Verdict::RetryLater {
+                failures,
+                delay,
+                phase,
+                scope,
+            } => Consequence {
+                failures,
+                phase: Some(phase),
+                ..self.hold.waiting(hand, failures, delay, scope)
+            },
+            Verdict::Park { failures, scope, url } => Consequence {
+                failures,
+                ..self.hold.parking(scope, url)
+            },
+            Verdict::DeadLetter {
+                failures,
+                reason,
+                url: Some(url),
+            } => Consequence {
+                failures,
+                decision: Some(
+                    self.hold
+                        .new_decision(tried.attempt.message_id.clone(), hand.fingerprint, reason),
+                ),
+                ..self.hold.without_it(url)
+            },
+            Verdict::DeadLetter {
+                failures,
+                reason,
+                url: None,
+            } => Consequence {
+                failures,
+                endpoint: self.hold.probe.map(|_| EndpointChange::ProbeNext {
+                    queue: Some(self.hold.queue.clone()),
+                }),
+                decision: Some(
+                    self.hold
+                        .new_decision(tried.attempt.message_id.clone(), hand.fingerprint, reason),
+                ),
+                ..none
+            },
+        }
+    }
+
+    async fn record_failure(
+        &mut self,
+        hand: &InHand,
+        tried: &Tried,
+        consequence: &Consequence,
+        schedule: &Schedule,
+        terms: HeadTerms,
+    ) -> Result<Counted, End> {
+        let refused = tried.attempt.class == OutcomeClass::Refused;
+        let refusals_in_row = if refused {
+            self.hold.record.refusals_in_row + 1
+        } else {
+            self.hold.record.refusals_in_row
+        };
+        let head = self.hold.head_after(hand, tried, consequence, schedule);
+        let failure = Failure {
+            attempt: tried.attempt.clone(),
+            head: head.clone(),
+            delay: consequence.delay,
+            refusals_in_row,
+            endpoint: consequence.endpoint.clone().map(|change| (tried.epoch, change)),
+            decision: consequence.decision.clone(),
+            terms,
+            paced: self.hold.probe.is_none() && hand.endpoint.has_pace(),
+        };
+        if failure.decision.is_some() {
+            // About the head behind the companion that this message is in: there can be one decision only.
+            self.hold.close_decision().await?;
+        }
+        let engine = Arc::clone(&self.hold.engine);
+        let recorded = engine
+            .insist(self.hold.incarnation, || engine.store.failure_record(&failure))
+            .await;
+        self.hold.engine.tell_attempt(&tried.attempt);
+        let FailureRecorded::Recorded {
+            endpoint,
+            endpoint_changed,
+            ..
+        } = recorded.map_err(|()| End::Fenced)?
+        else {
+            return Err(End::Fenced);
+        };
+        self.hold.record.head = Some(head);
+        self.hold.record.refusals_in_row = refusals_in_row;
+        if consequence.decision.is_some() {
+            self.hold.record.decision.clone_from(&consequence.decision);
+        }
+        if consequence.endpoint.is_some() {
+            self.hold.probe = None;
+        }
+        if let Some(endpoint) = endpoint {
+            engine.endpoint_moved(&endpoint);
+        }
+        if endpoint_changed {
+            return Ok(Counted::Yes);
+        }
+        // Somebody changed the endpoint while the request was in flight: the failure does not count.
+        let scope = HeadScope::Queue(self.hold.queue.clone(), self.hold.epoch);
+        engine
+            .insist(self.hold.incarnation, || engine.store.heads_reset(&scope))
+            .await
+            .map_err(|()| End::Fenced)?;
+        if let Err(error) = engine.look_at_endpoint(&hand.notification.url).await {
+            tracing::debug!(error = ?error, "an endpoint is read with the next poll");
+        }
+        Ok(if consequence.decision.is_some() {
+            Counted::Yes
+        } else {
+            Counted::No
+        })
+    }
+
+    async fn bury(
+        &mut self,
+        attached: &mut dyn Attached,
+        hand: &InHand,
+        tried: &Tried,
+        decision: &Decision,
+        policy: &RetryPolicy,
+    ) -> Step {
+        let last = LastAttempt {
+            class: Some(tried.attempt.class.as_str()),
+            status: tried.attempt.status,
+            error: tried.attempt.error.clone(),
+            response: tried.attempt.response.clone(),
+            policy: Some(policies::text(policy)),
+        };
+        match self
+            .carry_out(attached, hand.tag, &hand.message, decision, Some(last))
+            .await
+        {
+            // The endpoint is still not available: the dispatcher claims the next probe.
+            Flow::Continue if !hand.endpoint.is_available() => Step::Stop(End::EndpointClosed),
+            flow @ (Flow::Continue | Flow::Reattach | Flow::Stop(_)) => Step::Settled(flow),
+        }
+    }
+
+    /// The request can never be made (a header that cannot be sent): a dead letter at once.
+    async fn cannot_be_sent(&mut self, attached: &mut dyn Attached, hand: &InHand, tried: &Tried) -> Step {
+        let decision = self
+            .hold
+            .new_decision(hand.notification.id.clone(), hand.fingerprint, DeadReason::Undecodable);
+        let (engine, queue) = (Arc::clone(&self.hold.engine), self.hold.queue.clone());
+        match engine
+            .insist(self.hold.incarnation, || engine.store.decision_open(&queue, &decision))
+            .await
+        {
+            Ok(true) => {}
+            Ok(false) | Err(()) => return Step::Stop(End::Fenced),
+        }
+        let last = LastAttempt {
+            error: tried.attempt.error.clone(),
+            ..LastAttempt::default()
+        };
+        Step::Settled(
+            self.carry_out(attached, hand.tag, &hand.message, &decision, Some(last))
+                .await,
+        )
+    }
+}
+
+impl Hold {
     async fn decide(
         &self,
         hand: &InHand,
@@ -174,63 +360,6 @@ impl Worker {
             failing: tally.failing + u32::from(!recorded),
             queues: tally.queues,
         })
-    }
-
-    /// What the verdict changes, in the order in which it is recorded.
-    fn consequence(&self, hand: &InHand, tried: &Tried, verdict: Verdict) -> Consequence {
-        let none = Consequence::nothing(self.failures_of(hand));
-        match verdict {
-            Verdict::Delivered | Verdict::HandBack => none,
-            Verdict::Disable => Consequence {
-                failures: none.failures + 1,
-                endpoint: Some(EndpointChange::Disable {
-                    reason: "answered 410 (gone)".to_owned(),
-                }),
-                end: Some(End::EndpointClosed),
-                ..none
-            },
-            Verdict::RetryNow { failures, phase, scope } => Consequence {
-                failures,
-                phase: Some(phase),
-                carried: self.carried(scope),
-                ..none
-            },
-            Verdict::RetryLater {
-                failures,
-                delay,
-                phase,
-                scope,
-            } => Consequence {
-                failures,
-                phase: Some(phase),
-                ..self.waiting(hand, failures, delay, scope)
-            },
-            Verdict::Park { failures, scope, url } => Consequence {
-                failures,
-                ..self.parking(scope, url)
-            },
-            Verdict::DeadLetter {
-                failures,
-                reason,
-                url: Some(url),
-            } => Consequence {
-                failures,
-                decision: Some(self.new_decision(tried.attempt.message_id.clone(), hand.fingerprint, reason)),
-                ..self.without_it(url)
-            },
-            Verdict::DeadLetter {
-                failures,
-                reason,
-                url: None,
-            } => Consequence {
-                failures,
-                endpoint: self.probe.map(|_| EndpointChange::ProbeNext {
-                    queue: Some(self.queue.clone()),
-                }),
-                decision: Some(self.new_decision(tried.attempt.message_id.clone(), hand.fingerprint, reason)),
-                ..none
-            },
-        }
     }
 
     fn waiting(&self, hand: &InHand, failures: u32, delay: Duration, scope: Scope) -> Consequence {
@@ -321,78 +450,6 @@ impl Worker {
         }
     }
 
-    async fn record_failure(
-        &mut self,
-        hand: &InHand,
-        tried: &Tried,
-        consequence: &Consequence,
-        schedule: &Schedule,
-        terms: HeadTerms,
-    ) -> Result<Counted, End> {
-        let refused = tried.attempt.class == OutcomeClass::Refused;
-        let refusals_in_row = if refused {
-            self.record.refusals_in_row + 1
-        } else {
-            self.record.refusals_in_row
-        };
-        let head = self.head_after(hand, tried, consequence, schedule);
-        let failure = Failure {
-            attempt: tried.attempt.clone(),
-            head: head.clone(),
-            delay: consequence.delay,
-            refusals_in_row,
-            endpoint: consequence.endpoint.clone().map(|change| (tried.epoch, change)),
-            decision: consequence.decision.clone(),
-            terms,
-            paced: self.probe.is_none() && hand.endpoint.has_pace(),
-        };
-        if failure.decision.is_some() {
-            // About the head behind the companion that this message is in: there can be one decision only.
-            self.close_decision().await?;
-        }
-        let engine = Arc::clone(&self.engine);
-        let recorded = engine
-            .insist(self.incarnation, || engine.store.failure_record(&failure))
-            .await;
-        self.engine.tell_attempt(&tried.attempt);
-        let FailureRecorded::Recorded {
-            endpoint,
-            endpoint_changed,
-            ..
-        } = recorded.map_err(|()| End::Fenced)?
-        else {
-            return Err(End::Fenced);
-        };
-        self.record.head = Some(head);
-        self.record.refusals_in_row = refusals_in_row;
-        if consequence.decision.is_some() {
-            self.record.decision.clone_from(&consequence.decision);
-        }
-        if consequence.endpoint.is_some() {
-            self.probe = None;
-        }
-        if let Some(endpoint) = endpoint {
-            engine.endpoint_moved(&endpoint);
-        }
-        if endpoint_changed {
-            return Ok(Counted::Yes);
-        }
-        // Somebody changed the endpoint while the request was in flight: the failure does not count.
-        let scope = HeadScope::Queue(self.queue.clone(), self.epoch);
-        engine
-            .insist(self.incarnation, || engine.store.heads_reset(&scope))
-            .await
-            .map_err(|()| End::Fenced)?;
-        if let Err(error) = engine.look_at_endpoint(&hand.notification.url).await {
-            tracing::debug!(error = ?error, "an endpoint is read with the next poll");
-        }
-        Ok(if consequence.decision.is_some() {
-            Counted::Yes
-        } else {
-            Counted::No
-        })
-    }
-
     fn head_after(&self, hand: &InHand, tried: &Tried, consequence: &Consequence, schedule: &Schedule) -> Head {
         let first = self
             .record
@@ -412,52 +469,6 @@ impl Worker {
             phase: consequence.phase,
             attempts_allowed: schedule.attempts(),
         }
-    }
-
-    async fn bury(
-        &mut self,
-        attached: &mut dyn Attached,
-        hand: &InHand,
-        tried: &Tried,
-        decision: &Decision,
-        policy: &RetryPolicy,
-    ) -> Step {
-        let last = LastAttempt {
-            class: Some(tried.attempt.class.as_str()),
-            status: tried.attempt.status,
-            error: tried.attempt.error.clone(),
-            response: tried.attempt.response.clone(),
-            policy: Some(policies::text(policy)),
-        };
-        match self
-            .carry_out(attached, hand.tag, &hand.message, decision, Some(last))
-            .await
-        {
-            // The endpoint is still not available: the dispatcher claims the next probe.
-            Flow::Continue if !hand.endpoint.is_available() => Step::Stop(End::EndpointClosed),
-            flow @ (Flow::Continue | Flow::Reattach | Flow::Stop(_)) => Step::Settled(flow),
-        }
-    }
-
-    /// The request can never be made (a header that cannot be sent): a dead letter at once.
-    async fn cannot_be_sent(&mut self, attached: &mut dyn Attached, hand: &InHand, tried: &Tried) -> Step {
-        let decision = self.new_decision(hand.notification.id.clone(), hand.fingerprint, DeadReason::Undecodable);
-        let (engine, queue) = (Arc::clone(&self.engine), self.queue.clone());
-        match engine
-            .insist(self.incarnation, || engine.store.decision_open(&queue, &decision))
-            .await
-        {
-            Ok(true) => {}
-            Ok(false) | Err(()) => return Step::Stop(End::Fenced),
-        }
-        let last = LastAttempt {
-            error: tried.attempt.error.clone(),
-            ..LastAttempt::default()
-        };
-        Step::Settled(
-            self.carry_out(attached, hand.tag, &hand.message, &decision, Some(last))
-                .await,
-        )
     }
 
     /// The endpoint's state changed while the request was in flight: its failure does not count.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::{End, Flow, Worker, guarded};
+use super::{End, Flow, Hold, Worker, guarded};
 use crate::broker::{Attached, Delivery, DeliveryTag, Look};
 use crate::domain::fingerprint::{Fingerprint, content_digest};
 use crate::domain::id::{NotificationId, QueueName};
@@ -32,8 +32,8 @@ impl Worker {
             .settled
             .came_again(&delivery.message, fingerprint, delivery.redelivered);
         let message = delivery.message;
-        let decoded = self.decode(&message);
-        let belongs_to = self.belongs_to(&decoded, delivery.addressed_to.as_deref());
+        let decoded = self.hold.decode(&message);
+        let belongs_to = self.hold.belongs_to(&decoded, delivery.addressed_to.as_deref());
         let id = match &decoded {
             Decoded::Notification(notification) => notification.id.clone(),
             Decoded::End | Decoded::Foreign(_) => fallback_id(&message),
@@ -44,18 +44,19 @@ impl Worker {
         if let Err(end) = self.meet_head(&id, fingerprint).await {
             return Flow::Stop(end);
         }
-        if let Some(decision) = self.record.decision.clone()
+        if let Some(decision) = self.hold.record.decision.clone()
             && decision.is_about(&id, fingerprint)
         {
             return self.carry_out(attached, delivery.tag, &message, &decision, None).await;
         }
         if let Some(other) = belongs_to {
             match self
+                .hold
                 .is_copy_of(&other, &message, delivery.addressed_to.as_deref())
                 .await
             {
                 Ok(true) => {
-                    tracing::warn!(queue = ?self.queue, of = ?other, message = ?id, "a copy of a message of another queue (CC or BCC): settled, and not sent");
+                    tracing::warn!(queue = ?self.hold.queue, of = ?other, message = ?id, "a copy of a message of another queue (CC or BCC): settled, and not sent");
                     metrics::counter!(names::COPIES).increment(1);
                     return self.ack(attached, delivery.tag, fingerprint).await;
                 }
@@ -84,13 +85,13 @@ impl Worker {
         tag: DeliveryTag,
         (id, fingerprint): (&NotificationId, Fingerprint),
     ) -> Flow {
-        tracing::info!(queue = ?self.queue, message = ?id, "its ack was lost: acked again, and not sent");
+        tracing::info!(queue = ?self.hold.queue, message = ?id, "its ack was lost: acked again, and not sent");
         let flow = self.ack_again(attached, tag).await;
         if !matches!(flow, Flow::Continue) {
             return flow;
         }
-        let decided = self.record.decision.as_ref();
-        let failed = self.record.head.as_ref();
+        let decided = self.hold.record.decision.as_ref();
+        let failed = self.hold.record.head.as_ref();
         let is_known = decided.is_some_and(|decision| decision.is_about(id, fingerprint))
             || failed.is_some_and(|head| head.is_about(id, fingerprint));
         if is_known && let Err(end) = self.forget_head().await {
@@ -99,6 +100,152 @@ impl Worker {
         Flow::Continue
     }
 
+    /// The stored head is about this message, or is forgotten together with a decision about it. A decision about
+    /// the head of the queue stays while its companion is emptied.
+    async fn meet_head(&mut self, id: &NotificationId, fingerprint: Fingerprint) -> Result<(), End> {
+        let decision = self.hold.record.decision.as_ref();
+        let is_decided = decision.is_some_and(|decision| decision.is_about(id, fingerprint));
+        let is_of_another = decision.is_some() && !is_decided;
+        if is_of_another && !self.hold.record.has_companion {
+            self.hold.close_decision().await?;
+        }
+        let failed = self.hold.record.head.as_ref();
+        let waits_behind = is_of_another && self.hold.record.has_companion;
+        if !waits_behind && failed.is_some_and(|head| !head.is_about(id, fingerprint)) {
+            self.hold.record.head = None;
+            self.hold.mark(QueueMark::HeadGone).await?;
+        }
+        if self.hold.record.closing != Closing::Open {
+            self.hold.record.closing = Closing::Open;
+            self.hold.mark(QueueMark::Closing(Closing::Open)).await?;
+        }
+        Ok(())
+    }
+
+    /// Records execution and URL the first time they are seen, and finds the endpoint.
+    pub(super) async fn learn(&mut self, notification: &Notification) -> Result<Arc<LiveEndpoint>, End> {
+        // A store that failed over may have forgotten whose the queue is: then nobody finds it by its URL.
+        if let Some(endpoint) = &self.endpoint
+            && endpoint.url == notification.url
+            && self.hold.record.url.as_ref() == Some(&notification.url)
+        {
+            return Ok(Arc::clone(endpoint));
+        }
+        let learned = LearnedQueue {
+            name: self.hold.queue.clone(),
+            execution: notification.execution.clone(),
+            url: notification.url.clone(),
+        };
+        self.hold.mark(QueueMark::Learned(learned)).await?;
+        self.hold.record.url = Some(notification.url.clone());
+        self.hold.record.execution = Some(notification.execution.clone());
+        let (engine, url) = (Arc::clone(&self.hold.engine), notification.url.clone());
+        let stored = engine
+            .insist(self.hold.incarnation, || engine.store.endpoint_get(&url))
+            .await
+            .map_err(|()| End::Fenced)?;
+        let endpoint = match stored {
+            Some(stored) => engine.endpoints.update(&stored),
+            None => engine.endpoints.get(&url),
+        };
+        let had_slot = self.endpoint.replace(Arc::clone(&endpoint)).is_some();
+        if !had_slot {
+            self.hold.ask_for_slot(&notification.url).await?;
+        }
+        Ok(endpoint)
+    }
+
+    /// docs/protocols.md 11: record *ended*, ack the mark; the channel is closed next.
+    async fn end_mark(&mut self, attached: &mut dyn Attached, tag: DeliveryTag, what: Fingerprint) -> Flow {
+        if let Err(end) = self.hold.mark(QueueMark::Closing(Closing::Ended)).await {
+            return Flow::Stop(end);
+        }
+        self.hold.record.closing = Closing::Ended;
+        match self.ack(attached, tag, what).await {
+            Flow::Continue => Flow::Stop(End::Ended),
+            lost @ (Flow::Reattach | Flow::Stop(_)) => lost,
+        }
+    }
+
+    /// A message that is not ours: kept among the dead letters, with the reason.
+    async fn foreign(
+        &mut self,
+        attached: &mut dyn Attached,
+        tag: DeliveryTag,
+        message: &Message,
+        id: NotificationId,
+        why: &str,
+    ) -> Flow {
+        tracing::warn!(queue = ?self.hold.queue, why = ?why, "message is not a notification: moved to the dead letters");
+        let decision = self
+            .hold
+            .new_decision(id, Fingerprint::of(message), DeadReason::Undecodable);
+        let (engine, queue) = (Arc::clone(&self.hold.engine), self.hold.queue.clone());
+        let opened = engine
+            .insist(self.hold.incarnation, || engine.store.decision_open(&queue, &decision))
+            .await;
+        if let Err(end) = guarded(opened) {
+            return Flow::Stop(end);
+        }
+        let last = LastAttempt {
+            error: Some(why.to_owned()),
+            ..Default::default()
+        };
+        self.carry_out(attached, tag, message, &decision, Some(last)).await
+    }
+
+    /// docs/protocols.md 17: the decision is committed; publish with confirm, ack, close it.
+    pub(super) async fn carry_out(
+        &mut self,
+        attached: &mut dyn Attached,
+        tag: DeliveryTag,
+        message: &Message,
+        decision: &Decision,
+        last: Option<LastAttempt>,
+    ) -> Flow {
+        self.hold.record.decision = Some(decision.clone());
+        if let Some(reason) = self.hold.engine.policy_guard.rules.letters_at_risk() {
+            tracing::warn!(queue = ?self.hold.queue, reason = ?reason, "a dead letter waits: it would not last");
+            return Flow::Stop(End::Trouble(LETTERS_WAIT));
+        }
+        let is_repeat = last.is_none();
+        let last = last.unwrap_or_else(|| known_of(self.hold.record.head.as_ref()));
+        let head = self.hold.record.head.as_ref();
+        let letter = dead_letter(
+            message,
+            &self.hold.queue,
+            decision,
+            head,
+            &last,
+            self.hold.engine.clock.now(),
+        );
+        let buried = if is_repeat {
+            self.hold.engine.publisher.bury_again(&letter).await
+        } else {
+            self.hold.engine.publisher.bury(&letter).await
+        };
+        if let Err(error) = buried {
+            tracing::warn!(queue = ?self.hold.queue, why = ?chain(&error), "dead letter is not confirmed, trying again");
+            return Flow::Stop(End::Trouble(Duration::from_secs(1)));
+        }
+        let flow = self.ack(attached, tag, Fingerprint::of(message)).await;
+        if !matches!(flow, Flow::Continue) {
+            return flow;
+        }
+        if let Err(end) = self.hold.close_decision().await {
+            return Flow::Stop(end);
+        }
+        self.hold.record.head = None;
+        metrics::counter!(names::DEAD_LETTERS, "reason" => decision.reason.clone()).increment(1);
+        self.hold.engine.tell(crate::engine::Event::DeadLettered {
+            queue: self.hold.queue.clone(),
+            reason: decision.reason.clone(),
+        });
+        Flow::Continue
+    }
+}
+
+impl Hold {
     fn decode(&self, message: &Message) -> Decoded {
         decode_from(message, self.record.url.as_ref(), &|| fallback_id(message))
     }
@@ -140,61 +287,6 @@ impl Worker {
         }
     }
 
-    /// The stored head is about this message, or is forgotten together with a decision about it. A decision about
-    /// the head of the queue stays while its companion is emptied.
-    async fn meet_head(&mut self, id: &NotificationId, fingerprint: Fingerprint) -> Result<(), End> {
-        let decision = self.record.decision.as_ref();
-        let is_decided = decision.is_some_and(|decision| decision.is_about(id, fingerprint));
-        let is_of_another = decision.is_some() && !is_decided;
-        if is_of_another && !self.record.has_companion {
-            self.close_decision().await?;
-        }
-        let failed = self.record.head.as_ref();
-        let waits_behind = is_of_another && self.record.has_companion;
-        if !waits_behind && failed.is_some_and(|head| !head.is_about(id, fingerprint)) {
-            self.record.head = None;
-            self.mark(QueueMark::HeadGone).await?;
-        }
-        if self.record.closing != Closing::Open {
-            self.record.closing = Closing::Open;
-            self.mark(QueueMark::Closing(Closing::Open)).await?;
-        }
-        Ok(())
-    }
-
-    /// Records execution and URL the first time they are seen, and finds the endpoint.
-    pub(super) async fn learn(&mut self, notification: &Notification) -> Result<Arc<LiveEndpoint>, End> {
-        // A store that failed over may have forgotten whose the queue is: then nobody finds it by its URL.
-        if let Some(endpoint) = &self.endpoint
-            && endpoint.url == notification.url
-            && self.record.url.as_ref() == Some(&notification.url)
-        {
-            return Ok(Arc::clone(endpoint));
-        }
-        let learned = LearnedQueue {
-            name: self.queue.clone(),
-            execution: notification.execution.clone(),
-            url: notification.url.clone(),
-        };
-        self.mark(QueueMark::Learned(learned)).await?;
-        self.record.url = Some(notification.url.clone());
-        self.record.execution = Some(notification.execution.clone());
-        let (engine, url) = (Arc::clone(&self.engine), notification.url.clone());
-        let stored = engine
-            .insist(self.incarnation, || engine.store.endpoint_get(&url))
-            .await
-            .map_err(|()| End::Fenced)?;
-        let endpoint = match stored {
-            Some(stored) => engine.endpoints.update(&stored),
-            None => engine.endpoints.get(&url),
-        };
-        let had_slot = self.endpoint.replace(Arc::clone(&endpoint)).is_some();
-        if !had_slot {
-            self.ask_for_slot(&notification.url).await?;
-        }
-        Ok(endpoint)
-    }
-
     /// docs/protocols.md 16: a queue whose URL was not known is attached to learn it; nothing is sent from it
     /// without a slot of that URL.
     async fn ask_for_slot(&self, url: &EndpointUrl) -> Result<(), End> {
@@ -214,43 +306,6 @@ impl Worker {
         }
     }
 
-    /// docs/protocols.md 11: record *ended*, ack the mark; the channel is closed next.
-    async fn end_mark(&mut self, attached: &mut dyn Attached, tag: DeliveryTag, what: Fingerprint) -> Flow {
-        if let Err(end) = self.mark(QueueMark::Closing(Closing::Ended)).await {
-            return Flow::Stop(end);
-        }
-        self.record.closing = Closing::Ended;
-        match self.ack(attached, tag, what).await {
-            Flow::Continue => Flow::Stop(End::Ended),
-            lost @ (Flow::Reattach | Flow::Stop(_)) => lost,
-        }
-    }
-
-    /// A message that is not ours: kept among the dead letters, with the reason.
-    async fn foreign(
-        &mut self,
-        attached: &mut dyn Attached,
-        tag: DeliveryTag,
-        message: &Message,
-        id: NotificationId,
-        why: &str,
-    ) -> Flow {
-        tracing::warn!(queue = ?self.queue, why = ?why, "message is not a notification: moved to the dead letters");
-        let decision = self.new_decision(id, Fingerprint::of(message), DeadReason::Undecodable);
-        let (engine, queue) = (Arc::clone(&self.engine), self.queue.clone());
-        let opened = engine
-            .insist(self.incarnation, || engine.store.decision_open(&queue, &decision))
-            .await;
-        if let Err(end) = guarded(opened) {
-            return Flow::Stop(end);
-        }
-        let last = LastAttempt {
-            error: Some(why.to_owned()),
-            ..Default::default()
-        };
-        self.carry_out(attached, tag, message, &decision, Some(last)).await
-    }
-
     pub(super) fn new_decision(
         &self,
         message: NotificationId,
@@ -264,49 +319,6 @@ impl Worker {
             reason: reason.as_str().to_owned(),
             epoch: self.epoch,
         }
-    }
-
-    /// docs/protocols.md 17: the decision is committed; publish with confirm, ack, close it.
-    pub(super) async fn carry_out(
-        &mut self,
-        attached: &mut dyn Attached,
-        tag: DeliveryTag,
-        message: &Message,
-        decision: &Decision,
-        last: Option<LastAttempt>,
-    ) -> Flow {
-        self.record.decision = Some(decision.clone());
-        if let Some(reason) = self.engine.policy_guard.rules.letters_at_risk() {
-            tracing::warn!(queue = ?self.queue, reason = ?reason, "a dead letter waits: it would not last");
-            return Flow::Stop(End::Trouble(LETTERS_WAIT));
-        }
-        let is_repeat = last.is_none();
-        let last = last.unwrap_or_else(|| known_of(self.record.head.as_ref()));
-        let head = self.record.head.as_ref();
-        let letter = dead_letter(message, &self.queue, decision, head, &last, self.engine.clock.now());
-        let buried = if is_repeat {
-            self.engine.publisher.bury_again(&letter).await
-        } else {
-            self.engine.publisher.bury(&letter).await
-        };
-        if let Err(error) = buried {
-            tracing::warn!(queue = ?self.queue, why = ?chain(&error), "dead letter is not confirmed, trying again");
-            return Flow::Stop(End::Trouble(Duration::from_secs(1)));
-        }
-        let flow = self.ack(attached, tag, Fingerprint::of(message)).await;
-        if !matches!(flow, Flow::Continue) {
-            return flow;
-        }
-        if let Err(end) = self.close_decision().await {
-            return Flow::Stop(end);
-        }
-        self.record.head = None;
-        metrics::counter!(names::DEAD_LETTERS, "reason" => decision.reason.clone()).increment(1);
-        self.engine.tell(crate::engine::Event::DeadLettered {
-            queue: self.queue.clone(),
-            reason: decision.reason.clone(),
-        });
-        Flow::Continue
     }
 }
 

@@ -146,18 +146,23 @@ pub(super) enum Flow {
     Stop(End),
 }
 
-/// A worker.
-pub(super) struct Worker {
+/// A queue under a lease: whose it is, what is known of it, and what is asked and recorded of it as long as it is.
+pub(super) struct Hold {
     pub(super) engine: Arc<Delivery>,
     pub(super) queue: QueueName,
     pub(super) epoch: Epoch,
     pub(super) incarnation: IncarnationId,
     pub(super) record: QueueRecord,
-    pub(super) endpoint: Option<Arc<LiveEndpoint>>,
     pub(super) probe: Option<i64>,
     pub(super) control: Arc<Control>,
     pub(super) stops: Stops,
-    pub(super) sequence: u64,
+}
+
+/// A worker: what comes from the queue that it holds, and what becomes of it.
+pub(super) struct Worker {
+    pub(super) hold: Hold,
+    pub(super) endpoint: Option<Arc<LiveEndpoint>>,
+    sequence: u64,
     settled: LastSettled,
     prefetch: u16,
     room: Room,
@@ -165,7 +170,7 @@ pub(super) struct Worker {
     quiet: Pin<Box<ambient::Sleep>>,
     attaching: Attaching,
     /// What its attempts are counted by: for its queue, and for the endpoint.
-    pub(super) moves: Option<[Arc<Meter>; 2]>,
+    moves: Option<[Arc<Meter>; 2]>,
 }
 
 /// What is known of the attachment and of those before it.
@@ -199,15 +204,17 @@ impl Worker {
         let settled = engine.settled.take(&lease.record.name);
         let room = Room::new(engine.settings.memory.clone(), share);
         Self {
-            queue: lease.record.name.clone(),
-            epoch: lease.epoch,
-            record: lease.record,
-            engine,
-            incarnation,
+            hold: Hold {
+                queue: lease.record.name.clone(),
+                epoch: lease.epoch,
+                record: lease.record,
+                engine,
+                incarnation,
+                probe,
+                control,
+                stops,
+            },
             endpoint,
-            probe,
-            control,
-            stops,
             sequence: 0,
             settled,
             prefetch,
@@ -245,13 +252,13 @@ impl Worker {
                 break end;
             }
         };
-        self.engine.settled.put(&self.queue, self.settled);
+        self.hold.engine.settled.put(&self.hold.queue, self.settled);
         WorkerEnd {
-            queue: self.queue,
-            epoch: self.epoch,
+            queue: self.hold.queue,
+            epoch: self.hold.epoch,
             endpoint: self.endpoint,
             end,
-            unused_probe: self.probe,
+            unused_probe: self.hold.probe,
             bytes: self.room.last(),
         }
     }
@@ -265,8 +272,8 @@ impl Worker {
         }
         tokio::select! {
             biased;
-            () = self.stops.drain.cancelled() => {}
-            () = self.stops.generation.cancelled() => {}
+            () = self.hold.stops.drain.cancelled() => {}
+            () = self.hold.stops.generation.cancelled() => {}
             () = self.attaching.pause.wait() => {}
         }
         Ok(())
@@ -274,65 +281,166 @@ impl Worker {
 
     /// Consumes the queue; waits out a broker that is away while the lease is ours.
     async fn attach(&mut self) -> Result<Box<dyn Attached>, End> {
-        if self.record.quarantined.is_some() {
+        if self.hold.record.quarantined.is_some() {
             return Err(End::Refused);
         }
-        tracing::debug!(queue = ?self.queue, "leased");
+        tracing::debug!(queue = ?self.hold.queue, "leased");
         // A policy that appears between the judgement and the binding is followed after both.
-        let engine = Arc::clone(&self.engine);
-        let place = engine.policy_guard.bindings.line_up(&self.queue);
+        let engine = Arc::clone(&self.hold.engine);
+        let place = engine.policy_guard.bindings.line_up(&self.hold.queue);
         let _turn = place.turn().await;
-        self.follow_rules().await?;
-        tracing::debug!(queue = ?self.queue, "judged");
+        self.hold.follow_rules().await?;
+        tracing::debug!(queue = ?self.hold.queue, "judged");
         let mut options = AttachOptions {
             prefetch: self.room.prefetch(self.prefetch),
-            bind: self.record.refusing.is_none(),
-            part: self.part(),
+            bind: self.hold.record.refusing.is_none(),
+            part: self.hold.part(),
         };
         let mut pause = Pause::default();
         let mut is_late = self.attaching.lost;
         loop {
-            self.may_go_on()?;
+            self.hold.may_go_on()?;
             self.look_out().await?;
-            match self.engine.broker.attach(&self.queue, options).await {
+            match self.hold.engine.broker.attach(&self.hold.queue, options).await {
                 Ok(AttachOutcome::Attached(attached)) => {
-                    tracing::debug!(queue = ?self.queue, "attached");
-                    self.attaching.losses = self.engine.broker.losses();
+                    tracing::debug!(queue = ?self.hold.queue, "attached");
+                    self.attaching.losses = self.hold.engine.broker.losses();
                     self.attaching.received = 0;
                     self.attaching.acked = false;
                     self.attaching.lost = false;
                     self.settled.expect_again(self.attaching.losses);
-                    if is_late && self.lost_its_lease().await {
+                    if is_late && self.hold.lost_its_lease().await {
                         attached.close().await;
                         return Err(End::Fenced);
                     }
                     return Ok(attached);
                 }
-                Ok(AttachOutcome::Missing) if self.record.has_companion => {
-                    self.forget_companion().await?;
-                    options.part = self.part();
+                Ok(AttachOutcome::Missing) if self.hold.record.has_companion => {
+                    self.hold.forget_companion().await?;
+                    options.part = self.hold.part();
                 }
                 Ok(AttachOutcome::Missing) => return Err(End::Gone),
-                Ok(AttachOutcome::Poison(why)) => return Err(self.quarantine(&why).await),
+                Ok(AttachOutcome::Poison(why)) => return Err(self.hold.quarantine(&why).await),
                 Err(error @ (BrokerError::Unreachable { .. } | BrokerError::Unknown { .. })) => {
-                    tracing::debug!(queue = ?self.queue, error = ?error, "attach waits for the broker");
+                    tracing::debug!(queue = ?self.hold.queue, error = ?error, "attach waits for the broker");
                 }
                 Err(error) => {
-                    tracing::warn!(queue = ?self.queue, error = ?error, "queue cannot be attached");
+                    tracing::warn!(queue = ?self.hold.queue, error = ?error, "queue cannot be attached");
                     return Err(End::Trouble(Duration::from_secs(5)));
                 }
             }
             self.room.look_over();
             tokio::select! {
                 biased;
-                () = self.stops.drain.cancelled() => {}
-                () = self.stops.generation.cancelled() => {}
+                () = self.hold.stops.drain.cancelled() => {}
+                () = self.hold.stops.generation.cancelled() => {}
                 () = pause.wait() => {}
             }
             is_late = true;
         }
     }
 
+    async fn deliver(&mut self, attached: &mut dyn Attached) -> Flow {
+        let started = self.hold.engine.clock.uptime();
+        let mut messages: u64 = 0;
+        loop {
+            if let Err(end) = self.hold.may_go_on() {
+                return Flow::Stop(end);
+            }
+            let turn_is_over =
+                messages >= TURN_MESSAGES || self.hold.engine.clock.uptime().saturating_sub(started) >= TURN_TIME;
+            let others_wait = turn_is_over && self.hold.control.others_wait.load(Ordering::SeqCst);
+            if others_wait || self.hold.control.turn_over.load(Ordering::SeqCst) {
+                return Flow::Stop(End::Yielded);
+            }
+            let next = match self.next(attached).await {
+                Ok(next) => next,
+                Err(end) => return Flow::Stop(end),
+            };
+            messages += 1;
+            let flow = match next {
+                // It goes back, and comes again when there is room.
+                Next::Message(delivery) if !self.room.fits(delivery.message.body.len(), self.prefetch) => {
+                    tracing::debug!(queue = ?self.hold.queue, bytes = delivery.message.body.len(), "waits for memory");
+                    return Flow::Stop(End::Yielded);
+                }
+                Next::Larger(bytes) if !self.room.fits(bytes, 1) => {
+                    tracing::debug!(queue = ?self.hold.queue, bytes, "waits for memory");
+                    return Flow::Stop(End::Yielded);
+                }
+                Next::Larger(_) => Flow::Continue,
+                Next::Message(delivery) => {
+                    self.attaching.received += 1;
+                    self.attaching.in_vain = 0;
+                    self.message(attached, *delivery).await
+                }
+                Next::Lost(lost) => self.lost(&lost).await,
+            };
+            if !matches!(flow, Flow::Continue) {
+                return flow;
+            }
+        }
+    }
+
+    async fn lost(&mut self, lost: &Lost) -> Flow {
+        self.attaching.lost = true;
+        match lost {
+            Lost::Connection(why) | Lost::Undecodable(why) => {
+                tracing::info!(queue = ?self.hold.queue, why = ?why, "connection lost, attaching again");
+                Flow::Reattach
+            }
+            Lost::Cancelled => match self.hold.look().await {
+                Ok(Look::Missing) if self.hold.record.has_companion => match self.hold.forget_companion().await {
+                    Ok(()) => Flow::Reattach,
+                    Err(end) => Flow::Stop(end),
+                },
+                Ok(Look::Missing) => Flow::Stop(End::Gone),
+                Ok(Look::Present { .. }) => Flow::Reattach,
+                Err(_) => Flow::Stop(End::Trouble(Duration::from_secs(1))),
+            },
+        }
+    }
+
+    /// Settles what is dealt with: it is remembered, in case that the ack gets lost.
+    pub(super) async fn ack(&mut self, attached: &mut dyn Attached, tag: DeliveryTag, what: Fingerprint) -> Flow {
+        self.settled.push(what);
+        let acked = attached.ack(tag).await;
+        self.after(acked)
+    }
+
+    /// The ack of what was delivered: nothing follows from it that would have to wait for the socket.
+    pub(super) async fn ack_delivered(
+        &mut self,
+        attached: &mut dyn Attached,
+        tag: DeliveryTag,
+        what: Fingerprint,
+    ) -> Flow {
+        self.settled.push(what);
+        let acked = attached.ack_soon(tag).await;
+        self.after(acked)
+    }
+
+    /// The ack of what was acked before, and is remembered.
+    pub(super) async fn ack_again(&mut self, attached: &mut dyn Attached, tag: DeliveryTag) -> Flow {
+        let acked = attached.ack(tag).await;
+        self.after(acked)
+    }
+
+    const fn after(&mut self, acked: Acked) -> Flow {
+        match acked {
+            Acked::Sent => {
+                self.attaching.acked = true;
+                Flow::Continue
+            }
+            Acked::Lost => {
+                self.attaching.lost = true;
+                Flow::Reattach
+            }
+        }
+    }
+}
+
+impl Hold {
     /// While a channel is open the broker keeps everybody else from the queue's messages. Whoever had none for a while
     /// asks: a store that failed over may have forgotten the lease, and given the queue to another one. A store that
     /// does not answer took nothing away.
@@ -406,105 +514,6 @@ impl Worker {
                 End::Refused
             }
             Err(end) => end,
-        }
-    }
-
-    async fn deliver(&mut self, attached: &mut dyn Attached) -> Flow {
-        let started = self.engine.clock.uptime();
-        let mut messages: u64 = 0;
-        loop {
-            if let Err(end) = self.may_go_on() {
-                return Flow::Stop(end);
-            }
-            let turn_is_over =
-                messages >= TURN_MESSAGES || self.engine.clock.uptime().saturating_sub(started) >= TURN_TIME;
-            let others_wait = turn_is_over && self.control.others_wait.load(Ordering::SeqCst);
-            if others_wait || self.control.turn_over.load(Ordering::SeqCst) {
-                return Flow::Stop(End::Yielded);
-            }
-            let next = match self.next(attached).await {
-                Ok(next) => next,
-                Err(end) => return Flow::Stop(end),
-            };
-            messages += 1;
-            let flow = match next {
-                // It goes back, and comes again when there is room.
-                Next::Message(delivery) if !self.room.fits(delivery.message.body.len(), self.prefetch) => {
-                    tracing::debug!(queue = ?self.queue, bytes = delivery.message.body.len(), "waits for memory");
-                    return Flow::Stop(End::Yielded);
-                }
-                Next::Larger(bytes) if !self.room.fits(bytes, 1) => {
-                    tracing::debug!(queue = ?self.queue, bytes, "waits for memory");
-                    return Flow::Stop(End::Yielded);
-                }
-                Next::Larger(_) => Flow::Continue,
-                Next::Message(delivery) => {
-                    self.attaching.received += 1;
-                    self.attaching.in_vain = 0;
-                    self.message(attached, *delivery).await
-                }
-                Next::Lost(lost) => self.lost(&lost).await,
-            };
-            if !matches!(flow, Flow::Continue) {
-                return flow;
-            }
-        }
-    }
-
-    async fn lost(&mut self, lost: &Lost) -> Flow {
-        self.attaching.lost = true;
-        match lost {
-            Lost::Connection(why) | Lost::Undecodable(why) => {
-                tracing::info!(queue = ?self.queue, why = ?why, "connection lost, attaching again");
-                Flow::Reattach
-            }
-            Lost::Cancelled => match self.look().await {
-                Ok(Look::Missing) if self.record.has_companion => match self.forget_companion().await {
-                    Ok(()) => Flow::Reattach,
-                    Err(end) => Flow::Stop(end),
-                },
-                Ok(Look::Missing) => Flow::Stop(End::Gone),
-                Ok(Look::Present { .. }) => Flow::Reattach,
-                Err(_) => Flow::Stop(End::Trouble(Duration::from_secs(1))),
-            },
-        }
-    }
-
-    /// Settles what is dealt with: it is remembered, in case that the ack gets lost.
-    pub(super) async fn ack(&mut self, attached: &mut dyn Attached, tag: DeliveryTag, what: Fingerprint) -> Flow {
-        self.settled.push(what);
-        let acked = attached.ack(tag).await;
-        self.after(acked)
-    }
-
-    /// The ack of what was delivered: nothing follows from it that would have to wait for the socket.
-    pub(super) async fn ack_delivered(
-        &mut self,
-        attached: &mut dyn Attached,
-        tag: DeliveryTag,
-        what: Fingerprint,
-    ) -> Flow {
-        self.settled.push(what);
-        let acked = attached.ack_soon(tag).await;
-        self.after(acked)
-    }
-
-    /// The ack of what was acked before, and is remembered.
-    pub(super) async fn ack_again(&mut self, attached: &mut dyn Attached, tag: DeliveryTag) -> Flow {
-        let acked = attached.ack(tag).await;
-        self.after(acked)
-    }
-
-    const fn after(&mut self, acked: Acked) -> Flow {
-        match acked {
-            Acked::Sent => {
-                self.attaching.acked = true;
-                Flow::Continue
-            }
-            Acked::Lost => {
-                self.attaching.lost = true;
-                Flow::Reattach
-            }
         }
     }
 

@@ -80,17 +80,17 @@ impl Worker {
     /// Nothing is known of the queue, and its messages come unasked: waits until one of any size may come. Whoever is
     /// before this one waits for the broker alone.
     pub(super) async fn look_out(&mut self) -> Result<(), End> {
-        if self.room.last.is_some() || self.engine.broker.is_embedded() {
+        if self.room.last.is_some() || self.hold.engine.broker.is_embedded() {
             return Ok(());
         }
-        let memory = self.engine.settings.memory.clone();
+        let memory = self.hold.engine.settings.memory.clone();
         tokio::select! {
             biased;
-            () = self.stops.drain.cancelled() => return Err(End::Stopping),
-            () = self.stops.generation.cancelled() => return Err(End::Fenced),
+            () = self.hold.stops.drain.cancelled() => return Err(End::Stopping),
+            () = self.hold.stops.generation.cancelled() => return Err(End::Fenced),
             look = memory.look() => self.room.look = Some(look),
         }
-        self.may_go_on()
+        self.hold.may_go_on()
     }
 
     /// The first message of a queue that was looked out for, if it comes soon.
