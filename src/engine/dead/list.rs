@@ -273,8 +273,10 @@ impl DeadLetters {
         for target in targets.iter() {
             let known = known.iter().find(|known| known.name == target.name);
             let cost = self.index.looks_of(target).await?;
-            if target.out_of_bounds(known, &cost).is_none() && target.is_due(known, now) {
-                let look = Arc::clone(&self.index).look_at(target.clone());
+            // A look that is under way has messages in hand, and is a consumer: the numbers say less than that.
+            let is_due = target.out_of_bounds(known, &cost).is_none() && target.is_due(known, now);
+            if is_due || self.index.is_looked_at(&target.name) {
+                let look = Arc::clone(&self.index).look_when_free(target.clone());
                 looks.push(ambient::spawn("look at dead letters", look));
             }
         }

@@ -15,6 +15,10 @@ use crate::store::{DeadClaim, DeadLooked, DeadQueue, DeadRow};
 
 /// A look that writes nothing for so long has lost its claim.
 pub(super) const HOLD: Duration = Duration::from_secs(15);
+/// Claims of looks begin with this.
+const LOOK: &str = "look-";
+/// Before it is looked whether another process has ended its look.
+const PAUSE: Duration = Duration::from_millis(100);
 /// Messages of one write.
 const BATCH: usize = 2000;
 /// A queue whose number of messages did not change is looked at again after this time, and longer ones
@@ -22,6 +26,15 @@ const BATCH: usize = 2000;
 const AGAIN: Duration = Duration::from_secs(30);
 /// Between two looks at a queue that changes.
 pub(super) const SOON: Duration = Duration::from_secs(2);
+
+/// What became of a look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Another process looks.
+    Elsewhere,
+    /// It is over, or left to somebody who is not only looking.
+    Done,
+}
 
 impl DeadTarget {
     /// Why it is not looked at, whatever happened in it; `looks` is what looks at it cost so far.
@@ -103,26 +116,62 @@ impl Reader {
 impl DeadIndex {
     /// Looks at a queue unless somebody does so already.
     pub(super) async fn look_at(self: Arc<Self>, target: DeadTarget) {
-        if !self.enter(&target.name) {
-            return;
+        if let Some(_turn) = self.enter(&target.name) {
+            self.look_in_turn(&target).await;
         }
-        if let Err(error) = self.look_claimed(&target).await {
-            tracing::warn!(queue = ?target.name, error = ?error, "a dead-letter queue could not be looked at");
-        }
-        self.leave(&target.name);
-        self.news.moved.send_replace(());
     }
 
-    pub(super) async fn look_claimed(&self, target: &DeadTarget) -> Result<(), EngineError> {
-        let who = format!("look-{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
-        let claim = self.store.dead_claim(&target.name, &who, target.ready, HOLD).await?;
-        let DeadClaim::Claimed(generation) = claim else {
-            return Ok(());
+    /// The same for whoever asks. A look that is under way, here or in another process, may have begun before what he asks
+    /// for was there: it is waited for, and what it did not see is looked at.
+    pub(super) async fn look_when_free(self: Arc<Self>, target: DeadTarget) {
+        let until = self.clock.uptime() + HOLD;
+        let mut moved = self.news.moved.subscribe();
+        let mut is_first = true;
+        let _turn = loop {
+            if let Some(turn) = self.enter(&target.name) {
+                break turn;
+            }
+            is_first = false;
+            if moved.changed().await.is_err() {
+                return;
+            }
+        };
+        while (is_first || self.has_changed(&target).await)
+            && self.look_in_turn(&target).await == Look::Elsewhere
+            && self.clock.uptime() < until
+        {
+            is_first = false;
+            ambient::sleep(PAUSE).await;
+        }
+    }
+
+    /// Whether the last look saw another number of messages, or nobody knows.
+    async fn has_changed(&self, target: &DeadTarget) -> bool {
+        let known = self.store.dead_queues().await.unwrap_or_default();
+        let known = known.iter().find(|known| known.name == target.name);
+        known.is_none_or(|known| target.ready.is_none() || target.ready != known.messages)
+    }
+
+    async fn look_in_turn(&self, target: &DeadTarget) -> Look {
+        self.look_claimed(target).await.unwrap_or_else(|error| {
+            tracing::warn!(queue = ?target.name, error = ?error, "a dead-letter queue could not be looked at");
+            Look::Done
+        })
+    }
+
+    pub(super) async fn look_claimed(&self, target: &DeadTarget) -> Result<Look, EngineError> {
+        let who = format!("{LOOK}{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
+        let generation = match self.store.dead_claim(&target.name, &who, target.ready, HOLD).await? {
+            DeadClaim::Claimed(generation) => generation,
+            DeadClaim::Busy(by) if by.claimed_by.as_deref().is_some_and(|by| by.starts_with(LOOK)) => {
+                return Ok(Look::Elsewhere);
+            }
+            DeadClaim::Busy(_) => return Ok(Look::Done),
         };
         let looked = match self.walk_over(target, generation).await {
             Ok(Some(looked)) => looked,
             // Somebody else has the claim now.
-            Ok(None) => return Ok(()),
+            Ok(None) => return Ok(Look::Done),
             Err(error) => DeadLooked {
                 messages: 0,
                 whole: false,
@@ -130,7 +179,7 @@ impl DeadIndex {
             },
         };
         self.store.dead_finish(&target.name, generation, &looked).await?;
-        Ok(())
+        Ok(Look::Done)
     }
 
     async fn walk_over(&self, target: &DeadTarget, generation: i64) -> Result<Option<DeadLooked>, EngineError> {

@@ -26,7 +26,7 @@ mod targets;
 mod watch;
 mod ways;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::ambient::HashSet;
@@ -127,18 +127,31 @@ impl DeadIndex {
     }
 
     /// Takes the turn to look at a queue in this process.
-    fn enter(&self, queue: &QueueName) -> bool {
-        self.looking
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(queue.clone())
+    fn enter<'a>(&'a self, queue: &'a QueueName) -> Option<Turn<'a>> {
+        let is_free = self.looking().insert(queue.clone());
+        is_free.then_some(Turn { index: self, queue })
     }
 
-    fn leave(&self, queue: &QueueName) {
-        self.looking
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(queue);
+    /// Whether somebody has it.
+    fn is_looked_at(&self, queue: &QueueName) -> bool {
+        self.looking().contains(queue)
+    }
+
+    fn looking(&self) -> MutexGuard<'_, HashSet<QueueName>> {
+        self.looking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The turn to look at a queue. However it ends, another one may look then, and whoever waits for it is told.
+struct Turn<'a> {
+    index: &'a DeadIndex,
+    queue: &'a QueueName,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.index.looking().remove(self.queue);
+        self.index.news.moved.send_replace(());
     }
 }
 

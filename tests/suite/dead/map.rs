@@ -29,7 +29,7 @@ async fn the_way_of_dead_letters_is_told_queue_by_queue_to_its_end() {
     shop.bind("orders", "events", "order.#").await;
     let steps = wait_until("the broker to list the letters", BOUND, async || {
         let steps = shop.map("orders").await.unwrap();
-        (steps[1].ready == Some(3)).then_some(steps)
+        (steps[1].ready == Some(3) && steps[1].consumers.is_some()).then_some(steps)
     })
     .await;
     assert_eq!(names(&steps), ["orders", "orders.dead"]);
