@@ -145,8 +145,11 @@ impl DeadIndex {
         }
     }
 
-    /// Whether the last look saw another number of messages, or nobody knows.
+    /// Whether the last look saw another number of messages, or nobody knows; where looks cost, one is enough.
     async fn has_changed(&self, target: &DeadTarget) -> bool {
+        if target.delivery_limit.is_some() {
+            return false;
+        }
         let known = self.store.dead_queues().await.unwrap_or_default();
         let known = known.iter().find(|known| known.name == target.name);
         known.is_none_or(|known| target.ready.is_none() || target.ready != known.messages)
