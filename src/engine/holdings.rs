@@ -15,7 +15,6 @@ use crate::ambient::{HashMap, HashSet};
 use crate::budget::Share;
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
-use crate::telemetry::names;
 
 /// What a holding takes up while it is asked for or worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,8 +233,8 @@ impl Holdings {
         self.again.insert(queue);
     }
 
-    /// Whether it is; asked once.
-    pub(super) fn is_looked_at_again(&mut self, queue: &QueueName) -> bool {
+    /// Takes that back; answers whether it was to be looked at once more.
+    pub(super) fn take_again(&mut self, queue: &QueueName) -> bool {
         self.again.remove(queue)
     }
 
@@ -260,12 +259,6 @@ impl Holdings {
     /// The places that are taken.
     pub(super) const fn places(&self) -> Places {
         self.places
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "numbers of workers")]
-    pub(super) fn meter(&self) {
-        metrics::gauge!(names::WORKERS_BUSY).set(self.places.workers() as f64);
-        metrics::gauge!(names::REQUESTS_SLOW).set(self.places.slow as f64);
     }
 
     /// Probes under way.

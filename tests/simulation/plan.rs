@@ -171,6 +171,34 @@ pub struct Plan {
     pub faults: Vec<Planned>,
 }
 
+/// What comes together in one run.
+#[derive(Clone, Copy)]
+enum Mix {
+    /// Faults of every kind.
+    Everything,
+    /// Faults of two or three kinds, again and again: what they do to each other is found, and what goes wrong without the
+    /// others.
+    FewKinds,
+}
+
+impl Mix {
+    const fn of(seed: u64) -> Self {
+        if seed % 2 == 1 {
+            Self::Everything
+        } else {
+            Self::FewKinds
+        }
+    }
+
+    const fn daemons_min(self) -> usize {
+        match self {
+            Self::Everything => 1,
+            // What daemons do to each other needs two of them.
+            Self::FewKinds => 2,
+        }
+    }
+}
+
 /// Chance of the plan alone: dropping a fault changes nothing else of it.
 struct Dice(fastrand::Rng);
 
@@ -191,9 +219,8 @@ impl Dice {
 impl Plan {
     pub fn of(seed: u64) -> Self {
         let mut dice = Dice(fastrand::Rng::with_seed(seed ^ 0x5eed_5eed));
-        // What daemons do to each other needs two of them.
-        let alone = if seed % 2 == 1 { 1 } else { 2 };
-        let daemons = (1 + dice.index(3)).max(alone);
+        let mix = Mix::of(seed);
+        let daemons = (1 + dice.index(3)).max(mix.daemons_min());
         let queue_type = if dice.one_in(4) {
             QueueType::Quorum
         } else {
@@ -218,8 +245,8 @@ impl Plan {
             on_exhausted,
             ..RetryPolicy::default()
         };
-        let streams = streams(&mut dice, seed);
-        let kinds = kinds(&mut dice, seed);
+        let streams = streams(&mut dice, mix);
+        let kinds = kinds(&mut dice, mix);
         let mut faults: Vec<Planned> = (0..dice.below(9))
             .map(|_| {
                 let fault = fault(&mut dice, &kinds, daemons, streams.len());
@@ -257,12 +284,11 @@ impl Plan {
     }
 }
 
-/// Of an even seed something is under way as long as faults come.
-fn streams(dice: &mut Dice, seed: u64) -> Vec<Stream> {
-    let (fewest, pauses) = if seed % 2 == 1 {
-        (2, [0, 100, 1_500, 4_000])
-    } else {
-        (6, [500, 1_500, 2_500, 4_000])
+fn streams(dice: &mut Dice, mix: Mix) -> Vec<Stream> {
+    let (fewest, pauses) = match mix {
+        Mix::Everything => (2, [0, 100, 1_500, 4_000]),
+        // Something is under way as long as faults come.
+        Mix::FewKinds => (6, [500, 1_500, 2_500, 4_000]),
     };
     let executions = 1 + dice.below(3);
     let mut streams = Vec::new();
@@ -287,19 +313,19 @@ fn streams(dice: &mut Dice, seed: u64) -> Vec<Stream> {
     streams
 }
 
-/// What is drawn from: the more numbers lead to a kind of fault, the more often it comes. Of an even seed two or three kinds are
-/// drawn from: what they do to each other is found where both come again and again, and what goes wrong without some kind
-/// where that never comes.
-fn kinds(dice: &mut Dice, seed: u64) -> Vec<u64> {
+/// What is drawn from: the more numbers lead to a kind of fault, the more often it comes.
+fn kinds(dice: &mut Dice, mix: Mix) -> Vec<u64> {
     // One number of each kind, and two where much else has to come together.
     const DRAWN: [u64; 21] = [
         0, 5, 6, 9, 10, 11, 12, 14, 15, 16, 17, 18, 19, 21, 22, 23, 24, 24, 25, 27, 29,
     ];
-    if seed % 2 == 1 {
-        return (0..30).collect();
+    match mix {
+        Mix::Everything => (0..30).collect(),
+        Mix::FewKinds => {
+            let few = 2 + dice.below(2);
+            (0..few).map(|_| DRAWN[dice.index(DRAWN.len())]).collect()
+        }
     }
-    let few = 2 + dice.below(2);
-    (0..few).map(|_| DRAWN[dice.index(DRAWN.len())]).collect()
 }
 
 fn fault(dice: &mut Dice, kinds: &[u64], daemons: usize, streams: usize) -> Fault {

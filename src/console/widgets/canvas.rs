@@ -95,7 +95,7 @@ impl<'a> Canvas<'a> {
 
     /// The same; where it has no room, both of its ends, and of a URL none of its scheme.
     pub(in crate::console) fn ends(&mut self, area: Rect, text: &str, role: Role) -> u16 {
-        let has_room = text.len() <= area.width.into();
+        let has_room = width(text) <= area.width.into();
         let text = if has_room {
             text
         } else {

@@ -12,8 +12,14 @@ use crate::store::DeadClaim;
 
 /// A run that goes on for longer than this is not waited for: whoever plans beside it is told of it.
 const RUN_PATIENCE: Duration = Duration::from_secs(3);
-/// Between two tries.
-const PAUSE: Duration = Duration::from_millis(200);
+/// Between two tries of what waits for somebody else's look.
+pub(super) const PAUSE: Duration = Duration::from_millis(200);
+
+/// The name of one claim, which says what it is for.
+pub(super) fn claimant(what_for: &str) -> String {
+    let (process, number) = (std::process::id(), ambient::random() & 0xffff_ffff);
+    format!("{what_for}-{process}-{number:08x}")
+}
 
 impl DeadIndex {
     /// The claim on a dead-letter queue: nobody looks at it meanwhile. Looks under way are waited for, and runs that
@@ -24,8 +30,7 @@ impl DeadIndex {
         what_for: &str,
         patience: Duration,
     ) -> Result<i64, EngineError> {
-        let (process, number) = (std::process::id(), ambient::random() & 0xffff_ffff);
-        let who = format!("{what_for}-{process}-{number:08x}");
+        let who = claimant(what_for);
         let deadline = self.clock.uptime() + patience;
         loop {
             let by = match self.store.dead_claim(queue, &who, None, HOLD).await? {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::claim::{PAUSE, claimant};
 use super::{DeadIndex, DeadTarget};
 use crate::ambient::{self, HashMap};
 use crate::broker::{Walk, WalkOptions, Walked};
@@ -15,10 +16,8 @@ use crate::store::{DeadClaim, DeadLooked, DeadQueue, DeadRow};
 
 /// A look that writes nothing for so long has lost its claim.
 pub(super) const HOLD: Duration = Duration::from_secs(15);
-/// Claims of looks begin with this.
-const LOOK: &str = "look-";
-/// Before it is looked whether another process has ended its look.
-const PAUSE: Duration = Duration::from_millis(100);
+/// What a claim of a look is for.
+const LOOK: &str = "look";
 /// Messages of one write.
 const BATCH: usize = 2000;
 /// A queue whose number of messages did not change is looked at again after this time, and longer ones
@@ -65,14 +64,18 @@ impl DeadTarget {
             return self.ready != Some(0) || known.messages != Some(0);
         };
         let age = now.since(looked_at);
-        let changed = self.ready.is_none() || self.ready != known.messages;
-        if changed {
+        if self.differs(known) {
             return age >= SOON;
         }
         // A look at a limited queue costs; only a change is worth it.
         self.delivery_limit.is_none()
             && self.ready != Some(0)
             && age >= AGAIN + Duration::from_millis(known.messages.unwrap_or(0))
+    }
+
+    /// Whether the last look saw another number of messages, or nobody knows.
+    fn differs(&self, known: &DeadQueue) -> bool {
+        self.ready.is_none() || self.ready != known.messages
     }
 
     pub(super) fn options(&self) -> WalkOptions {
@@ -121,7 +124,7 @@ impl DeadIndex {
         }
     }
 
-    /// The same for whoever asks. A look that is under way, here or in another process, may have begun before what he asks
+    /// The same for somebody who asks. A look that is under way, here or in another process, may have begun before what he asks
     /// for was there: it is waited for, and what it did not see is looked at.
     pub(super) async fn look_when_free(self: Arc<Self>, target: DeadTarget) {
         let until = self.clock.uptime() + HOLD;
@@ -145,14 +148,14 @@ impl DeadIndex {
         }
     }
 
-    /// Whether the last look saw another number of messages, or nobody knows; where looks cost, one is enough.
+    /// Whether one more look is worth it after that of somebody else; where looks cost, one is enough.
     async fn has_changed(&self, target: &DeadTarget) -> bool {
         if target.delivery_limit.is_some() {
             return false;
         }
         let known = self.store.dead_queues().await.unwrap_or_default();
         let known = known.iter().find(|known| known.name == target.name);
-        known.is_none_or(|known| target.ready.is_none() || target.ready != known.messages)
+        known.is_none_or(|known| target.differs(known))
     }
 
     async fn look_in_turn(&self, target: &DeadTarget) -> Look {
@@ -163,7 +166,7 @@ impl DeadIndex {
     }
 
     pub(super) async fn look_claimed(&self, target: &DeadTarget) -> Result<Look, EngineError> {
-        let who = format!("{LOOK}{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
+        let who = claimant(LOOK);
         let generation = match self.store.dead_claim(&target.name, &who, target.ready, HOLD).await? {
             DeadClaim::Claimed(generation) => generation,
             DeadClaim::Busy(by) if by.claimed_by.as_deref().is_some_and(|by| by.starts_with(LOOK)) => {
@@ -334,7 +337,7 @@ impl DeadIndex {
     pub(in crate::engine) async fn indexed(&self, target: &DeadTarget) -> Result<u64, EngineError> {
         let known = self.store.dead_queues().await?;
         let known = known.iter().find(|known| known.name == target.name);
-        let is_whole = known.is_some_and(|known| known.messages.is_some() && known.messages == target.ready);
+        let is_whole = known.is_some_and(|known| !target.differs(known));
         if is_whole || target.out_of_bounds(known, &self.looks_of(target).await?).is_some() {
             return Ok(known.map_or(0, |known| known.looks));
         }

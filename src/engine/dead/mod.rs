@@ -142,7 +142,7 @@ impl DeadIndex {
     }
 }
 
-/// The turn to look at a queue. However it ends, another one may look then, and whoever waits for it is told.
+/// The turn to look at a queue. However it ends, another one may look then, and those who wait for it are told.
 struct Turn<'a> {
     index: &'a DeadIndex,
     queue: &'a QueueName,

@@ -92,7 +92,7 @@ impl Dispatcher {
         {
             self.outside.release_probe(&url, token, next);
         }
-        self.holdings.is_looked_at_again(&asked.queue);
+        self.holdings.take_again(&asked.queue);
     }
 
     fn taken(&mut self, asked: Asked, lease: Lease) {

@@ -62,13 +62,13 @@ impl Dispatcher {
             // Whoever asked for it may be done soon, or a changed policy asks for a new look.
             End::LetGo => {
                 self.later.rest(&queue, REST_WANTED);
-                self.holdings.is_looked_at_again(&queue);
+                self.holdings.take_again(&queue);
                 self.later.wake_in(queue, REST_WANTED);
                 self.outside.release(asked, epoch, Release::Wait);
             }
             End::Parked | End::Refused => {
                 self.later.rest(&queue, REST_STOPPED);
-                self.holdings.is_looked_at_again(&queue);
+                self.holdings.take_again(&queue);
                 self.outside.release(asked, epoch, Release::Wait);
             }
             End::Gone => self.outside.gone(asked, epoch),
@@ -86,7 +86,7 @@ impl Dispatcher {
         }
         // docs/protocols.md 4: nothing goes on under this incarnation, even if the fence opened again.
         self.holdings.end(&asked.queue, asked.claim);
-        self.holdings.is_looked_at_again(&asked.queue);
+        self.holdings.take_again(&asked.queue);
         if self.outside.engine.fence.close() {
             tracing::error!(
                 incarnation = self.outside.incarnation.0,

@@ -31,7 +31,7 @@ use self::outside::Outside;
 use self::rooms::Rooms;
 use self::timers::Timers;
 use super::candidates::Candidates;
-use super::holdings::{Holding, Holdings};
+use super::holdings::{Holding, Holdings, Places};
 use super::tell::{Asked, Ending, Tell};
 use super::worker::Stops;
 use crate::ambient;
@@ -39,6 +39,7 @@ use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::queue::QueueRecord;
 use crate::domain::url::EndpointUrl;
 use crate::engine::delivery::Delivery;
+use crate::telemetry::names;
 
 /// Leases asked for at once.
 const LEASES_AT_ONCE: usize = 64;
@@ -213,7 +214,7 @@ impl Dispatcher {
         if self.holdings.end(&asked.queue, asked.claim).is_none() {
             return;
         }
-        if self.holdings.is_looked_at_again(&asked.queue) || more {
+        if self.holdings.take_again(&asked.queue) || more {
             self.candidate(asked.queue);
         }
     }
@@ -222,7 +223,7 @@ impl Dispatcher {
         if self.holdings.end(&asked.queue, asked.claim).is_none() {
             return;
         }
-        let again = self.holdings.is_looked_at_again(&asked.queue);
+        let again = self.holdings.take_again(&asked.queue);
         match ending {
             Ending::Deleted => {
                 self.forget(&asked.queue);
@@ -307,8 +308,14 @@ impl Dispatcher {
         if !batch.is_empty() {
             self.ask(batch);
         }
-        self.holdings.meter();
+        meter(self.holdings.places());
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "numbers of workers")]
+fn meter(places: Places) {
+    metrics::gauge!(names::WORKERS_BUSY).set(places.workers() as f64);
+    metrics::gauge!(names::REQUESTS_SLOW).set(places.slow as f64);
 }
 
 /// In microseconds.
