@@ -7,7 +7,8 @@
 
 use std::time::Duration;
 
-use super::drive::{Driver, Halt};
+use super::drive::Driver;
+use super::taken::{Halt, TakenRun};
 use crate::ambient::HashSet;
 use crate::domain::id::QueueName;
 use crate::domain::run::{RunState, Target, phase};
@@ -28,36 +29,35 @@ const ASKS: &str = "look at them, then `run resume` sends the rest unwatched, or
 impl Driver<'_> {
     /// Whether as many are done as are to be done before somebody looks, and more are left.
     pub(super) fn is_canary_done(&self) -> bool {
-        self.run.canary.is_some_and(|canary| self.counts.done >= canary) && self.counts.settled() < self.run.total
-    }
-
-    /// Whether somebody is to look before all are done.
-    pub(super) fn has_stages_left(&self) -> bool {
-        self.run.canary.is_some_and(|canary| canary < self.run.total)
+        self.run
+            .record
+            .canary
+            .is_some_and(|canary| self.journal.counts.done >= canary)
+            && self.journal.counts.settled() < self.run.record.total
     }
 
     /// Nothing when the run goes on by itself; else what a person is told.
     pub(super) async fn looked(&mut self, after: &Halt) -> Result<Option<String>, Halt> {
         let after_canary = *after == Halt::Canary;
-        let done = self.counts.done;
-        let Some(watch) = self.watch_time() else {
+        let done = self.journal.counts.done;
+        let Some(watch) = self.run.watch_time() else {
             return Ok(Some(format!(
                 "{done} are done: look at them, then `run resume` or `run cancel`"
             )));
         };
-        let until = self.engine.clock.uptime() + if after_canary { watch } else { Duration::ZERO };
-        let mut look_at = self.engine.clock.uptime() + LOOK;
+        let until = self.run.engine.clock.uptime() + if after_canary { watch } else { Duration::ZERO };
+        let mut look_at = self.run.engine.clock.uptime() + LOOK;
         loop {
-            let now = self.engine.clock.uptime();
+            let now = self.run.engine.clock.uptime();
             let is_over = now >= until;
             let looks = is_over || now >= look_at;
             if looks {
                 look_at = now + LOOK_AT_LETTERS;
             }
             let trouble = if looks {
-                self.trouble().await
+                self.run.trouble(done).await
             } else {
-                self.trouble_with_targets().await
+                self.run.trouble_with_targets(done).await
             };
             let saying = match trouble {
                 Ok(Trouble::None) if is_over => break,
@@ -70,33 +70,28 @@ impl Driver<'_> {
                     why
                 }
             };
-            self.wait(saying).await?;
+            self.journal.wait(&self.run, saying).await?;
         }
         if after_canary {
             self.next_stage().await?;
         }
-        let now = self.engine.clock.uptime();
+        let now = self.run.engine.clock.uptime();
         self.looked_at = (now, now);
         Ok(None)
-    }
-
-    /// For how long a run watches itself, and how often it looks at the dead letters on its way.
-    fn watch_time(&self) -> Option<Duration> {
-        self.document.canary_watch_s.map(Duration::from_secs)
     }
 
     /// Whether what a run that watches itself sends comes to grief; looked at now and then, on the way. The dead
     /// letters are seen only while no source is in hand.
     pub(super) async fn watch(&mut self) -> Result<(), Halt> {
-        let Some(watch) = self.watch_time().filter(|_| self.run.canary.is_some()) else {
+        let Some(watch) = self.run.watch_time().filter(|_| self.run.record.canary.is_some()) else {
             return Ok(());
         };
-        let now = self.engine.clock.uptime();
+        let now = self.run.engine.clock.uptime();
         if now.saturating_sub(self.looked_at.0) < LOOK {
             return Ok(());
         }
         self.looked_at.0 = now;
-        if let Some(trouble) = self.failing().await? {
+        if let Some(trouble) = self.run.failing(self.journal.counts.done).await? {
             return Err(Halt::Trouble(trouble));
         }
         if now.saturating_sub(self.looked_at.1) < watch.max(LOOK_AT_LETTERS) {
@@ -107,44 +102,59 @@ impl Driver<'_> {
 
     /// Recorded, so that whoever takes the run over does not watch the same again.
     async fn next_stage(&mut self) -> Result<(), Halt> {
-        let total = self.run.total;
-        let next = match self.document.ramp {
-            Some(ramp) => self.counts.done.saturating_mul(u64::from(ramp)).clamp(1, total),
+        let total = self.run.record.total;
+        let next = match self.run.document.ramp {
+            Some(ramp) => self.journal.counts.done.saturating_mul(u64::from(ramp)).clamp(1, total),
             None => total,
         };
-        if !self.engine.store.run_stage(&self.run.id, self.run.epoch, next).await? {
-            let state = self.say(None).await;
+        if !self
+            .run
+            .engine
+            .store
+            .run_stage(&self.run.record.id, self.run.record.epoch, next)
+            .await?
+        {
+            let state = self.journal.say(&self.run, None).await;
             return Err(state
                 .filter(|state| *state != RunState::Running)
                 .map_or(Halt::Lost, Halt::Asked));
         }
-        self.run.canary = Some(next);
+        self.run.record.canary = Some(next);
         Ok(())
+    }
+}
+
+impl TakenRun<'_> {
+    /// Whether somebody is to look before all are done.
+    pub(super) fn has_stages_left(&self) -> bool {
+        self.record.canary.is_some_and(|canary| canary < self.record.total)
+    }
+
+    /// For how long a run watches itself, and how often it looks at the dead letters on its way.
+    fn watch_time(&self) -> Option<Duration> {
+        self.document.canary_watch_s.map(Duration::from_secs)
     }
 
     /// What became of those that were sent, where it is not well.
-    async fn trouble(&self) -> Result<Trouble, EngineError> {
-        if let Trouble::Told(failing) = self.trouble_with_targets().await? {
+    async fn trouble(&self, done: u64) -> Result<Trouble, EngineError> {
+        if let Trouble::Told(failing) = self.trouble_with_targets(done).await? {
             return Ok(Trouble::Told(failing));
         }
         let targets: Vec<Target> = self.targets().collect();
         let died = self
             .engine
             .dead_index
-            .died_again(&self.run.id, &targets, &self.document.sources);
+            .died_again(&self.record.id, &targets, &self.document.sources);
         Ok(match died.await {
             Died::Seen(0) => Trouble::None,
-            Died::Seen(again) => Trouble::Told(format!(
-                "{again} died again after {} were done: {ASKS}",
-                self.counts.done
-            )),
+            Died::Seen(again) => Trouble::Told(format!("{again} died again after {done} were done: {ASKS}")),
             Died::NotSeen(why) => Trouble::NotSeen(why),
         })
     }
 
     /// The same without a look at dead letters, which costs more.
-    async fn trouble_with_targets(&self) -> Result<Trouble, EngineError> {
-        Ok(self.failing().await?.map_or(Trouble::None, Trouble::Told))
+    async fn trouble_with_targets(&self, done: u64) -> Result<Trouble, EngineError> {
+        Ok(self.failing(done).await?.map_or(Trouble::None, Trouble::Told))
     }
 
     fn targets(&self) -> impl Iterator<Item = Target> + '_ {
@@ -153,12 +163,12 @@ impl Driver<'_> {
 
     /// A whole second before the run began, as deaths are told.
     fn began(&self) -> Timestamp {
-        let began = self.run.started_at.unwrap_or(self.run.created_at);
+        let began = self.record.started_at.unwrap_or(self.record.created_at);
         Timestamp::from_seconds(began.seconds())
     }
 
     /// An endpoint that this run sends to and that ceased to be available since it began.
-    async fn failing(&self) -> Result<Option<String>, EngineError> {
+    async fn failing(&self, done: u64) -> Result<Option<String>, EngineError> {
         let began = self.began();
         let lost = self.engine.store.endpoints_not_available().await?;
         let lost: Vec<_> = lost.into_iter().filter(|endpoint| endpoint.since >= began).collect();
@@ -182,10 +192,9 @@ impl Driver<'_> {
                         (None, None) => String::new(),
                     };
                     return Ok(Some(format!(
-                        "{} is {} since {} were done{why}: {ASKS}",
+                        "{} is {} since {done} were done{why}: {ASKS}",
                         endpoint.url.as_str(),
                         endpoint.state.as_str(),
-                        self.counts.done
                     )));
                 }
                 let Some(last) = queues.last() else { break };

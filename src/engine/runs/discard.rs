@@ -1,7 +1,8 @@
 //! Discarding: what is taken out of its queue for good is kept in the store for a while.
 
-use super::drive::{Driver, Halt, InHand};
+use super::drive::Driver;
 use super::letters::{identity, name_in_run};
+use super::taken::{Halt, InHand, TakenRun};
 use super::window::mark;
 use crate::domain::message::encode;
 use crate::domain::run::{ItemState, RunState};
@@ -13,7 +14,7 @@ impl Driver<'_> {
         if window.is_empty() {
             return Ok(window);
         }
-        let names = self.kept_names(&window).await?;
+        let names = self.run.kept_names(&window).await?;
         let mut marks = Vec::with_capacity(window.len());
         let mut keep = Vec::with_capacity(window.len());
         for (hand, name) in window.iter().zip(&names) {
@@ -25,28 +26,32 @@ impl Driver<'_> {
                 kind: KeptKind::Discarded,
                 queue: hand.source.clone(),
                 message,
-                run: Some(self.run.id.clone()),
-                actor: self.run.actor.clone(),
-                keep_for: Some(self.engine.settings.discard_keep),
-                at: self.run.created_at,
+                run: Some(self.run.record.id.clone()),
+                actor: self.run.record.actor.clone(),
+                keep_for: Some(self.run.engine.settings.discard_keep),
+                at: self.run.record.created_at,
                 until: None,
             });
             marks.push(mark(hand.ordinal, ItemState::Published, None));
         }
-        let state = self.advance(marks, keep, Vec::new()).await?;
+        let state = self.journal.advance(&self.run, marks, keep, Vec::new()).await?;
         if state == RunState::Running {
             return Ok(window);
         }
         let forget = names.into_iter().map(|name| (name, KeptKind::Discarded)).collect();
         let undone = window.iter().map(|hand| mark(hand.ordinal, ItemState::Planned, None));
-        self.advance(undone.collect(), Vec::new(), forget).await?;
+        self.journal
+            .advance(&self.run, undone.collect(), Vec::new(), forget)
+            .await?;
         Err(Halt::Asked(state))
     }
+}
 
+impl TakenRun<'_> {
     /// The names under which discarded messages are kept: their ids, but for a message whose id another run keeps an
     /// equal one under already. The same run gives the same names again.
     async fn kept_names(&self, window: &[InHand]) -> Result<Vec<String>, Halt> {
-        let run = &self.run.id;
+        let run = &self.record.id;
         let letters: Vec<String> = window
             .iter()
             .flat_map(|hand| [hand.letter.clone(), name_in_run(&hand.letter, run)])

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::Runs;
 use super::difference;
-use super::drive::{Driver, Halt, InHand};
 use super::kept;
 use super::order::OrderKind;
 use super::outgoing::shown;
+use super::taken::{Halt, InHand, TakenRun};
 use super::view::{Edit, EditedLetter};
 use crate::ambient::HashMap;
 use crate::domain::dead_letter::Home;
@@ -142,6 +142,61 @@ impl Operation<Runs> for EditDead<'_> {
     }
 }
 
+impl TakenRun<'_> {
+    /// Whether anybody edited anything.
+    pub(super) async fn has_edits(&self) -> Result<bool, Halt> {
+        Ok(self.document.kind == OrderKind::Redrive && any_edit(&self.engine.store).await?)
+    }
+
+    /// The edited messages of a window; their originals are kept from now on.
+    pub(super) async fn edited(&mut self, window: &[InHand]) -> Result<HashMap<String, Message>, Halt> {
+        if !self.has_edits {
+            return Ok(HashMap::default());
+        }
+        let query = edits_of(window);
+        let mut edited = HashMap::default();
+        for kept in self.engine.store.kept_list(&query).await? {
+            let Some(message) = decode(&kept.message) else {
+                return Err(Halt::Broken(format!(
+                    "the edited message of {} cannot be read",
+                    kept.letter
+                )));
+            };
+            edited.insert(kept.letter, message);
+        }
+        let originals = window.iter().filter(|hand| edited.contains_key(&hand.letter));
+        let originals: Vec<KeptMessage> = originals
+            .map(|hand| KeptMessage {
+                letter: hand.letter.clone(),
+                kind: KeptKind::Original,
+                queue: hand.source.clone(),
+                message: encode(&hand.message).unwrap_or_default(),
+                run: Some(self.record.id.clone()),
+                actor: self.record.actor.clone(),
+                keep_for: Some(self.engine.settings.discard_keep),
+                at: self.record.created_at,
+                until: None,
+            })
+            .collect();
+        if !originals.is_empty() {
+            self.engine.store.kept_put(&originals).await?;
+        }
+        Ok(edited)
+    }
+
+    /// The edits of what is settled are done with.
+    pub(super) async fn forget_edits(&self, settled: &[InHand]) -> Result<(), Halt> {
+        if !self.has_edits || settled.is_empty() {
+            return Ok(());
+        }
+        let query = edits_of(settled);
+        for kept in self.engine.store.kept_list(&query).await? {
+            self.engine.store.kept_drop(&kept.letter, KeptKind::Edited).await?;
+        }
+        Ok(())
+    }
+}
+
 impl Runs {
     pub(in crate::engine) async fn edited_letter(
         self: &Arc<Self>,
@@ -202,61 +257,6 @@ pub(super) fn cut(text: &str) -> String {
         format!("{}…", &text[..end])
     } else {
         text.to_owned()
-    }
-}
-
-impl Driver<'_> {
-    /// Whether anybody edited anything.
-    pub(super) async fn has_edits(&self) -> Result<bool, Halt> {
-        Ok(self.document.kind == OrderKind::Redrive && any_edit(&self.engine.store).await?)
-    }
-
-    /// The edited messages of a window; their originals are kept from now on.
-    pub(super) async fn edited(&mut self, window: &[InHand]) -> Result<HashMap<String, Message>, Halt> {
-        if !self.edits {
-            return Ok(HashMap::default());
-        }
-        let query = edits_of(window);
-        let mut edited = HashMap::default();
-        for kept in self.engine.store.kept_list(&query).await? {
-            let Some(message) = decode(&kept.message) else {
-                return Err(Halt::Broken(format!(
-                    "the edited message of {} cannot be read",
-                    kept.letter
-                )));
-            };
-            edited.insert(kept.letter, message);
-        }
-        let originals = window.iter().filter(|hand| edited.contains_key(&hand.letter));
-        let originals: Vec<KeptMessage> = originals
-            .map(|hand| KeptMessage {
-                letter: hand.letter.clone(),
-                kind: KeptKind::Original,
-                queue: hand.source.clone(),
-                message: encode(&hand.message).unwrap_or_default(),
-                run: Some(self.run.id.clone()),
-                actor: self.run.actor.clone(),
-                keep_for: Some(self.engine.settings.discard_keep),
-                at: self.run.created_at,
-                until: None,
-            })
-            .collect();
-        if !originals.is_empty() {
-            self.engine.store.kept_put(&originals).await?;
-        }
-        Ok(edited)
-    }
-
-    /// The edits of what is settled are done with.
-    pub(super) async fn forget_edits(&self, settled: &[InHand]) -> Result<(), Halt> {
-        if !self.edits || settled.is_empty() {
-            return Ok(());
-        }
-        let query = edits_of(settled);
-        for kept in self.engine.store.kept_list(&query).await? {
-            self.engine.store.kept_drop(&kept.letter, KeptKind::Edited).await?;
-        }
-        Ok(())
     }
 }
 

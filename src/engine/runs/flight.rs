@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 
-use super::drive::{Driver, Halt, InHand};
+use super::drive::Driver;
 use super::order::OrderKind;
 use super::order::WINDOW;
+use super::taken::{Halt, InHand, TakenRun};
 use super::window::{LOOK, Sent, mark};
 use crate::ambient;
 use crate::broker::{BrokerError, Outgoing, Published, Walk};
@@ -28,13 +29,8 @@ impl Driver<'_> {
     /// Whether a batch may be in flight while the next one is read: nothing waits for its end, and its targets are
     /// queues of others, which take messages side by side.
     pub(super) fn may_fly(&self, batch: &[InHand]) -> bool {
-        let unbounded = self.run.rate.is_none() && !self.has_stages_left() && self.careful == 0;
-        unbounded && self.sends_away() && batch.iter().all(|hand| !self.engine.planner.is_ours(&hand.target))
-    }
-
-    /// Whether messages are sent to the end of other queues.
-    pub(super) fn sends_away(&self) -> bool {
-        matches!(self.document.kind, OrderKind::Redrive | OrderKind::Move) && !self.document.head
+        let unbounded = self.run.record.rate.is_none() && !self.run.has_stages_left() && self.care.careful == 0;
+        unbounded && self.run.sends_away() && batch.iter().all(|hand| !self.run.engine.planner.is_ours(&hand.target))
     }
 
     /// Sends a batch as soon as the one before is confirmed; the one before that is settled by then.
@@ -46,7 +42,7 @@ impl Driver<'_> {
         let ordinals: Vec<u64> = journal.iter().map(|one| one.ordinal).collect();
         let landed = std::mem::take(&mut self.landed);
         let marks = landed.marks.into_iter().chain(journal).collect();
-        let state = self.advance(marks, Vec::new(), Vec::new()).await?;
+        let state = self.journal.record(&self.run, marks).await?;
         let before = match self.settle(walk, landed.settle).await {
             Ok(()) if state != RunState::Running => Err(Halt::Asked(state)),
             Ok(()) => self.confirmed().await,
@@ -61,7 +57,7 @@ impl Driver<'_> {
             Err(halt) => Err(halt),
         };
         let undone = ordinals.into_iter().map(|one| mark(one, ItemState::Planned, None));
-        self.advance(undone.collect(), Vec::new(), Vec::new()).await?;
+        self.journal.record(&self.run, undone.collect()).await?;
         cleared
     }
 
@@ -83,13 +79,13 @@ impl Driver<'_> {
         if landed.marks.is_empty() {
             return Ok(());
         }
-        self.advance(landed.marks, Vec::new(), Vec::new()).await?;
+        self.journal.record(&self.run, landed.marks).await?;
         self.settle(walk, landed.settle).await
     }
 
     fn take_off(&mut self, prepared: Vec<(InHand, Message)>) {
         let (hands, outgoing): (Vec<InHand>, Vec<Outgoing>) = prepared.into_iter().map(outgoing).unzip();
-        let engine = Arc::clone(self.engine);
+        let engine = Arc::clone(self.run.engine);
         let publishing = ambient::spawn("publish a window", async move {
             engine.broker.publish_many(&outgoing).await
         });
@@ -107,8 +103,8 @@ impl Driver<'_> {
                 sent = &mut flight.publishing => break sent,
                 () = ambient::sleep(LOOK) => {}
             }
-            self.say_blocked().await;
-            if self.gives_up() {
+            self.journal.say_blocked(&self.run).await;
+            if self.run.gives_up() {
                 flight.publishing.abort();
                 return Err(Halt::Stopped);
             }
@@ -127,9 +123,16 @@ impl Driver<'_> {
     /// What came of a window is to be recorded; an error is what the run has to wait for.
     async fn judge(&mut self, confirmed: Confirmed) -> Result<(), Halt> {
         let Confirmed { hands, sent } = confirmed;
-        let gone = self.vanished(&hands, &sent).await?;
+        let gone = self.run.vanished(&hands, &sent).await?;
         self.landed = self.outcomes(hands, sent, &gone);
         self.landed.halt.take().map_or(Ok(()), Err)
+    }
+}
+
+impl TakenRun<'_> {
+    /// Whether messages are sent to the end of other queues.
+    pub(super) fn sends_away(&self) -> bool {
+        matches!(self.document.kind, OrderKind::Redrive | OrderKind::Move) && !self.document.head
     }
 }
 

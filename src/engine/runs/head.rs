@@ -2,7 +2,7 @@
 //! held (docs/protocols.md 22).
 
 use super::Runs;
-use super::drive::Driver;
+use super::taken::TakenRun;
 use super::window::Sent;
 use crate::broker::{BrokerError, Look};
 use crate::domain::id::{ExecutionId, IncarnationId, QueueName};
@@ -12,7 +12,7 @@ use crate::engine::EngineError;
 use crate::engine::error::chain;
 use crate::store::{LearnedQueue, Lease, QueueMark};
 
-impl Driver<'_> {
+impl TakenRun<'_> {
     /// Puts messages of one delivery queue before everything that waits in it, in their order.
     pub(super) async fn publish_to_head(
         &self,

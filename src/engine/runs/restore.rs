@@ -1,6 +1,7 @@
 //! Discarded messages are put back where they were.
 
-use super::drive::{Driver, Halt, InHand, Open, OpenItems, PAGE};
+use super::drive::Driver;
+use super::taken::{Halt, InHand, Open, OpenItems, PAGE};
 use super::window::mark;
 use crate::ambient::HashMap;
 use crate::broker::DeliveryTag;
@@ -14,9 +15,9 @@ impl Driver<'_> {
     pub(super) async fn restore(&mut self, source: &QueueName, open: OpenItems) -> Result<(), Halt> {
         let mut items: Vec<Open> = open.into_values().flatten().collect();
         items.sort_unstable_by_key(|item| item.ordinal);
-        let size = self.window().min(500);
+        let size = self.run.window().min(500);
         for chunk in items.chunks(size) {
-            if self.stop.is_cancelled() {
+            if self.run.stop.is_cancelled() {
                 return Err(Halt::Stopped);
             }
             self.keep_pace(chunk.len()).await?;
@@ -27,11 +28,11 @@ impl Driver<'_> {
                 after: None,
                 limit: PAGE,
             };
-            let kept = self.engine.store.kept_list(&query).await?;
+            let kept = self.run.engine.store.kept_list(&query).await?;
             let kept: HashMap<String, Vec<u8>> = kept.into_iter().map(|kept| (kept.letter, kept.message)).collect();
             self.put_back(source, chunk, &kept).await?;
         }
-        self.flush().await
+        self.journal.flush(&self.run).await
     }
 
     async fn put_back(
@@ -62,11 +63,11 @@ impl Driver<'_> {
                 } else {
                     ItemState::Skipped
                 };
-                self.counts.count(state);
+                self.journal.counts.count(state);
                 absent.push(mark(item.ordinal, state, Some("it is not kept any more".to_owned())));
             }
         }
-        self.advance(absent, Vec::new(), Vec::new()).await?;
+        self.journal.record(&self.run, absent).await?;
         if window.is_empty() {
             return Ok(());
         }
@@ -81,9 +82,9 @@ impl Driver<'_> {
             .map(|hand| mark(hand.ordinal, ItemState::Settled, None))
             .collect();
         for _ in &sent {
-            self.counts.count(ItemState::Settled);
+            self.journal.counts.count(ItemState::Settled);
         }
-        self.advance(marks, Vec::new(), forget).await?;
+        self.journal.advance(&self.run, marks, Vec::new(), forget).await?;
         halt.map_or(Ok(()), Err)
     }
 }

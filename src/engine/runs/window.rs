@@ -10,25 +10,23 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::Runs;
-use super::drive::{Driver, Halt, InHand};
+use super::drive::Driver;
 use super::order::{OrderKind, WINDOW};
 use super::outgoing::{moved_message, redriven_message};
 use super::plan::is_store;
+use super::taken::{Halt, InHand, TakenRun};
 use crate::ambient;
 use crate::broker::{BrokerError, Outgoing, Published, Walk};
 use crate::domain::fingerprint::Fingerprint;
 use crate::domain::id::{NotificationId, QueueName};
 use crate::domain::message::Message;
-use crate::domain::queue::Decision;
+use crate::domain::queue::{Decision, QueueRecord};
 use crate::domain::run::{ItemState, RunState, Target};
 use crate::engine::dead_letter::{LastAttempt, dead_letter};
-use crate::engine::error::chain;
 use crate::engine::publisher::as_broker_error;
 use crate::engine::traces;
-use crate::store::{Advance, Guarded, ItemMark, KeptKind, KeptMessage, StoreError};
+use crate::store::ItemMark;
 
-/// Between two tries to reach the store while messages are in hand.
-const STORE_PAUSE: Duration = Duration::from_millis(500);
 /// Between two looks at what a publish waits for.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
 /// Why a discarded letter is in the store again.
@@ -43,7 +41,7 @@ impl Driver<'_> {
     pub(super) async fn send_batch(&mut self, walk: &mut dyn Walk, batch: Vec<InHand>) -> Result<(), Halt> {
         let mut left: VecDeque<(InHand, Message)> = self.journalled(batch).await?.into();
         while !left.is_empty() {
-            let size = self.window().min(left.len());
+            let size = self.run.window().min(left.len());
             let sent = match self.keep_pace(size).await {
                 Ok(()) => {
                     let window = left.drain(..size).collect();
@@ -56,17 +54,10 @@ impl Driver<'_> {
                 return Err(halt);
             }
         }
-        if self.run.rate.is_some() && !self.pending.is_empty() {
-            self.advance(Vec::new(), Vec::new(), Vec::new()).await?;
+        if self.run.record.rate.is_some() && !self.journal.pending.is_empty() {
+            self.journal.record(&self.run, Vec::new()).await?;
         }
         Ok(())
-    }
-
-    /// Messages that are sent together.
-    pub(super) fn window(&self) -> usize {
-        self.run
-            .rate
-            .map_or(WINDOW, |rate| usize::try_from(rate / 100).unwrap_or(1).max(1))
     }
 
     async fn send_settled(&mut self, walk: &mut dyn Walk, window: Vec<(InHand, Message)>) -> Result<(), Halt> {
@@ -83,7 +74,7 @@ impl Driver<'_> {
         let marks = left
             .iter()
             .map(|(hand, _)| mark(hand.ordinal, ItemState::Planned, None));
-        self.advance(marks.collect(), Vec::new(), Vec::new()).await.map(drop)
+        self.journal.record(&self.run, marks.collect()).await.map(drop)
     }
 
     /// Records that these may be sent from now on; answers each with what is to be sent.
@@ -101,9 +92,11 @@ impl Driver<'_> {
         &mut self,
         batch: Vec<InHand>,
     ) -> Result<(Vec<ItemMark>, Vec<(InHand, Message)>), Halt> {
-        let edited = self.edited(&batch).await?;
+        let edited = self.run.edited(&batch).await?;
         let prepared = batch.into_iter().map(|hand| {
-            let (message, dropped) = self.outgoing(&hand, edited.get(&hand.letter));
+            let (message, dropped) = self
+                .run
+                .outgoing(&hand, edited.get(&hand.letter), self.hold.row.as_ref());
             let mark = ItemMark {
                 ordinal: hand.ordinal,
                 state: ItemState::Journalled,
@@ -126,24 +119,115 @@ impl Driver<'_> {
             })
             .unzip();
         let sent = self.publish(outgoing).await?;
-        let gone = self.vanished(&window, &sent).await?;
+        let gone = self.run.vanished(&window, &sent).await?;
         self.record(window, sent, &gone).await
     }
 
-    fn outgoing(&self, hand: &InHand, edited: Option<&Message>) -> (Message, Option<String>) {
+    /// Records that the window may be published from now on, unless a person stopped the run meanwhile.
+    async fn journal(&mut self, journal: Vec<ItemMark>) -> Result<(), Halt> {
+        let undone: Vec<ItemMark> = journal
+            .iter()
+            .map(|mark| ItemMark {
+                state: ItemState::Planned,
+                dropped: None,
+                ..mark.clone()
+            })
+            .collect();
+        let state = self.journal.record(&self.run, journal).await?;
+        if state == RunState::Running {
+            return Ok(());
+        }
+        self.journal.record(&self.run, undone).await?;
+        Err(Halt::Asked(state))
+    }
+
+    /// Publishes a window; tells meanwhile what it waits for. A broker may take nothing for as long as it likes.
+    pub(super) async fn publish(&self, outgoing: Vec<(Target, Message)>) -> Result<Vec<Sent>, Halt> {
+        self.run.engine.may_manage(self.run.manager.id())?;
+        let publishing = self.run.publish_window(outgoing);
+        let mut publishing = std::pin::pin!(publishing);
+        loop {
+            tokio::select! {
+                biased;
+                sent = &mut publishing => return Ok(sent),
+                () = ambient::sleep(LOOK) => {}
+            }
+            self.journal.say_blocked(&self.run).await;
+            if self.run.gives_up() {
+                return Err(Halt::Stopped);
+            }
+        }
+    }
+
+    /// Records each outcome; what is unknown stays journalled and is found again.
+    async fn record(
+        &mut self,
+        window: Vec<InHand>,
+        sent: Vec<Sent>,
+        gone: &BTreeSet<Target>,
+    ) -> Result<(Vec<InHand>, Option<Halt>), Halt> {
+        let Outcomes { marks, settle, halt } = self.outcomes(window, sent, gone);
+        // What is paced is recorded with its batch, and what is restored when it is forgotten; but for what went wrong.
+        let later = self.run.record.rate.is_some() || self.run.document.kind == OrderKind::Restore;
+        let confirmed = marks.iter().all(|mark| mark.state == ItemState::Published);
+        if !(later && confirmed) {
+            self.journal.record(&self.run, marks).await?;
+        }
+        Ok((settle, halt))
+    }
+
+    /// What came of each, counted.
+    pub(super) fn outcomes(&mut self, window: Vec<InHand>, sent: Vec<Sent>, gone: &BTreeSet<Target>) -> Outcomes {
+        let mut outcomes = Outcomes::default();
+        for (hand, sent) in window.into_iter().zip(sent) {
+            let (state, reason) = match outcome(&hand.target, sent, gone) {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    outcomes.halt = Some(Halt::from(error));
+                    continue;
+                }
+            };
+            self.journal.counts.count(state);
+            outcomes.marks.push(mark(hand.ordinal, state, reason));
+            if state == ItemState::Published {
+                if self.run.document.kind == OrderKind::Redrive {
+                    let now = self.run.engine.clock.now();
+                    traces::redriven(&hand.source, &hand.message, &self.run.record.id, now);
+                }
+                outcomes.settle.push(hand);
+            }
+        }
+        outcomes
+    }
+}
+
+impl TakenRun<'_> {
+    /// Messages that are sent together.
+    pub(super) fn window(&self) -> usize {
+        self.record
+            .rate
+            .map_or(WINDOW, |rate| usize::try_from(rate / 100).unwrap_or(1).max(1))
+    }
+
+    fn outgoing(
+        &self,
+        hand: &InHand,
+        edited: Option<&Message>,
+        row: Option<&QueueRecord>,
+    ) -> (Message, Option<String>) {
         let message = &hand.message;
         match self.document.kind {
-            OrderKind::Redrive => redriven_message(hand.source.as_str(), edited.unwrap_or(message), &self.run.id),
-            OrderKind::Skip if is_buried(hand) => (self.skipped(hand), None),
+            OrderKind::Redrive => redriven_message(hand.source.as_str(), edited.unwrap_or(message), &self.record.id),
+            OrderKind::Skip if is_buried(hand) => (self.skipped(hand, row), None),
             OrderKind::Move | OrderKind::Skip | OrderKind::Restore => moved_message(message),
             OrderKind::Discard => (message.clone(), None),
         }
     }
 
     /// The dead letter of a head that a person skipped.
-    fn skipped(&self, hand: &InHand) -> Message {
+    fn skipped(&self, hand: &InHand, row: Option<&QueueRecord>) -> Message {
         let decision = Decision {
-            id: self.run.id.clone(),
+            id: self.record.id.clone(),
             message: hand
                 .message
                 .message_id
@@ -152,10 +236,10 @@ impl Driver<'_> {
                 .unwrap_or_else(NotificationId::unnamed),
             fingerprint: Some(Fingerprint::of(&hand.message)),
             reason: "skipped".to_owned(),
-            epoch: self.run.epoch,
+            epoch: self.record.epoch,
         };
         // What is known of the head may be about the one behind this.
-        let head = self.row.as_ref().and_then(|row| row.head.as_ref());
+        let head = row.and_then(|row| row.head.as_ref());
         let head = head.filter(|head| head.fingerprint.is_none_or(|known| Some(known) == decision.fingerprint));
         let last = LastAttempt {
             status: head.and_then(|head| head.last_status),
@@ -170,62 +254,6 @@ impl Driver<'_> {
             &last,
             self.engine.clock.now(),
         )
-    }
-
-    /// Records that the window may be published from now on, unless a person stopped the run meanwhile.
-    async fn journal(&mut self, journal: Vec<ItemMark>) -> Result<(), Halt> {
-        let undone: Vec<ItemMark> = journal
-            .iter()
-            .map(|mark| ItemMark {
-                state: ItemState::Planned,
-                dropped: None,
-                ..mark.clone()
-            })
-            .collect();
-        let state = self.advance(journal, Vec::new(), Vec::new()).await?;
-        if state == RunState::Running {
-            return Ok(());
-        }
-        self.advance(undone, Vec::new(), Vec::new()).await?;
-        Err(Halt::Asked(state))
-    }
-
-    /// Publishes a window; tells meanwhile what it waits for. A broker may take nothing for as long as it likes.
-    pub(super) async fn publish(&self, outgoing: Vec<(Target, Message)>) -> Result<Vec<Sent>, Halt> {
-        self.engine.may_manage(self.manager.id())?;
-        let publishing = self.publish_window(outgoing);
-        let mut publishing = std::pin::pin!(publishing);
-        loop {
-            tokio::select! {
-                biased;
-                sent = &mut publishing => return Ok(sent),
-                () = ambient::sleep(LOOK) => {}
-            }
-            self.say_blocked().await;
-            if self.gives_up() {
-                return Err(Halt::Stopped);
-            }
-        }
-    }
-
-    /// Says so where the broker takes nothing.
-    pub(super) async fn say_blocked(&self) {
-        let Some(reason) = self.engine.broker.blocked().await else {
-            return;
-        };
-        let waits = Advance {
-            counts: self.counts,
-            note: Some(format!("the broker takes nothing at present: {reason}")),
-            ..Advance::default()
-        };
-        let said = self
-            .engine
-            .store
-            .run_advance(&self.run.id, self.run.epoch, &waits)
-            .await;
-        if let Err(error) = said {
-            tracing::debug!(error = ?error, "what a run waits for is not said");
-        }
     }
 
     /// docs/protocols.md 12: the targets that are not there any more after the last confirm.
@@ -245,149 +273,6 @@ impl Driver<'_> {
         Ok(gone)
     }
 
-    /// Records each outcome; what is unknown stays journalled and is found again.
-    async fn record(
-        &mut self,
-        window: Vec<InHand>,
-        sent: Vec<Sent>,
-        gone: &BTreeSet<Target>,
-    ) -> Result<(Vec<InHand>, Option<Halt>), Halt> {
-        let Outcomes { marks, settle, halt } = self.outcomes(window, sent, gone);
-        // What is paced is recorded with its batch, and what is restored when it is forgotten; but for what went wrong.
-        let later = self.run.rate.is_some() || self.document.kind == OrderKind::Restore;
-        let confirmed = marks.iter().all(|mark| mark.state == ItemState::Published);
-        if !(later && confirmed) {
-            self.advance(marks, Vec::new(), Vec::new()).await?;
-        }
-        Ok((settle, halt))
-    }
-
-    /// What came of each, counted.
-    pub(super) fn outcomes(&mut self, window: Vec<InHand>, sent: Vec<Sent>, gone: &BTreeSet<Target>) -> Outcomes {
-        let mut outcomes = Outcomes::default();
-        for (hand, sent) in window.into_iter().zip(sent) {
-            let (state, reason) = match outcome(&hand.target, sent, gone) {
-                Ok(outcome) => outcome,
-                Err(error) => {
-                    outcomes.halt = Some(Halt::from(error));
-                    continue;
-                }
-            };
-            self.counts.count(state);
-            outcomes.marks.push(mark(hand.ordinal, state, reason));
-            if state == ItemState::Published {
-                if self.document.kind == OrderKind::Redrive {
-                    let now = self.engine.clock.now();
-                    traces::redriven(&hand.source, &hand.message, &self.run.id, now);
-                }
-                outcomes.settle.push(hand);
-            }
-        }
-        outcomes
-    }
-
-    /// Records marks, those that wait for it too; insists until the store answers, or this process stops without it.
-    /// The state as a person left it.
-    pub(super) async fn advance(
-        &mut self,
-        marks: Vec<ItemMark>,
-        keep: Vec<KeptMessage>,
-        forget: Vec<(String, KeptKind)>,
-    ) -> Result<RunState, Halt> {
-        let settled = std::mem::take(&mut self.pending);
-        self.uncertain.add(settled.iter().map(|mark| mark.ordinal));
-        let advance = Advance {
-            marks: settled.into_iter().chain(marks).collect(),
-            counts: self.counts,
-            note: None,
-            keep,
-            forget,
-        };
-        loop {
-            match self
-                .engine
-                .store
-                .run_advance(&self.run.id, self.run.epoch, &advance)
-                .await
-            {
-                Ok(Guarded::Held(state)) => return Ok(state),
-                Ok(Guarded::Lost) => return Err(Halt::Lost),
-                Err(StoreError::Unreachable { .. } | StoreError::NotWritable { .. }) if self.gives_up() => {
-                    return Err(Halt::Stopped);
-                }
-                Err(error @ (StoreError::Unreachable { .. } | StoreError::NotWritable { .. })) => {
-                    tracing::warn!(run = ?self.run.id, error = ?error, "a run waits for the store");
-                    ambient::sleep(STORE_PAUSE).await;
-                }
-                Err(error) => return Err(Halt::Broken(chain(&error))),
-            }
-        }
-    }
-
-    /// Says what the run waits for, where the store can be told.
-    pub(super) async fn say(&mut self, note: Option<String>) -> Option<RunState> {
-        let advance = Advance {
-            counts: self.counts,
-            note,
-            ..Advance::default()
-        };
-        match self
-            .engine
-            .store
-            .run_advance(&self.run.id, self.run.epoch, &advance)
-            .await
-        {
-            Ok(Guarded::Held(state)) => Some(state),
-            Ok(Guarded::Lost) | Err(_) => None,
-        }
-    }
-}
-
-/// What came of a window.
-#[derive(Default)]
-pub(super) struct Outcomes {
-    pub(super) marks: Vec<ItemMark>,
-    /// What may be settled at its source.
-    pub(super) settle: Vec<InHand>,
-    /// What the run has to wait for.
-    pub(super) halt: Option<Halt>,
-}
-
-/// Whether a head that is skipped goes to the dead letters, and not to the end of its queue.
-fn is_buried(hand: &InHand) -> bool {
-    hand.target != Target::Queue(hand.source.clone())
-}
-
-/// What came of one; an error leaves it open.
-fn outcome(target: &Target, sent: Sent, gone: &BTreeSet<Target>) -> Result<(ItemState, Option<String>), BrokerError> {
-    Ok(match sent? {
-        Published::Accepted if gone.contains(target) => (
-            ItemState::Failed,
-            Some(format!("{target} was deleted while it was filled")),
-        ),
-        Published::Accepted => (ItemState::Published, None),
-        Published::Returned => (
-            ItemState::Returned,
-            Some(format!("nothing takes it at {target}: the broker returned it")),
-        ),
-        Published::Refused(reason) => (ItemState::Failed, Some(reason)),
-        Published::NotNow(reason) => {
-            let detail = format!("{target}: {reason}");
-            return Err(BrokerError::Blocked { detail });
-        }
-    })
-}
-
-pub(super) fn mark(ordinal: u64, state: ItemState, reason: Option<String>) -> ItemMark {
-    ItemMark {
-        ordinal,
-        state,
-        reason,
-        dropped: None,
-    }
-}
-
-impl Driver<'_> {
     /// Publishes a window, each message to its target: one after the other where it is a delivery queue of ours
     /// (docs/protocols.md 9 and 10; one that ended is created again), side by side everywhere else. Dead letters that
     /// are made here go where those of the workers go.
@@ -452,6 +337,50 @@ impl Driver<'_> {
             })
         };
         sent.into_iter().map(|one| one.unwrap_or_else(unsent)).collect()
+    }
+}
+
+/// What came of a window.
+#[derive(Default)]
+pub(super) struct Outcomes {
+    pub(super) marks: Vec<ItemMark>,
+    /// What may be settled at its source.
+    pub(super) settle: Vec<InHand>,
+    /// What the run has to wait for.
+    pub(super) halt: Option<Halt>,
+}
+
+/// Whether a head that is skipped goes to the dead letters, and not to the end of its queue.
+fn is_buried(hand: &InHand) -> bool {
+    hand.target != Target::Queue(hand.source.clone())
+}
+
+/// What came of one; an error leaves it open.
+fn outcome(target: &Target, sent: Sent, gone: &BTreeSet<Target>) -> Result<(ItemState, Option<String>), BrokerError> {
+    Ok(match sent? {
+        Published::Accepted if gone.contains(target) => (
+            ItemState::Failed,
+            Some(format!("{target} was deleted while it was filled")),
+        ),
+        Published::Accepted => (ItemState::Published, None),
+        Published::Returned => (
+            ItemState::Returned,
+            Some(format!("nothing takes it at {target}: the broker returned it")),
+        ),
+        Published::Refused(reason) => (ItemState::Failed, Some(reason)),
+        Published::NotNow(reason) => {
+            let detail = format!("{target}: {reason}");
+            return Err(BrokerError::Blocked { detail });
+        }
+    })
+}
+
+pub(super) fn mark(ordinal: u64, state: ItemState, reason: Option<String>) -> ItemMark {
+    ItemMark {
+        ordinal,
+        state,
+        reason,
+        dropped: None,
     }
 }
 
