@@ -74,7 +74,7 @@ impl Core {
                 series: Series::since(clock.uptime()),
             },
             sieves: Permits::default(),
-            endpoints: EndpointTable::new(settings.rates.clone()),
+            endpoints: EndpointTable::new(settings.rates.clone(), settings.in_flight_per_endpoint),
             news: News {
                 events: broadcast::channel(EVENTS).0,
                 moved: watch::Sender::new(()),

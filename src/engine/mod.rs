@@ -154,7 +154,7 @@ pub struct EngineSettings {
     pub request_timeout: Duration,
     /// How long a worker waits on an empty queue.
     pub linger: Duration,
-    /// Workers on queues of one URL at once.
+    /// Requests in flight to one URL at once.
     pub in_flight_per_endpoint: usize,
     /// An empty queue without an end mark is deleted after this idle time.
     pub idle_queue_ttl: Duration,

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::bounds::Bounds;
-use super::outside::Outside;
 use super::rooms::Roomy;
 use super::{ANSWER_MAX, Asked, Dispatcher, Looks, Tell, micros};
 use crate::domain::endpoint::EndpointState;
@@ -126,12 +125,13 @@ impl Dispatcher {
         let slow_full = self.slow_is_full();
         let store_now = self.outside.engine.store_time.now();
         let (engine, holdings) = (&self.outside.engine, &self.holdings);
+        let queues_per_request = self.bounds.queues_per_request(holdings.places());
         let next = self.candidates.next(line, |url| {
             let live = engine.endpoints.get(url);
             let of = line_of(&live);
             let near_in = live.turn_is_near_in(engine.clock.uptime(), store_now);
             let used = holdings.slots(url);
-            if !live.is_available() || used >= slots_of(&live, engine.settings.in_flight_per_endpoint, store_now) {
+            if !live.is_available() || used >= slots_of(&live, queues_per_request, store_now) {
                 Turn::Aside
             } else if slow_full && used > 0 && holdings.hangs(url) {
                 // One that hangs says what the next one would do.
@@ -210,7 +210,7 @@ impl Dispatcher {
             && live
                 .turn_is_near_in(self.outside.engine.clock.uptime(), self.outside.engine.store_time.now())
                 .is_zero()
-            && self.holdings.slots(url) < self.outside.slots_of(&live)
+            && self.holdings.slots(url) < self.slots_of(&live)
             && (line != Line::Silent || !self.slow_is_full())
             && self.holdings.give_slot(queue, url);
         if granted {
@@ -223,6 +223,12 @@ impl Dispatcher {
     pub(super) fn line_of(&self, queue: &QueueName) -> Line {
         let url = self.candidates.url_of(queue);
         url.map_or(Line::First, |url| line_of(&self.outside.engine.endpoints.get(url)))
+    }
+
+    /// How many workers may be on queues of one URL.
+    pub(super) fn slots_of(&self, live: &LiveEndpoint) -> usize {
+        let queues_per_request = self.bounds.queues_per_request(self.holdings.places());
+        slots_of(live, queues_per_request, self.outside.engine.store_time.now())
     }
 
     /// URLs that stood aside, and for which something changed, wait in line again.
@@ -358,14 +364,6 @@ pub(super) const fn place_of(line: Line) -> Place {
     }
 }
 
-impl Outside {
-    /// How many workers may be on queues of one URL.
-    pub(super) fn slots_of(&self, live: &LiveEndpoint) -> usize {
-        let engine = &self.engine;
-        slots_of(live, engine.settings.in_flight_per_endpoint, engine.store_time.now())
-    }
-}
-
 impl Looks {
     /// Whether it is time to look at the workers; then the next time is later.
     fn is_due(&mut self, now: u64, somebody_waits: bool) -> bool {
@@ -379,13 +377,13 @@ impl Looks {
     }
 }
 
-fn slots_of(live: &LiveEndpoint, in_flight: usize, now: Timestamp) -> usize {
+fn slots_of(live: &LiveEndpoint, queues_per_request: usize, now: Timestamp) -> usize {
     let unavailable = live
         .detail()
         .is_some_and(|detail| detail.state != EndpointState::Available);
     if unavailable || !live.is_proven() {
         1
     } else {
-        live.slots(in_flight.max(1), now)
+        live.slots(queues_per_request, now)
     }
 }

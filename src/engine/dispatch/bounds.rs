@@ -22,6 +22,9 @@ const SLOW_BYTES_EACH: usize = 256 * 1024;
 const SLOW_TIMES_MAX: usize = 4;
 /// One of so many workers is kept for URLs that nobody has tried.
 const KEPT_FOR_FIRST: usize = 8;
+/// So many queues of a URL are at work for each request that may be in flight to it, where it is swift and workers are free:
+/// the next message is there when a request ends, instead of a way to the broker and back later.
+const QUEUES_PER_REQUEST: usize = 2;
 /// One of so many is kept for those that answer this process.
 const KEPT_FOR_ANSWERING: usize = 4;
 
@@ -55,6 +58,16 @@ impl Bounds {
             Line::Remembered => may_hang && leaves_first && places.remembered < unproven_max - for_first,
             Line::First => may_hang && places.first < (self.workers / 2).max(1),
             Line::Silent => !self.slow_is_full(places),
+        }
+    }
+
+    /// How many queues of a swift URL may be at work for each request that may be in flight to it: what waits for a
+    /// request takes no worker of those that are scarce.
+    pub(super) const fn queues_per_request(self, places: Places) -> usize {
+        if places.workers() < self.workers / 2 {
+            QUEUES_PER_REQUEST
+        } else {
+            1
         }
     }
 
@@ -162,6 +175,12 @@ mod tests {
         assert!(!holding(32 * SLOW_BYTES_EACH).takes_one_more_slow(few));
         assert!(BOUNDS.takes_one_more_slow(places(0, 0, 31)));
         assert!(!BOUNDS.takes_one_more_slow(places(0, 0, 32)));
+    }
+
+    #[test]
+    fn a_url_has_more_queues_at_work_than_requests_while_half_of_the_workers_are_free() {
+        assert_eq!(BOUNDS.queues_per_request(places(7, 0, 99)), QUEUES_PER_REQUEST);
+        assert_eq!(BOUNDS.queues_per_request(places(4, 4, 0)), 1);
     }
 
     #[test]

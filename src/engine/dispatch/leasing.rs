@@ -176,7 +176,7 @@ impl Dispatcher {
             self.holdings.look_again(record.name.clone());
             return false;
         }
-        if reserved.is_none() && self.holdings.slots(&endpoint.url) >= self.outside.slots_of(endpoint) {
+        if reserved.is_none() && self.holdings.slots(&endpoint.url) >= self.slots_of(endpoint) {
             self.holdings.look_again(record.name.clone());
             return false;
         }

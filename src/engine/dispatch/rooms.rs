@@ -167,7 +167,7 @@ impl Dispatcher {
                     && live
                         .turn_is_near_in(self.outside.engine.clock.uptime(), self.outside.engine.store_time.now())
                         .is_zero()
-                    && self.holdings.slots(&live.url) < self.outside.slots_of(live)
+                    && self.holdings.slots(&live.url) < self.slots_of(live)
             });
             if !takes {
                 self.candidate(queue);

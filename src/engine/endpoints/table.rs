@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, O
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::ambient::{HashMap, HashSet};
 use crate::domain::endpoint::{Endpoint, EndpointState};
@@ -27,6 +27,8 @@ pub(in crate::engine) const HELD: Duration = Duration::from_secs(5);
 pub(in crate::engine) const SLOW_AFTER: Duration = Duration::from_secs(2);
 /// The same, where this process never saw an answer: first contacts would wait for each other (`dispatch/bounds.rs`).
 pub(in crate::engine) const SLOW_AFTER_UNSEEN: Duration = Duration::from_millis(500);
+/// An endpoint that answers sooner is swift: the way of the next message from the broker takes a part of that time that counts.
+const SWIFT: Duration = Duration::from_millis(10);
 /// Endpoints kept beyond those in use, at most.
 const IDLE_MAX: usize = 20_000;
 /// URLs that are known from the store to have answered, at most: half of what is kept, so that there is room for others.
@@ -64,6 +66,10 @@ pub(in crate::engine) struct LiveEndpoint {
     pace_learned: AtomicU64,
     /// Workers that hold a message for its turn.
     waiting_for_turn: AtomicU32,
+    /// Requests that may be in flight to it.
+    in_flight: usize,
+    requests: Arc<Semaphore>,
+    is_swift: AtomicBool,
 }
 
 /// When the store was asked, counted in questions to it. An answer that knows less than what was known before its
@@ -91,6 +97,9 @@ impl LiveEndpoint {
             has_pace: AtomicBool::new(false),
             pace_learned: AtomicU64::new(0),
             waiting_for_turn: AtomicU32::new(0),
+            in_flight: table.in_flight.max(1),
+            requests: Arc::new(Semaphore::new(table.in_flight.max(1))),
+            is_swift: AtomicBool::new(false),
         }
     }
 
@@ -277,12 +286,30 @@ impl LiveEndpoint {
         WaitsForTurn(Arc::clone(self))
     }
 
-    /// How many workers may be on its queues at `now` of the store's clock, of `at_most`: no more than requests begin in
-    /// a second. By the configuration's rate one worker at a time is enough.
-    pub(in crate::engine) fn slots(&self, at_most: usize, now: Timestamp) -> usize {
+    /// One of the requests that may be in flight to it, when it is free.
+    pub(in crate::engine) fn try_request(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.requests).try_acquire_owned().ok()
+    }
+
+    /// The next of the requests in flight to it that is free, in the order in which they are asked for.
+    pub(in crate::engine) async fn request(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.requests).acquire_owned().await.ok()
+    }
+
+    /// A request took so long, or is not free for so long.
+    pub(in crate::engine) fn took(&self, took: Duration) {
+        self.is_swift.store(took < SWIFT, Ordering::Relaxed);
+    }
+
+    /// How many workers may be on its queues at `now` of the store's clock: as many as requests may be in flight, so many
+    /// times that where it is swift, and no more than requests begin in a second. By the configuration's rate one
+    /// worker at a time is enough.
+    pub(in crate::engine) fn slots(&self, times_when_swift: usize, now: Timestamp) -> usize {
         if self.rate.is_some() || self.is_canary() {
             return 1;
         }
+        let is_swift = self.is_swift.load(Ordering::Relaxed);
+        let at_most = self.in_flight * if is_swift { times_when_swift } else { 1 };
         let rate = self.of_pace(|pace| pace.rate_at(now)).flatten();
         rate.map_or(at_most, |rate| at_most.min(usize::try_from(rate).unwrap_or(at_most)))
             .max(1)
@@ -389,6 +416,8 @@ pub(in crate::engine) struct EndpointTable {
     /// Those of which something changed since the dispatcher last asked.
     moved: Mutex<HashSet<EndpointUrl>>,
     rates: HashMap<EndpointUrl, u32>,
+    /// Requests in flight to each, at most.
+    in_flight: usize,
     sharers: Arc<AtomicI64>,
     /// Questions asked of the store so far.
     questions: Arc<AtomicU64>,
@@ -435,9 +464,10 @@ impl Known {
 }
 
 impl EndpointTable {
-    pub(in crate::engine) fn new(rates: HashMap<EndpointUrl, u32>) -> Self {
+    pub(in crate::engine) fn new(rates: HashMap<EndpointUrl, u32>, in_flight: usize) -> Self {
         Self {
             rates,
+            in_flight,
             sharers: Arc::new(AtomicI64::new(1)),
             ..Self::default()
         }
@@ -615,7 +645,7 @@ mod tests {
 
     fn paced(per_second: u32) -> (EndpointTable, Arc<LiveEndpoint>) {
         let url = EndpointUrl::parse("http://example.com/").unwrap();
-        let table = EndpointTable::new(HashMap::from_iter([(url.clone(), per_second)]));
+        let table = EndpointTable::new(HashMap::from_iter([(url.clone(), per_second)]), 16);
         let live = table.get(&url);
         (table, live)
     }
@@ -804,8 +834,25 @@ mod tests {
 
     #[test]
     fn a_url_without_a_rate_waits_for_nothing() {
-        let live = EndpointTable::default().get(&EndpointUrl::parse("http://example.com/").unwrap());
-        assert_eq!(live.slots(16, at(0)), 16);
+        let live = unlimited();
+        assert_eq!(live.slots(1, at(0)), 16);
         assert_eq!(turns(&live, 1, 0, 3), [0, 0, 0]);
+    }
+
+    fn unlimited() -> Arc<LiveEndpoint> {
+        let table = EndpointTable::new(HashMap::default(), 16);
+        table.get(&EndpointUrl::parse("http://example.com/").unwrap())
+    }
+
+    #[test]
+    fn a_swift_url_has_more_queues_at_work_than_requests_in_flight_until_a_request_is_slow() {
+        let live = unlimited();
+        assert_eq!(live.slots(2, at(0)), 16, "nobody knows how fast it is");
+        live.took(Duration::from_millis(2));
+        assert_eq!((live.slots(2, at(0)), live.slots(1, at(0))), (32, 16));
+        let requests: Vec<_> = std::iter::from_fn(|| live.try_request()).collect();
+        assert_eq!(requests.len(), 16);
+        live.took(Duration::from_millis(40));
+        assert_eq!(live.slots(2, at(0)), 16);
     }
 }

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::sync::OwnedSemaphorePermit;
+
 use super::{End, Flow, Hold, OpenRequest, Worker};
 use crate::ambient;
 use crate::broker::{Attached, DeliveryTag};
@@ -39,6 +41,9 @@ pub(super) struct InHand {
     pub(super) of_canary: bool,
 }
 
+/// One of the requests that may be in flight to a URL, until it is dropped; `None`: it is a probe.
+type InFlight = Option<OwnedSemaphorePermit>;
+
 /// What one attempt was.
 pub(super) struct Tried {
     pub(super) sent: Sent,
@@ -69,9 +74,10 @@ impl Worker {
             of_canary: false,
         };
         loop {
-            if let Err(end) = self.hold.may_start(&mut hand).await {
-                return Flow::Stop(end);
-            }
+            let in_flight = match self.hold.may_start(&mut hand).await {
+                Ok(in_flight) => in_flight,
+                Err(end) => return Flow::Stop(end),
+            };
             let engine = Arc::clone(&self.hold.engine);
             let signing = engine.insist(self.hold.incarnation, || {
                 engine.event_table.secrets_of(&hand.notification)
@@ -83,7 +89,7 @@ impl Worker {
             if let Err(end) = self.hold.may_go_on() {
                 return Flow::Stop(end);
             }
-            let Some(tried) = self.attempt(&hand, secrets).await else {
+            let Some(tried) = self.attempt(&hand, secrets, in_flight).await else {
                 return Flow::Stop(End::Stopping);
             };
             if tried.attempt.class != OutcomeClass::Delivered {
@@ -105,7 +111,7 @@ impl Worker {
     }
 
     /// One request; `None` when it was abandoned by a stop before it ended.
-    async fn attempt(&mut self, hand: &InHand, secrets: Vec<SigningSecret>) -> Option<Tried> {
+    async fn attempt(&mut self, hand: &InHand, secrets: Vec<SigningSecret>, in_flight: InFlight) -> Option<Tried> {
         self.sequence += 1;
         let epoch = hand.endpoint.epoch();
         let number = self.hold.failures_of(hand) + 1;
@@ -128,7 +134,7 @@ impl Worker {
             since_us: u64::try_from(self.hold.engine.clock.uptime().as_micros()).unwrap_or(0),
             bytes: hand.message.body.len(),
         });
-        let in_flight = self.hold.engine.meters.begin();
+        let counted = self.hold.engine.meters.begin();
         let sent = tokio::select! {
             biased;
             sent = self.hold.engine.sender.send(request) => sent,
@@ -141,7 +147,8 @@ impl Worker {
                 duration: self.hold.engine.clock.now().since(started_at),
             },
         };
-        drop(in_flight);
+        drop((in_flight, counted));
+        hand.endpoint.took(sent.duration);
         self.hold.control.request_ended();
         let attempt = self.hold.attempt_row(hand, &sent, number);
         tracing::trace!(queue = ?self.hold.queue, message = ?attempt.message_id, outcome = ?sent.outcome, took = ?sent.duration, "attempted");
@@ -205,8 +212,9 @@ impl Worker {
 
 impl Hold {
     /// Fence, pause, wish, endpoint and rate: everything that may forbid an attempt, the next one of the same
-    /// message too (docs/protocols.md 30).
-    async fn may_start(&self, hand: &mut InHand) -> Result<(), End> {
+    /// message too (docs/protocols.md 30). What it answers is held while the request is in flight.
+    async fn may_start(&self, hand: &mut InHand) -> Result<InFlight, End> {
+        let in_flight = self.wait_for_request(&hand.endpoint).await?;
         self.wait_for_turn(&hand.endpoint).await?;
         self.may_go_on()?;
         if self.probe.is_none() && !hand.endpoint.is_available() {
@@ -219,7 +227,35 @@ impl Hold {
             // The store may have answered late.
             self.may_go_on()?;
         }
-        Ok(())
+        Ok(in_flight)
+    }
+
+    /// One of the requests that may be in flight to the URL: more of its queues are at work than that while it is swift
+    /// (docs/protocols.md 16). One that is not free soon is not waited for with a worker that others could use. A probe is
+    /// the only request that begins, whatever is still open from before.
+    async fn wait_for_request(&self, endpoint: &LiveEndpoint) -> Result<InFlight, End> {
+        if self.probe.is_some() {
+            return Ok(None);
+        }
+        if let Some(free) = endpoint.try_request() {
+            return Ok(Some(free));
+        }
+        let mut free = std::pin::pin!(endpoint.request());
+        loop {
+            let soon = ambient::timeout(NEAR, &mut free);
+            match self.stops.drain.run_until_cancelled(soon).await {
+                Some(Ok(free)) => return Ok(free),
+                None => return Err(End::Stopping),
+                Some(Err(_)) => endpoint.took(NEAR),
+            }
+            self.may_go_on()?;
+            if !endpoint.is_available() {
+                return Err(End::EndpointClosed);
+            }
+            if self.control.others_wait.load(Ordering::SeqCst) {
+                return Err(End::Paced(NEAR));
+            }
+        }
     }
 
     /// One more request of a canary, over all daemons: the store counts them.

@@ -124,3 +124,32 @@ async fn a_waiting_queue_gets_its_turn_while_others_have_long_backlogs() {
     stage.stop().await;
     stage.assert_kept();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_swift_url_has_more_queues_at_work_than_requests_and_they_go_back_when_it_hangs() {
+    let mut stage = Stage::quiet(Ground::embedded(), |settings| {
+        settings.in_flight_per_endpoint = 2;
+        settings.request_timeout = Duration::from_mins(1);
+    })
+    .await;
+    for n in 0..6 {
+        stage.publish_many(&format!("e{n}"), "/swift", 300).await;
+    }
+    let held = "SELECT count(*) FROM delivery_queues WHERE owner IS NOT NULL";
+    stage.start();
+    wait_until("more queues at work than requests", BOUND, async || {
+        (stage.count(held).await > 2).then_some(())
+    })
+    .await;
+    stage.receiver.behave("/swift", Behaviour::Never);
+    wait_until("two requests that hang, and nobody waiting behind them", BOUND, async || {
+        (stage.count(held).await == 2).then_some(())
+    })
+    .await;
+    assert!(at_once(&stage.receiver.attempts_of("/swift")) <= 2);
+    stage.receiver.behave("/swift", Behaviour::Status(200));
+    stage.restart(|_| {}).await;
+    stage.delivered(6 * 300).await;
+    stage.stop().await;
+    stage.assert_kept();
+}
