@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::events::{Claim, ClaimRequest, Finished, Pushed};
 use super::jobs::Job;
+use super::query::understood;
 use super::{Ended, Engine, EngineError, NewNotification, Receipt, WriteGrant};
 use crate::ambient;
 use crate::domain::as_text;
@@ -83,11 +84,7 @@ impl<C: Call> Named for C {
 }
 
 fn read<C: Call>(given: &[u8]) -> Result<Box<dyn Named>, EngineError> {
-    let call: C = serde_json::from_slice(given).map_err(|error| EngineError::Invalid {
-        field: C::NAME.to_owned(),
-        message: format!("this daemon's release does not understand {}: {error}", C::NAME),
-    })?;
-    Ok(Box::new(call))
+    Ok(Box::new(understood::<C>(C::NAME, given)?))
 }
 
 /// Each call is one entry: what is given with it, its answer, what it asks for, and who does it.

@@ -52,15 +52,16 @@ pub async fn named(engine: &Engine, name: &str, given: &[u8]) -> Option<Result<V
     }
 }
 
+/// What an attached process sent under this name.
+pub(super) fn understood<T: DeserializeOwned>(name: &str, given: &[u8]) -> Result<T, EngineError> {
+    serde_json::from_slice(given).map_err(|error| EngineError::Invalid {
+        field: name.to_owned(),
+        message: format!("this daemon's release does not understand {name}: {error}"),
+    })
+}
+
 async fn answered<Q: Query>(engine: &Engine, given: &[u8]) -> Result<Vec<u8>, EngineError> {
-    let query: Q = serde_json::from_slice(given).map_err(|error| EngineError::Invalid {
-        field: Q::NAME.to_owned(),
-        message: format!(
-            "this daemon's release does not understand the question {}: {error}",
-            Q::NAME
-        ),
-    })?;
-    let answer = engine.query(query).await?;
+    let answer = engine.query(understood::<Q>(Q::NAME, given)?).await?;
     ambient::beside(|| serde_json::to_vec(&answer)).map_err(|error| EngineError::Refused {
         why: format!("the answer to {} cannot be written: {error}", Q::NAME),
     })

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Link, NOT_CONNECTED, events};
-use crate::console::state::detail::{About, Compared, DetailAnswer, DetailQuery, Subject};
+use crate::console::state::detail::{About, Compared, DetailAnswer, DetailQuery, Extent, Subject};
 use crate::console::state::inquire::inquire;
 use crate::domain::id::{NotificationId, QueueName};
 use crate::domain::run::ItemState;
@@ -38,9 +38,12 @@ pub(super) async fn up(link: Option<Link>, query: DetailQuery, now: Timestamp) -
         return not_connected(query, now);
     };
     let engine = &link.engine;
-    let limit = if query.brief { ATTEMPTS_BRIEF } else { ATTEMPTS_MAX };
+    let limit = match query.extent {
+        Extent::Brief => ATTEMPTS_BRIEF,
+        Extent::Whole | Extent::WithMessages | Extent::WithMap => ATTEMPTS_MAX,
+    };
     match query.subject {
-        Subject::Queue(name) => of_queue(engine, name, (query.browse, query.map, limit), now).await,
+        Subject::Queue(name) => of_queue(engine, name, (query.extent, limit), now).await,
         Subject::Endpoint(url) => of_endpoint(engine, url, limit, now).await,
         Subject::Policy(scope) => DetailAnswer {
             about: Some(policy(engine, scope.clone()).await),
@@ -170,7 +173,7 @@ async fn policy(engine: &EngineHandle, scope: PolicyScope) -> Result<About, Stri
 async fn of_queue(
     engine: &EngineHandle,
     name: QueueName,
-    (browse, map, limit): (bool, bool, u32),
+    (extent, limit): (Extent, u32),
     now: Timestamp,
 ) -> DetailAnswer {
     let with_endpoint = async {
@@ -189,14 +192,14 @@ async fn of_queue(
         limit,
     };
     let head = async {
-        if browse {
+        if extent == Extent::WithMessages {
             Some(messages(engine, name.clone()).await)
         } else {
             None
         }
     };
     let way = async {
-        if map {
+        if extent == Extent::WithMap {
             Some(inquire(engine, query::QueueMap(name.clone())).await)
         } else {
             None
@@ -262,7 +265,7 @@ fn not_connected(query: DetailQuery, now: Timestamp) -> DetailAnswer {
         queue: is_queue.then(|| Err(why())),
         endpoint: is_endpoint.then(|| Err(why())),
         attempts: Err(why()),
-        messages: (is_queue && query.browse).then(|| Err(why())),
+        messages: (is_queue && query.extent == Extent::WithMessages).then(|| Err(why())),
         about: (!is_queue && !is_endpoint).then(|| Err(why())),
         ..DetailAnswer::nothing(query.subject, now)
     }

@@ -434,9 +434,7 @@ mod tests {
         assert_eq!(result.unwrap_err(), NOT_CONNECTED);
         let query = crate::console::state::detail::DetailQuery {
             subject: crate::console::state::detail::Subject::Queue(QueueName::parse("q").unwrap()),
-            browse: true,
-            map: false,
-            brief: false,
+            extent: crate::console::state::detail::Extent::WithMessages,
         };
         executor.carry_out(Effect::Look(query));
         let Some(Input::Event(Event::Detail(answer))) = inputs.recv().await else {

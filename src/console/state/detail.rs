@@ -50,13 +50,22 @@ pub enum Compared {
 pub struct DetailQuery {
     /// Of what.
     pub subject: Subject,
+    /// How much of it.
+    pub extent: Extent,
+}
+
+/// How much of a detail is looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Only what a preview has room for: of the attempts the newest few.
+    Brief,
+    /// What costs the broker nothing.
+    Whole,
     /// Also the first messages of the queue. They are taken into view and given back, which needs
     /// the queue's lease and marks them as redelivered on the broker: only when a key asked for it.
-    pub browse: bool,
+    WithMessages,
     /// Also where its dead letters go: asked of the broker queue by queue, only while that is in front.
-    pub map: bool,
-    /// Only what a preview has room for: of the attempts the newest few.
-    pub brief: bool,
+    WithMap,
 }
 
 /// A detail as it was found; each part for itself, since each can fail.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{State, preview, relatives};
-use crate::console::state::detail::{About, Detail, DetailAnswer, DetailQuery, DetailTab, LeadsTo, Subject};
+use crate::console::state::detail::{About, Detail, DetailAnswer, DetailQuery, DetailTab, Extent, LeadsTo, Subject};
 use crate::console::state::effect::Effect;
 use crate::console::state::{Mode, View, payload};
 use crate::console::table::End;
@@ -54,7 +54,7 @@ pub(in crate::console) fn browse(state: &mut State) -> Vec<Effect> {
     };
     turn_to(detail, DetailTab::Messages);
     detail.asked_at = Some(state.now);
-    look(detail, true, false)
+    look(detail, Extent::WithMessages)
 }
 
 /// Closes the innermost, first what is looked for in it; the one behind it is looked up again.
@@ -72,7 +72,7 @@ pub(super) fn close(state: &mut State) -> Vec<Effect> {
         return Vec::new();
     };
     detail.asked_at = Some(state.now);
-    look(detail, false, false)
+    look(detail, Extent::Whole)
 }
 
 /// Shows the letters of this group of dead letters, or all groups.
@@ -110,7 +110,7 @@ pub(super) fn refresh(state: &mut State) -> Vec<Effect> {
     match state.nav.details.last_mut() {
         Some(detail) if detail.due_at.is_none() && may_ask(detail, now) => {
             detail.asked_at = Some(now);
-            look(detail, false, false)
+            look(detail, Extent::Whole)
         }
         Some(_) | None => Vec::new(),
     }
@@ -205,7 +205,7 @@ pub(super) fn turn(state: &mut State, by: isize) -> Vec<Effect> {
         // It is read only while it is in front.
         if detail.tab == DetailTab::Map {
             detail.asked_at = Some(now);
-            return look(detail, false, false);
+            return look(detail, Extent::Whole);
         }
     }
     Vec::new()
@@ -314,17 +314,20 @@ fn push(state: &mut State, subject: Subject) -> Vec<Effect> {
         answer: seen.and_then(|seen| seen.answer),
         ..Detail::new(subject, state.now)
     };
-    let effects = look(&detail, false, false);
+    let effects = look(&detail, Extent::Whole);
     state.nav.details.push(detail);
     effects
 }
 
-pub(super) fn look(detail: &Detail, browse: bool, brief: bool) -> Vec<Effect> {
+/// Looks up so much of it, and its map where that is in front.
+pub(super) fn look(detail: &Detail, extent: Extent) -> Vec<Effect> {
+    let extent = match extent {
+        Extent::Brief | Extent::Whole if detail.tab == DetailTab::Map => Extent::WithMap,
+        Extent::Brief | Extent::Whole | Extent::WithMessages | Extent::WithMap => extent,
+    };
     vec![Effect::Look(DetailQuery {
         subject: detail.subject.clone(),
-        browse,
-        map: detail.tab == DetailTab::Map,
-        brief,
+        extent,
     })]
 }
 

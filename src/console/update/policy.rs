@@ -8,7 +8,7 @@ use super::{State, confirm, details, say, scope};
 use crate::console::journal::Tone;
 use crate::console::state::Mode;
 use crate::console::state::action::{Reason, named};
-use crate::console::state::detail::{DetailQuery, DetailTab, Subject};
+use crate::console::state::detail::{DetailQuery, DetailTab, Extent, Subject};
 use crate::console::state::dialog::Asked;
 use crate::console::state::effect::Effect;
 use crate::console::state::pointed::Pointed;
@@ -32,9 +32,7 @@ pub(in crate::console) fn open_for(state: &mut State, scope: PolicyScope) -> Vec
     state.input.mode = Mode::Policy(Box::new(PolicyForm::new(scope.clone())));
     vec![Effect::Look(DetailQuery {
         subject: Subject::Policy(scope),
-        browse: false,
-        map: false,
-        brief: false,
+        extent: Extent::Whole,
     })]
 }
 

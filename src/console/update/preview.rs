@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{State, details};
 use crate::console::state::Mode;
 use crate::console::state::action::{Possible, require};
-use crate::console::state::detail::Detail;
+use crate::console::state::detail::{Detail, Extent};
 use crate::console::state::effect::Effect;
 use crate::console::table::List;
 use crate::domain::time::Timestamp;
@@ -50,7 +50,7 @@ pub(super) fn due_at(state: &State) -> Option<Timestamp> {
 
 fn look_if_due(state: &mut State) -> Vec<Effect> {
     let now = state.now;
-    let brief = state.nav.details.is_empty();
+    let is_preview = state.nav.details.is_empty();
     let row = row(state);
     let is_read = is_read(state);
     let Some(detail) = state.looked_at_mut().filter(|_| is_read) else {
@@ -60,7 +60,8 @@ fn look_if_due(state: &mut State) -> Vec<Effect> {
         return Vec::new();
     }
     (detail.due_at, detail.asked_at) = (None, Some(now));
-    let (effects, subject) = (details::look(detail, false, brief), detail.subject.clone());
+    let extent = if is_preview { Extent::Brief } else { Extent::Whole };
+    let (effects, subject) = (details::look(detail, extent), detail.subject.clone());
     state.data.tracks.look_at(&subject);
     state.nav.preview.row = row;
     effects
@@ -85,7 +86,7 @@ pub(super) fn refresh(state: &mut State) -> Vec<Effect> {
     if is_wanted && (has_changed || is_old) {
         detail.asked_at = Some(now);
         preview.row = row;
-        return details::look(detail, false, true);
+        return details::look(detail, Extent::Brief);
     }
     Vec::new()
 }

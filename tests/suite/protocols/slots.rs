@@ -142,9 +142,11 @@ async fn a_swift_url_has_more_queues_at_work_than_requests_and_they_go_back_when
     })
     .await;
     stage.receiver.behave("/swift", Behaviour::Never);
-    wait_until("two requests that hang, and nobody waiting behind them", BOUND, async || {
-        (stage.count(held).await == 2).then_some(())
-    })
+    wait_until(
+        "two requests that hang, and nobody waiting behind them",
+        BOUND,
+        async || (stage.count(held).await == 2).then_some(()),
+    )
     .await;
     assert!(at_once(&stage.receiver.attempts_of("/swift")) <= 2);
     stage.receiver.behave("/swift", Behaviour::Status(200));

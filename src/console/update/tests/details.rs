@@ -3,7 +3,7 @@
 use super::Stage;
 use super::fixture::{incident, queue_name, snapshot, stage, url};
 use crate::console::state::View;
-use crate::console::state::detail::{DetailAnswer, DetailQuery, DetailTab, Subject};
+use crate::console::state::detail::{DetailAnswer, DetailQuery, DetailTab, Extent, Subject};
 use crate::console::state::effect::Effect;
 use crate::console::state::event::Event;
 use crate::domain::queue::QueueKind;
@@ -58,9 +58,7 @@ fn opened() -> Stage {
     let effects = stage.play("2 Enter");
     let expected = DetailQuery {
         subject: queue_subject("dlv.mail.a"),
-        browse: false,
-        map: false,
-        brief: false,
+        extent: Extent::Whole,
     };
     assert_eq!(looked(&effects), [expected]);
     stage
@@ -103,7 +101,7 @@ fn messages_are_browsed_only_by_their_key_and_stay_over_a_refresh() {
     let mut stage = opened();
     assert!(looked(&stage.play("Right Right Left")).is_empty());
     let effects = stage.play("b");
-    assert!(looked(&effects)[0].browse);
+    assert_eq!(looked(&effects)[0].extent, Extent::WithMessages);
     assert_eq!(stage.state.nav.details[0].tab, DetailTab::Messages);
     let mut found = answer(&stage, "dlv.mail.a");
     found.messages = Some(Ok(Vec::new()));

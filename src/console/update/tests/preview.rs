@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Stage;
 use super::fixture::{incident, queue, queue_name, snapshot, stage};
 use crate::console::state::View;
-use crate::console::state::detail::{Detail, DetailAnswer, DetailQuery, DetailTab, Subject};
+use crate::console::state::detail::{Detail, DetailAnswer, DetailQuery, DetailTab, Extent, Subject};
 use crate::console::state::effect::Effect;
 use crate::console::state::event::Event;
 use crate::domain::queue::QueueState;
@@ -18,12 +18,10 @@ fn looked(effects: &[Effect]) -> Vec<DetailQuery> {
     effects.iter().filter_map(query).collect()
 }
 
-fn of(name: &str, brief: bool) -> DetailQuery {
+fn of(name: &str, extent: Extent) -> DetailQuery {
     DetailQuery {
         subject: Subject::Queue(queue_name(name)),
-        browse: false,
-        map: false,
-        brief,
+        extent,
     }
 }
 
@@ -50,12 +48,12 @@ fn previewed(stage: &Stage) -> Option<Subject> {
 #[test]
 fn a_row_is_looked_up_where_the_selection_rests_and_not_where_it_only_passes() {
     let mut stage = wide();
-    assert_eq!(looked(&stage.play("2 +200")), [of("dlv.mail.a", true)]);
+    assert_eq!(looked(&stage.play("2 +200")), [of("dlv.mail.a", Extent::Brief)]);
     let passed = looked(&stage.play("j j j k"));
     assert!(passed.is_empty(), "{passed:?}");
     let rested = looked(&stage.play("+200 +200"));
     let selected = stage.state.lists.queues.selected.clone().unwrap();
-    assert_eq!(rested, [of(selected.as_str(), true)]);
+    assert_eq!(rested, [of(selected.as_str(), Extent::Brief)]);
 }
 
 #[test]
@@ -90,7 +88,7 @@ fn the_keys_go_to_the_preview_and_back_and_the_list_stays_where_it_was() {
     stage.play("2 +200");
     answered(&mut stage, "dlv.mail.a");
     // What it had no room for is looked up as soon as somebody reads it.
-    assert_eq!(looked(&stage.play("Tab")), [of("dlv.mail.a", false)]);
+    assert_eq!(looked(&stage.play("Tab")), [of("dlv.mail.a", Extent::Whole)]);
     assert!(stage.state.is_beside());
     stage.play("Right");
     assert_eq!(stage.state.nav.details[0].tab, DetailTab::Attempts);
@@ -130,7 +128,7 @@ fn enter_gives_the_preview_all_of_the_screen_with_what_it_has() {
 fn the_next_row_is_opened_without_leaving_the_detail_and_at_the_same_part() {
     let mut stage = stage(incident());
     let before = stage.play("2 Enter Tab");
-    assert_eq!(looked(&before), [of("dlv.mail.a", false)]);
+    assert_eq!(looked(&before), [of("dlv.mail.a", Extent::Whole)]);
     // Rows that are only passed are not looked up.
     assert!(looked(&stage.play("J J K")).is_empty());
     let [open] = stage.state.nav.details.as_slice() else {
@@ -140,7 +138,7 @@ fn the_next_row_is_opened_without_leaving_the_detail_and_at_the_same_part() {
     let selected = stage.state.lists.queues.selected.clone().unwrap();
     assert_ne!(selected.as_str(), "dlv.mail.a");
     assert_eq!(open.subject, Subject::Queue(selected.clone()));
-    assert_eq!(looked(&stage.play("+200")), [of(selected.as_str(), false)]);
+    assert_eq!(looked(&stage.play("+200")), [of(selected.as_str(), Extent::Whole)]);
     stage.play("[");
     assert!(stage.state.nav.details.is_empty(), "the way back leads to the list");
 }
@@ -168,5 +166,5 @@ fn a_row_that_did_not_change_is_not_looked_up_again_with_every_snapshot() {
     let changed = snapshot(3, rows, Vec::new());
     stage.play("+2000");
     let asked = looked(&stage.event(Event::Snapshot(Arc::new(changed))));
-    assert_eq!(asked, [of("dlv.mail.a", true)]);
+    assert_eq!(asked, [of("dlv.mail.a", Extent::Brief)]);
 }

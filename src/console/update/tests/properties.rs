@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::Stage;
 use super::fixture::{endpoint, plan, queue, queues, snapshot, stage};
-use crate::console::state::detail::{DetailAnswer, DetailQuery};
+use crate::console::state::detail::{DetailAnswer, DetailQuery, Extent};
 use crate::console::state::effect::Effect;
 use crate::console::state::event::{Event, Mouse, MouseDid};
 use crate::domain::endpoint::EndpointState;
@@ -198,8 +198,8 @@ impl Play {
                 key: job.key,
                 result: if well { Ok(()) } else { Err(why()) },
             }],
-            Effect::Look(DetailQuery { subject, browse, .. }) => vec![Event::Detail(Box::new(DetailAnswer {
-                messages: browse.then(|| Ok(Vec::new())),
+            Effect::Look(DetailQuery { subject, extent }) => vec![Event::Detail(Box::new(DetailAnswer {
+                messages: (extent == Extent::WithMessages).then(|| Ok(Vec::new())),
                 ..DetailAnswer::nothing(subject, self.stage.now)
             }))],
             Effect::Feed(query) => vec![Event::Fed(super::feeds::fed(query, self.stage.now, well))],
