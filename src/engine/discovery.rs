@@ -1,5 +1,5 @@
 //! Finding work (docs/protocols.md, *Finding work*): nudges and created queues as they are told, and a sweep
-//! for the rest that never spends more than a tenth of its time listing.
+//! for the rest that never spends more than a twentieth of its time listing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +17,10 @@ use crate::telemetry::names;
 
 /// The shortest time between two sweeps.
 const SWEEP_MIN: Duration = Duration::from_millis(100);
-/// The longest time between two sweeps, unless listing itself takes more than a tenth of it.
+/// The longest time between two sweeps, unless listing itself takes more than a twentieth of it.
 const SWEEP_MAX: Duration = Duration::from_secs(50);
+/// A listing is followed by a pause of so many times as long: the broker asks every queue for it, and publishes wait meanwhile.
+const PAUSE: u32 = 19;
 
 impl Delivery {
     /// Tells the dispatcher what the broker tells.
@@ -142,9 +144,9 @@ impl Delivery {
             };
             metrics::histogram!(names::LISTING_DURATION).record(listing.as_secs_f64());
             let spent = self.clock.uptime().saturating_sub(began);
-            let pause = (listing * 9)
+            let pause = (listing * PAUSE)
                 .saturating_sub(spent.saturating_sub(listing))
-                .clamp(SWEEP_MIN, SWEEP_MAX.max(listing * 9));
+                .clamp(SWEEP_MIN, SWEEP_MAX.max(listing * PAUSE));
             let whole = spent.saturating_add(pause).as_secs_f64().max(f64::EPSILON);
             metrics::gauge!(names::LISTING_SHARE).set(listing.as_secs_f64() / whole);
             tokio::select! {

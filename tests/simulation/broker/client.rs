@@ -546,7 +546,7 @@ impl Broker for Client {
             total: Some(queues.len() as u64),
             queues,
             more: false,
-            took: Duration::from_millis(200),
+            took: Duration::from_millis(100),
         })
     }
 
