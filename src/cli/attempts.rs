@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Session;
-use super::args::Attempts;
+use super::delivery_args::Attempts;
 use super::exit::{Exit, Failure};
 use super::output::{Column, or_dash, say, shown};
 use super::paged::tell_full;

@@ -1,7 +1,7 @@
 //! Dead letters side by side.
 
 use super::Session;
-use super::args::DeadCompared;
+use super::dead_args::DeadCompared;
 use super::dead_letters::{PATIENCE, selection};
 use super::exit::{Exit, Failure};
 use super::output::{Column, note, or_dash};

@@ -9,7 +9,7 @@ use crate::engine::query;
 use crate::engine::runs::{Edit, JsonPatch, Patch, Selection};
 use crate::files;
 
-use super::args::{Dead, DeadEdit, DeadPatch};
+use super::dead_args::{Dead, DeadEdit, DeadPatch};
 use super::done::How;
 use super::exit::{Exit, Failure};
 use super::{Session, given};

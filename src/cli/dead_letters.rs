@@ -16,7 +16,7 @@ use crate::files;
 use crate::wire::dead::{DeadLetter, Detail, Group, QueueRow};
 use crate::wire::{self, Time, input, json};
 
-use super::args::{Dead, DeadExport, DeadForm, DeadSelected, Way};
+use super::dead_args::{Dead, DeadExport, DeadForm, DeadSelected, Way};
 use super::exit::{Exit, Failure};
 use super::output::{Column, note, number, or_dash};
 use super::paged::tell_full;

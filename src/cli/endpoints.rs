@@ -10,7 +10,7 @@ use crate::wire::input;
 use crate::wire::plan::Asked;
 
 use super::Session;
-use super::args::{Endpoint, EndpointPace, Endpoints, Redeliver};
+use super::delivery_args::{Endpoint, EndpointPace, Endpoints, Redeliver};
 use super::done::How;
 use super::exit::{Exit, Failure};
 use super::output::{Column, number, or_dash};

@@ -12,7 +12,9 @@ mod complete;
 mod confirm;
 mod console_args;
 mod dead;
+mod dead_args;
 mod dead_letters;
+mod delivery_args;
 mod done;
 mod endpoints;
 mod event_args;
@@ -58,8 +60,9 @@ pub use registry::{COMMANDS, Does, Prints};
 pub use store::{Migrated, StoreDone, StoreWork, consents_to, print_migrated, print_store_done};
 pub use themes::{ThemeFound, ThemesAsked, print_themes};
 
-use args::{Endpoint, JobCommand, Policy, Queue, StoreCommand, Sub, VhostCommand};
+use args::{JobCommand, Policy, StoreCommand, Sub, VhostCommand};
 use confirm::Consent;
+use delivery_args::{Endpoint, Queue};
 use done::How;
 use output::{Output, note, say, shown};
 pub use who::actor;
@@ -407,7 +410,7 @@ const fn changes_something(command: &Sub) -> bool {
         Sub::Store(store) => !matches!(store, StoreCommand::Backup { .. }),
         Sub::Queue(queue) => !matches!(queue, Queue::Why(_) | Queue::Map(_) | Queue::Browse { .. }),
         Sub::Dead(dead) => dead::changes_something(dead),
-        Sub::Run(run) => !matches!(run, args::Run::List(_) | args::Run::Show { .. }),
+        Sub::Run(run) => !matches!(run, dead_args::Run::List(_) | dead_args::Run::Show { .. }),
         Sub::Endpoint(endpoint) => !matches!(endpoint, Endpoint::Show { .. }),
         Sub::Event(event) => event.changes_something(),
         Sub::EventType(event_type) => event_type.changes_something(),

@@ -8,7 +8,7 @@ use crate::engine::{Command, EngineError, QueuesQuery};
 use crate::wire::input;
 
 use super::Session;
-use super::args::Named;
+use super::delivery_args::Named;
 use super::exit::{Exit, Failure};
 
 /// Names that are compared with what was given, at most.

@@ -10,7 +10,7 @@ use crate::wire::input;
 use crate::wire::queue::{Browsed, Queue as QueueShape, Step, WhyAnswer};
 
 use super::Session;
-use super::args::{Queue, Queues, SkipTo};
+use super::delivery_args::{Queue, Queues, SkipTo};
 use super::done::{How, OfRun};
 use super::exit::{Exit, Failure};
 use super::named;

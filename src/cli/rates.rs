@@ -1,7 +1,7 @@
 //! How queues and endpoints moved lately, as the daemon keeps it.
 
 use super::Session;
-use super::args::Rates;
+use super::delivery_args::Rates;
 use super::exit::{Exit, Failure};
 use super::output::{Column, number, or_dash, say};
 use super::paged::tell_full;

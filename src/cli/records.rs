@@ -9,7 +9,8 @@ use crate::engine::query;
 use crate::wire::record::{Audit, AuditVerified, Check, Retry};
 
 use super::Session;
-use super::args::{self, Listed, Retries};
+use super::args;
+use super::delivery_args::{Listed, Retries};
 use super::exit::{Exit, Failure};
 use super::output::{Column, Output, or_dash};
 use super::paged::{paged, tell_full};

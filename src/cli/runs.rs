@@ -11,7 +11,8 @@ use crate::wire::input;
 use crate::wire::run::{Item, OrderInput, Run as RunShape, RunWithItems};
 
 use super::Session;
-use super::args::{Discarded, Listed, Pace, Run, Selected, Way};
+use super::dead_args::{Discarded, Pace, Run, Selected, Way};
+use super::delivery_args::Listed;
 use super::done::{How, OfRun};
 use super::exit::{Exit, Failure};
 use super::output::{Column, is_quiet, note, or_dash, say, shown};
