@@ -30,7 +30,7 @@ use crate::engine::query::{self, Query as _};
 use crate::engine::reveal::Reveal;
 use crate::engine::snapshot::Snapshot;
 use crate::engine::{Command, Engine, EngineError, Event, WriteGrant};
-use crate::wire::attach::{Asked, Called, Changes, Execute, Exported, Hello, PROTOCOL, Planned, Told};
+use crate::wire::attach::{Changes, Execute, Exported, Hello, Named, PROTOCOL, Planned, Told};
 use crate::wire::json;
 use crate::wire::problem::Problem;
 
@@ -48,16 +48,16 @@ const REFRESH: Duration = Duration::from_secs(2);
 pub(super) async fn ask(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    Input(asked): Input<Asked>,
+    Input(asked): Input<Named>,
 ) -> Result<Response, Problem> {
-    if asked.query == query::Browse::NAME {
+    if asked.name == query::Browse::NAME {
         caller.must_have(Scope::Operate)?;
     }
     let engine = shared.engine()?;
-    match query::named(engine, &asked.query, asked.given.get().as_bytes()).await {
+    match query::named(engine, &asked.name, asked.given.get().as_bytes()).await {
         Some(Ok(bytes)) => Ok(with_type(StatusCode::OK, Body::from(bytes), "application/json")),
         Some(Err(error)) => Ok(failed(engine, error)),
-        None => Err(Problem::field("query", other_release())),
+        None => Err(Problem::field("name", other_release())),
     }
 }
 
@@ -65,13 +65,13 @@ pub(super) async fn ask(
 pub(super) async fn call(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    Input(called): Input<Called, LARGE>,
+    Input(called): Input<Named, LARGE>,
 ) -> Result<Response, Problem> {
     let engine = shared.engine()?;
-    let call = match calls::named(&called.call, called.given.get().as_bytes()) {
+    let call = match calls::named(&called.name, called.given.get().as_bytes()) {
         Some(Ok(call)) => call,
         Some(Err(error)) => return Ok(failed(engine, error)),
-        None => return Err(Problem::field("call", other_release())),
+        None => return Err(Problem::field("name", other_release())),
     };
     match call.asks() {
         Asks::ToPublish(new) => {

@@ -170,6 +170,15 @@ impl From<NotificationError> for EngineError {
 }
 
 impl EngineError {
+    /// A daemon of another release: its answers have other fields.
+    pub(crate) fn of_another_release(error: &serde_json::Error) -> Self {
+        Self::Refused {
+            why: format!(
+                "the daemon's answer is not understood ({error}): attach with the redrive of the daemon's release"
+            ),
+        }
+    }
+
     /// An expression that cannot be read; its own text names the nearest word.
     pub(crate) fn of_filter(error: &FilterError) -> Self {
         Self::Invalid {

@@ -7,6 +7,8 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -149,11 +151,7 @@ impl EngineHandle {
     pub async fn query<Q: Query>(&self, query: Q) -> Result<Q::Answer, EngineError> {
         match self {
             Self::Local(engine) => engine.query(query).await,
-            Self::Remote(remote) => {
-                let given = serde_json::to_vec(&query).map_err(|error| unreadable(&error))?;
-                let answer = remote.ask(Q::NAME, given).await?;
-                ambient::beside(|| serde_json::from_slice(&answer)).map_err(|error| unreadable(&error))
-            }
+            Self::Remote(remote) => exchange(query, |given| remote.ask(Q::NAME, given)).await,
         }
     }
 
@@ -164,11 +162,7 @@ impl EngineHandle {
     pub async fn call<C: Call>(&self, call: C, grant: &WriteGrant) -> Result<C::Answer, EngineError> {
         match self {
             Self::Local(engine) => call.carried_out(engine, grant).await,
-            Self::Remote(remote) => {
-                let given = serde_json::to_vec(&call).map_err(|error| unreadable(&error))?;
-                let answer = remote.call(C::NAME, given).await?;
-                ambient::beside(|| serde_json::from_slice(&answer)).map_err(|error| unreadable(&error))
-            }
+            Self::Remote(remote) => exchange(call, |given| remote.call(C::NAME, given)).await,
         }
     }
 
@@ -265,11 +259,15 @@ impl EngineHandle {
     }
 }
 
-/// A daemon of another release: its answers have other fields.
-fn unreadable(error: &serde_json::Error) -> EngineError {
-    EngineError::Refused {
-        why: format!(
-            "the daemon's answer is not understood ({error}): attach with the redrive of the daemon's release"
-        ),
-    }
+/// JSON there and back.
+async fn exchange<T: Serialize, A: DeserializeOwned, F>(
+    given: T,
+    send: impl FnOnce(Vec<u8>) -> F,
+) -> Result<A, EngineError>
+where
+    F: Future<Output = Result<Vec<u8>, EngineError>>,
+{
+    let given = serde_json::to_vec(&given).map_err(|error| EngineError::of_another_release(&error))?;
+    let answer = send(given).await?;
+    ambient::beside(|| serde_json::from_slice(&answer)).map_err(|error| EngineError::of_another_release(&error))
 }

@@ -30,7 +30,7 @@ use crate::engine::reveal::Reveal;
 use crate::engine::snapshot::Snapshot;
 use crate::engine::view::{Source, Unread};
 use crate::engine::{Command, Done, EngineError, Event, Plan, RemoteEngine, WriteGrant};
-use crate::wire::attach::{self, Changes, Execute, Hello, PROTOCOL, Planned, Told};
+use crate::wire::attach::{self, Changes, Execute, Hello, Named, PROTOCOL, Planned, Told};
 
 use reader::{Frame, Frames, Lines};
 
@@ -347,11 +347,7 @@ fn written(document: &impl Serialize) -> Result<Vec<u8>, EngineError> {
 }
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, EngineError> {
-    ambient::beside(|| serde_json::from_slice(body)).map_err(|error| EngineError::Refused {
-        why: format!(
-            "the daemon's answer is not understood ({error}): attach with the redrive of the daemon's release"
-        ),
-    })
+    ambient::beside(|| serde_json::from_slice(body)).map_err(|error| EngineError::of_another_release(&error))
 }
 
 /// An error behind which something may have been done: where the answer was lost, that is said.
@@ -372,9 +368,7 @@ impl RemoteEngine for Daemon {
 
     fn ask<'a>(&'a self, query: &'static str, given: Vec<u8>) -> BoxFuture<'a, Result<Vec<u8>, EngineError>> {
         async move {
-            let mut body = format!("{{\"query\":\"{query}\",\"given\":").into_bytes();
-            body.extend(given);
-            body.push(b'}');
+            let body = Named::written(query, &given);
             self.http.post("v1/attach/ask", body, ANSWER).await
         }
         .boxed()
@@ -382,9 +376,7 @@ impl RemoteEngine for Daemon {
 
     fn call<'a>(&'a self, call: &'static str, given: Vec<u8>) -> BoxFuture<'a, Result<Vec<u8>, EngineError>> {
         async move {
-            let mut body = format!("{{\"call\":\"{call}\",\"given\":").into_bytes();
-            body.extend(given);
-            body.push(b'}');
+            let body = Named::written(call, &given);
             let answer = self.http.post("v1/attach/call", body, ANSWER).await;
             answer.map_err(|error| {
                 uncertain(

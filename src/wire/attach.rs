@@ -19,24 +19,23 @@ use crate::engine::snapshot::{EndpointRow, Part, QueueRow, Silent, Snapshot, Tot
 use crate::engine::view::Retry;
 
 /// Raised with each change of what is told: only equal ones understand each other.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
-/// A question.
+/// A question, or what is to be done at once.
 #[derive(Debug, Deserialize)]
-pub struct Asked {
+pub struct Named {
     /// Its name.
-    pub query: String,
+    pub name: String,
     /// What is given with it.
     pub given: Box<RawValue>,
 }
 
-/// What is to be done at once.
-#[derive(Debug, Deserialize)]
-pub struct Called {
-    /// Its name.
-    pub call: String,
-    /// What is given with it.
-    pub given: Box<RawValue>,
+impl Named {
+    /// The same, written; `given` is JSON already, and may be large.
+    #[must_use]
+    pub fn written(name: &'static str, given: &[u8]) -> Vec<u8> {
+        [b"{\"name\":\"", name.as_bytes(), b"\",\"given\":", given, b"}"].concat()
+    }
 }
 
 /// A line of an export; `T` is the letter, or a reference to it.
