@@ -6,9 +6,9 @@ use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::error;
 use super::events::{Claim, ClaimRequest, Finished, Pushed};
 use super::jobs::Job;
-use super::query::understood;
 use super::{Ended, Engine, EngineError, NewNotification, Receipt, WriteGrant};
 use crate::ambient;
 use crate::domain::as_text;
@@ -84,7 +84,7 @@ impl<C: Call> Named for C {
 }
 
 fn read<C: Call>(given: &[u8]) -> Result<Box<dyn Named>, EngineError> {
-    Ok(Box::new(understood::<C>(C::NAME, given)?))
+    Ok(Box::new(error::understood::<C>(C::NAME, given)?))
 }
 
 /// Each call is one entry: what is given with it, its answer, what it asks for, and who does it.

@@ -1,5 +1,6 @@
 //! Why the engine did not do it, in terms that a front can map to an exit code or a status.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::broker::BrokerError;
@@ -167,6 +168,14 @@ impl From<NotificationError> for EngineError {
             message: error.to_string(),
         }
     }
+}
+
+/// What an attached process sent under this name.
+pub(super) fn understood<T: DeserializeOwned>(name: &str, given: &[u8]) -> Result<T, EngineError> {
+    serde_json::from_slice(given).map_err(|error| EngineError::Invalid {
+        field: name.to_owned(),
+        message: format!("this daemon's release does not understand {name}: {error}"),
+    })
 }
 
 impl EngineError {

@@ -53,7 +53,7 @@ impl Delivery {
     }
 
     async fn tend_pace(&self, live: &LiveEndpoint, looks: bool, filled: &mut Filled) -> Result<(), StoreError> {
-        let Some(pace) = live.pace().filter(|pace| pace.brake.is_none()) else {
+        let Some(pace) = live.throttle.pace().filter(|pace| pace.brake.is_none()) else {
             return Ok(());
         };
         let now = self.store_time.now();
@@ -61,7 +61,7 @@ impl Delivery {
             return self.change_pace(live, &pace, &PaceChange::Passed).await;
         }
         let is_over = pace.order.ends_at_rate && pace.is_at_rate(now);
-        if is_over || looks && live.waiting_for_turn() == 0 && self.nothing_waits(live, filled).await? {
+        if is_over || looks && live.throttle.waiting() == 0 && self.nothing_waits(live, filled).await? {
             return self.change_pace(live, &pace, &PaceChange::Release).await;
         }
         Ok(())

@@ -12,6 +12,7 @@ use super::dead::{
     QueueStep,
 };
 use super::death::Watched;
+use super::error;
 use super::events::{self, Claim, EventCount, EventTypeRecord, EventsQuery, HandledEvent, Subscription};
 use super::expiring::{ExpiringPage, ExpiringQuery, SaveRecord};
 use super::jobs::{Job, JobListed};
@@ -52,16 +53,8 @@ pub async fn named(engine: &Engine, name: &str, given: &[u8]) -> Option<Result<V
     }
 }
 
-/// What an attached process sent under this name.
-pub(super) fn understood<T: DeserializeOwned>(name: &str, given: &[u8]) -> Result<T, EngineError> {
-    serde_json::from_slice(given).map_err(|error| EngineError::Invalid {
-        field: name.to_owned(),
-        message: format!("this daemon's release does not understand {name}: {error}"),
-    })
-}
-
 async fn answered<Q: Query>(engine: &Engine, given: &[u8]) -> Result<Vec<u8>, EngineError> {
-    let answer = engine.query(understood::<Q>(Q::NAME, given)?).await?;
+    let answer = engine.query(error::understood::<Q>(Q::NAME, given)?).await?;
     ambient::beside(|| serde_json::to_vec(&answer)).map_err(|error| EngineError::Refused {
         why: format!("the answer to {} cannot be written: {error}", Q::NAME),
     })

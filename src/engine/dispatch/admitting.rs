@@ -129,7 +129,7 @@ impl Dispatcher {
         let next = self.candidates.next(line, |url| {
             let live = engine.endpoints.get(url);
             let of = line_of(&live);
-            let near_in = live.turn_is_near_in(engine.clock.uptime(), store_now);
+            let near_in = live.throttle.turn_is_near_in(engine.clock.uptime(), store_now);
             let used = holdings.slots(url);
             if !live.is_available() || used >= slots_of(&live, queues_per_request, store_now) {
                 Turn::Aside
@@ -208,6 +208,7 @@ impl Dispatcher {
         let line = line_of(&live);
         let granted = live.is_available()
             && live
+                .throttle
                 .turn_is_near_in(self.outside.engine.clock.uptime(), self.outside.engine.store_time.now())
                 .is_zero()
             && self.holdings.slots(url) < self.slots_of(&live)

@@ -24,7 +24,7 @@ const SLOW_TIMES_MAX: usize = 4;
 const KEPT_FOR_FIRST: usize = 8;
 /// So many queues of a URL are at work for each request that may be in flight to it, where it is swift and workers are free:
 /// the next message is there when a request ends, instead of a way to the broker and back later.
-const QUEUES_PER_REQUEST: usize = 2;
+const QUEUES_PER_REQUEST: usize = 8;
 /// One of so many is kept for those that answer this process.
 const KEPT_FOR_ANSWERING: usize = 4;
 

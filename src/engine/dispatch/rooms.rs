@@ -165,6 +165,7 @@ impl Dispatcher {
             let takes = live.as_ref().is_none_or(|live| {
                 live.is_available()
                     && live
+                        .throttle
                         .turn_is_near_in(self.outside.engine.clock.uptime(), self.outside.engine.store_time.now())
                         .is_zero()
                     && self.holdings.slots(&live.url) < self.slots_of(live)

@@ -13,7 +13,8 @@ pub(super) use self::act::{Disable, Redeliver, Test};
 use self::list::WaitingCache;
 pub(super) use self::pace::ChangePace;
 pub(super) use self::table::{
-    Answered, EndpointTable, HELD, LiveEndpoint, NEAR, REMEMBERED_MAX, SLOW_AFTER, SLOW_AFTER_UNSEEN, Standing,
+    Answered, EndpointTable, HELD, InFlight, LiveEndpoint, NEAR, REMEMBERED_MAX, SLOW_AFTER, SLOW_AFTER_UNSEEN,
+    Standing,
 };
 use super::core::{Core, over_core};
 use super::queues::Queues;

@@ -7,8 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
-
 use super::{End, Flow, Hold, OpenRequest, Worker};
 use crate::ambient;
 use crate::broker::{Attached, DeliveryTag};
@@ -23,7 +21,7 @@ use crate::domain::outcome::{FailureKind, Outcome, OutcomeClass};
 use crate::domain::pace::PaceChange;
 use crate::domain::signature::SigningSecret;
 use crate::domain::url::EndpointUrl;
-use crate::engine::endpoints::{Answered, HELD, LiveEndpoint, NEAR};
+use crate::engine::endpoints::{Answered, HELD, InFlight, LiveEndpoint, NEAR};
 use crate::engine::traces;
 use crate::store::{Changed, PaceChanged, ProbeNext, StoreError, Success};
 
@@ -40,9 +38,6 @@ pub(super) struct InHand {
     /// Its attempt is one of a canary's, and was counted before it began.
     pub(super) of_canary: bool,
 }
-
-/// One of the requests that may be in flight to a URL, until it is dropped; `None`: it is a probe.
-type InFlight = Option<OwnedSemaphorePermit>;
 
 /// What one attempt was.
 pub(super) struct Tried {
@@ -111,7 +106,12 @@ impl Worker {
     }
 
     /// One request; `None` when it was abandoned by a stop before it ended.
-    async fn attempt(&mut self, hand: &InHand, secrets: Vec<SigningSecret>, in_flight: InFlight) -> Option<Tried> {
+    async fn attempt(
+        &mut self,
+        hand: &InHand,
+        secrets: Vec<SigningSecret>,
+        in_flight: Option<InFlight>,
+    ) -> Option<Tried> {
         self.sequence += 1;
         let epoch = hand.endpoint.epoch();
         let number = self.hold.failures_of(hand) + 1;
@@ -148,7 +148,6 @@ impl Worker {
             },
         };
         drop((in_flight, counted));
-        hand.endpoint.took(sent.duration);
         self.hold.control.request_ended();
         let attempt = self.hold.attempt_row(hand, &sent, number);
         tracing::trace!(queue = ?self.hold.queue, message = ?attempt.message_id, outcome = ?sent.outcome, took = ?sent.duration, "attempted");
@@ -176,7 +175,8 @@ impl Worker {
     /// store that is away must not have the message sent again. Until the store is told, the URL stays closed, and
     /// the next probe opens it.
     async fn delivered(&mut self, attached: &mut dyn Attached, hand: &mut InHand, tried: Tried) -> Step {
-        self.hold.engine.answered(&hand.endpoint, Answered::Success);
+        let took = tried.sent.duration;
+        self.hold.engine.answered(&hand.endpoint, (Answered::Success, took));
         let settled = self.settle(attached, hand, tried.attempt).await;
         if hand.of_canary {
             self.hold.engine.canary_ended(&hand.endpoint).await;
@@ -213,7 +213,7 @@ impl Worker {
 impl Hold {
     /// Fence, pause, wish, endpoint and rate: everything that may forbid an attempt, the next one of the same
     /// message too (docs/protocols.md 30). What it answers is held while the request is in flight.
-    async fn may_start(&self, hand: &mut InHand) -> Result<InFlight, End> {
+    async fn may_start(&self, hand: &mut InHand) -> Result<Option<InFlight>, End> {
         let in_flight = self.wait_for_request(&hand.endpoint).await?;
         self.wait_for_turn(&hand.endpoint).await?;
         self.may_go_on()?;
@@ -221,7 +221,7 @@ impl Hold {
             return Err(End::EndpointClosed);
         }
         hand.of_canary = false;
-        if self.probe.is_none() && hand.endpoint.is_canary() {
+        if self.probe.is_none() && hand.endpoint.throttle.is_canary() {
             self.take_of_canary(&hand.endpoint).await?;
             hand.of_canary = true;
             // The store may have answered late.
@@ -233,20 +233,20 @@ impl Hold {
     /// One of the requests that may be in flight to the URL: more of its queues are at work than that while it is swift
     /// (docs/protocols.md 16). One that is not free soon is not waited for with a worker that others could use. A probe is
     /// the only request that begins, whatever is still open from before.
-    async fn wait_for_request(&self, endpoint: &LiveEndpoint) -> Result<InFlight, End> {
+    async fn wait_for_request(&self, endpoint: &LiveEndpoint) -> Result<Option<InFlight>, End> {
         if self.probe.is_some() {
             return Ok(None);
         }
-        if let Some(free) = endpoint.try_request() {
+        if let Some(free) = endpoint.requests.try_begin() {
             return Ok(Some(free));
         }
-        let mut free = std::pin::pin!(endpoint.request());
+        let mut free = std::pin::pin!(endpoint.requests.begin());
         loop {
             let soon = ambient::timeout(NEAR, &mut free);
             match self.stops.drain.run_until_cancelled(soon).await {
                 Some(Ok(free)) => return Ok(free),
                 None => return Err(End::Stopping),
-                Some(Err(_)) => endpoint.took(NEAR),
+                Some(Err(_)) => endpoint.requests.waited(NEAR),
             }
             self.may_go_on()?;
             if !endpoint.is_available() {
@@ -284,15 +284,15 @@ impl Hold {
     /// and none is waited for while its pace takes nothing: the message goes back to its place.
     async fn wait_for_turn(&self, endpoint: &Arc<LiveEndpoint>) -> Result<(), End> {
         let mut waits = None;
-        while endpoint.is_limited() {
+        while endpoint.throttle.is_limited() {
             let now = self.engine.store_time.now();
-            if self.probe.is_none() && endpoint.is_held(now) {
+            if self.probe.is_none() && endpoint.throttle.is_held(now) {
                 return Err(End::Paced(HELD));
             }
-            let Err(wait) = endpoint.take_turn(self.engine.clock.uptime(), now) else {
+            let Err(wait) = endpoint.throttle.take_turn(self.engine.clock.uptime(), now) else {
                 break;
             };
-            waits.get_or_insert_with(|| endpoint.wait_for_turn());
+            waits.get_or_insert_with(|| endpoint.throttle.wait());
             if wait > NEAR && self.probe.is_none() && self.control.others_wait.load(Ordering::SeqCst) {
                 return Err(End::Paced(wait));
             }
@@ -439,7 +439,7 @@ impl crate::engine::core::Core {
     }
 
     /// How an endpoint answered; the dispatcher is told when that changes what it may do.
-    pub(super) fn answered(&self, endpoint: &LiveEndpoint, answered: Answered) {
+    pub(super) fn answered(&self, endpoint: &LiveEndpoint, answered: (Answered, Duration)) {
         if self.endpoints.answered(endpoint, answered, self.store_time.now()) {
             self.endpoints.changed.notify_one();
         }

@@ -55,7 +55,9 @@ impl Worker {
     /// Anything but a 2xx: decide, record, then act.
     pub(super) async fn failed(&mut self, attached: &mut dyn Attached, hand: &mut InHand, tried: Tried) -> Step {
         let answered = answered(&tried);
-        self.hold.engine.answered(&hand.endpoint, answered);
+        self.hold
+            .engine
+            .answered(&hand.endpoint, (answered, tried.sent.duration));
         if matches!(tried.sent.outcome, Outcome::Failure(FailureKind::BadRequest)) {
             return self.cannot_be_sent(attached, hand, &tried).await;
         }
@@ -192,7 +194,7 @@ impl Worker {
             endpoint: consequence.endpoint.clone().map(|change| (tried.epoch, change)),
             decision: consequence.decision.clone(),
             terms,
-            paced: self.hold.probe.is_none() && hand.endpoint.has_pace(),
+            paced: self.hold.probe.is_none() && hand.endpoint.throttle.has_pace(),
         };
         if failure.decision.is_some() {
             // About the head behind the companion that this message is in: there can be one decision only.

@@ -129,11 +129,15 @@ async fn a_waiting_queue_gets_its_turn_while_others_have_long_backlogs() {
 async fn a_swift_url_has_more_queues_at_work_than_requests_and_they_go_back_when_it_hangs() {
     let mut stage = Stage::quiet(Ground::embedded(), |settings| {
         settings.in_flight_per_endpoint = 2;
-        settings.request_timeout = Duration::from_mins(1);
+        settings.request_timeout = Duration::from_secs(10);
+        settings.take_over = Duration::from_mins(2);
     })
     .await;
+    stage
+        .receiver
+        .behave("/swift", Behaviour::Status(200).after(Duration::from_millis(4)));
     for n in 0..6 {
-        stage.publish_many(&format!("e{n}"), "/swift", 300).await;
+        stage.publish_many(&format!("e{n}"), "/swift", 150).await;
     }
     let held = "SELECT count(*) FROM delivery_queues WHERE owner IS NOT NULL";
     stage.start();
@@ -151,7 +155,7 @@ async fn a_swift_url_has_more_queues_at_work_than_requests_and_they_go_back_when
     assert!(at_once(&stage.receiver.attempts_of("/swift")) <= 2);
     stage.receiver.behave("/swift", Behaviour::Status(200));
     stage.restart(|_| {}).await;
-    stage.delivered(6 * 300).await;
+    stage.delivered(6 * 150).await;
     stage.stop().await;
     stage.assert_kept();
 }
