@@ -104,6 +104,17 @@ impl CallError {
         }
     }
 
+    /// Whether the broker ended a channel with it, and not the connection: an open of a channel is never answered so.
+    pub(super) fn is_of_a_channel(&self) -> bool {
+        let Self::Amqp(error) = self else { return false };
+        matches!(error.kind(), ErrorKind::ProtocolError(amqp) if matches!(amqp.kind(), AMQPErrorKind::Soft(_)))
+    }
+
+    /// Whether the connection has as many channels as it may.
+    pub(super) fn says_no_channel_is_left(&self) -> bool {
+        matches!(self, Self::Amqp(error) if matches!(error.kind(), ErrorKind::ChannelsLimitReached))
+    }
+
     /// Whether the broker says that there is no such queue. A 404 alone does not say that: a classic
     /// queue whose node is down is `NOT_FOUND - home node … is down or inaccessible` (docs/rabbitmq.md, *Nodes that are
     /// down*).
@@ -116,8 +127,8 @@ impl CallError {
     }
 
     /// Whether the broker says that something is missing which is none of what was `asked` for: the client handed the
-    /// answer to one channel's question to another's (measured with lapin 4.12.3: a few in 10,000 where channels
-    /// are opened and closed side by side). It says nothing of what was asked for.
+    /// answer to one channel's question to another's (docs/rabbitmq.md, *Numbers of channels*; and measured with lapin 4.12.3: a
+    /// few in 10,000 where channels are opened and closed side by side). It says nothing of what was asked for.
     pub(super) fn is_astray(&self, asked: &[&str]) -> bool {
         (self.no_queue() || self.no_exchange()) && !asked.iter().any(|name| self.names(name))
     }

@@ -123,6 +123,8 @@ pub(super) struct Line {
     losses: Arc<AtomicU64>,
     watcher: AbortHandle,
     turn: tokio::sync::Mutex<()>,
+    /// Numbers of channels that came with the error of an earlier channel.
+    wasted: AtomicU64,
 }
 
 impl std::fmt::Debug for Line {
@@ -166,6 +168,7 @@ impl Line {
             losses,
             watcher: watcher.abort_handle(),
             turn: tokio::sync::Mutex::new(()),
+            wasted: AtomicU64::new(0),
         })
     }
 
@@ -205,9 +208,22 @@ impl Line {
         self.turn.lock().await
     }
 
-    /// A new channel.
+    /// A new channel. The client keeps the error that ended a channel under its number and hands it to the next one that
+    /// has that number, some 2,000 channels later (docs/rabbitmq.md, *Numbers of channels*): what is said there is about
+    /// the earlier one, and the next number is taken. Each such number stays taken; when none is left the line is over.
     pub(super) async fn channel(&self) -> Result<Channel, CallError> {
-        self.call(self.connection.create_channel()).await
+        loop {
+            match self.call(self.connection.create_channel()).await {
+                Err(error) if error.is_of_a_channel() => {
+                    self.wasted.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(error) if error.says_no_channel_is_left() && self.wasted.load(Ordering::Relaxed) > 0 => {
+                    self.abandon("no number of a channel is left");
+                    return Err(CallError::Ended(Ended::Lost(error.text())));
+                }
+                opened => return opened,
+            }
+        }
     }
 
     /// Runs a call until its answer, the line's end or the bound; silence ends the line.

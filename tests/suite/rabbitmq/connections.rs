@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redrive::internals::broker::{Acked, AttachOutcome, BrokerError, Lost, Next, Published};
+use redrive::internals::broker::{Acked, AttachOutcome, BrokerError, Look, Lost, Next, Published};
 use redrive::internals::domain::id::QueueName;
 
 use super::bench::{self, call};
@@ -152,6 +152,22 @@ async fn queues_beyond_one_connection_are_spread_over_several() {
         .expect("five queues, two a connection, are three connections");
     for one in &mut attached {
         assert_eq!(take(one, 1).await, [1]);
+    }
+    bench.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_missing_once_is_not_missing_when_the_numbers_of_channels_come_round() {
+    let bench = bench::classic().await;
+    let queue = bench.queue("late");
+    for _ in 0..3 {
+        assert_eq!(bench.broker.look(&queue).await.unwrap(), Look::Missing);
+    }
+    bench.broker.create(&queue).await.unwrap();
+    // A look takes a channel, and a connection has 2,047 numbers for them.
+    for look in 0..2_200 {
+        let found = bench.broker.look(&queue).await.unwrap();
+        assert!(matches!(found, Look::Present { .. }), "look {look}: {found:?}");
     }
     bench.finish().await;
 }
