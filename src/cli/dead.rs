@@ -18,8 +18,8 @@ use super::{Session, given};
 pub(super) async fn edit(session: &Session<'_>, edit: &DeadEdit) -> Result<Exit, Failure> {
     let typed = Edit {
         body: edit.body_file.as_deref().map(given::body).transpose()?,
-        content_type: edit.content_type.clone(),
-        headers: headers(&edit.headers)?,
+        content_type: edit.properties.content_type.clone(),
+        headers: headers(&edit.properties.headers)?,
     };
     let changes = if typed == Edit::default() {
         Edit {
@@ -50,8 +50,8 @@ pub(super) async fn patch(session: &Session<'_>, patch: &DeadPatch) -> Result<Ex
     };
     let patch = Patch {
         operations,
-        content_type: patch.content_type.clone(),
-        headers: headers(&patch.headers)?,
+        content_type: patch.properties.content_type.clone(),
+        headers: headers(&patch.properties.headers)?,
     };
     session.act(Command::PatchDead { selection, patch }, How::ONE).await
 }

@@ -79,12 +79,8 @@ pub(super) struct DeadEdit {
     /// File with the new body, or - for standard input.
     #[arg(long, value_name = "FILE")]
     pub(super) body_file: Option<PathBuf>,
-    /// The new content type.
-    #[arg(long, value_name = "TYPE")]
-    pub(super) content_type: Option<String>,
-    /// A header to set, or @FILE with one on each line; without a value it is removed. May be repeated.
-    #[arg(long = "header", value_name = "NAME: VALUE")]
-    pub(super) headers: Vec<String>,
+    #[command(flatten)]
+    pub(super) properties: NewProperties,
 }
 
 #[derive(Debug, Args)]
@@ -104,6 +100,13 @@ pub(super) struct DeadPatch {
     /// [{"op": "replace", "path": "/currency", "value": "EUR"}].
     #[arg(long, value_name = "FILE")]
     pub(super) patch_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) properties: NewProperties,
+}
+
+// No comment of the struct: it would stand in the help of both commands.
+#[derive(Debug, Args)]
+pub(super) struct NewProperties {
     /// The new content type.
     #[arg(long, value_name = "TYPE")]
     pub(super) content_type: Option<String>,

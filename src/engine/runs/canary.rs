@@ -1,4 +1,4 @@
-//! After the canary: a person looks, or the run itself watches for a while whether anything comes to grief: dies
+//! After the canary: a person looks, or the run itself watches for a while whether anything fails: dies
 //! again, or makes its endpoint unavailable. With a ramp it goes on part by part, each some times as large as what
 //! is done, and watched like the canary. What a run that watches itself sends after that is watched on the way.
 //!
@@ -80,8 +80,8 @@ impl Driver<'_> {
         Ok(None)
     }
 
-    /// Whether what a run that watches itself sends comes to grief; looked at now and then, on the way. The dead
-    /// letters are seen only while no source is in hand.
+    /// Whether what a run that watches itself sends fails; looked at now and then, on the way. The dead
+    /// letters are seen only while no source is walked.
     pub(super) async fn watch(&mut self) -> Result<(), Halt> {
         let Some(watch) = self.run.watch_time().filter(|_| self.run.record.canary.is_some()) else {
             return Ok(());

@@ -11,7 +11,7 @@ use crate::broker::{DeliveryTag, Walked};
 use crate::domain::dead_letter::DeadLetterId;
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueRecord;
-use crate::domain::run::{ItemState, Target};
+use crate::domain::run::ItemState;
 use crate::store::ItemMark;
 
 /// How often a claim is kept.
@@ -19,7 +19,7 @@ const HOLD: Duration = Duration::from_secs(3);
 /// Messages taken out that the index may still show.
 const TAKEN_OUT: usize = 5_000;
 
-/// The source in hand.
+/// The source that is walked.
 #[derive(Default)]
 pub(super) struct SourceHold {
     /// The row of the delivery queue that is walked.
@@ -93,18 +93,7 @@ impl SourceHold {
                 .map_or(item.ordinal, |first| first.min(item.ordinal));
             self.met_journalled = Some(first);
         }
-        Some(InHand {
-            ordinal: item.ordinal,
-            letter: item.letter,
-            source: source.clone(),
-            target: item
-                .target
-                .as_deref()
-                .map_or_else(|| Target::Queue(source.clone()), Target::clone),
-            message: one.message,
-            tag: one.tag,
-            state: item.state,
-        })
+        Some(item.with(source, one.message, one.tag))
     }
 
     /// The outcome of an item whose message is not there any more. What is paced is settled right after its own

@@ -1,13 +1,13 @@
 //! Discarded messages are put back where they were.
 
 use super::drive::Driver;
-use super::taken::{Halt, InHand, Open, OpenItems, PAGE};
+use super::taken::{Halt, Open, OpenItems, PAGE};
 use super::window::mark;
 use crate::ambient::HashMap;
 use crate::broker::DeliveryTag;
 use crate::domain::id::QueueName;
 use crate::domain::message::decode;
-use crate::domain::run::{ItemState, Target};
+use crate::domain::run::ItemState;
 use crate::store::{KeptKind, KeptQuery};
 
 impl Driver<'_> {
@@ -45,18 +45,7 @@ impl Driver<'_> {
         let mut absent = Vec::new();
         for item in chunk {
             if let Some(message) = kept.get(&item.letter).and_then(|bytes| decode(bytes)) {
-                window.push(InHand {
-                    ordinal: item.ordinal,
-                    letter: item.letter.clone(),
-                    source: source.clone(),
-                    target: item
-                        .target
-                        .as_deref()
-                        .map_or_else(|| Target::Queue(source.clone()), Target::clone),
-                    message,
-                    tag: DeliveryTag(0),
-                    state: item.state,
-                });
+                window.push(item.clone().with(source, message, DeliveryTag(0)));
             } else {
                 let state = if item.state == ItemState::Published {
                     ItemState::Settled

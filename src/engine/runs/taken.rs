@@ -40,7 +40,7 @@ pub(super) enum Halt {
     Canary,
     /// It is time to look what became of those that were sent.
     Look,
-    /// What was sent comes to grief while it is watched.
+    /// What was sent fails while it is watched.
     Trouble(String),
     /// Something that passes.
     Waits(String),
@@ -107,6 +107,25 @@ pub(super) struct Open {
     /// Shared by all that go there: a run may have a million items.
     pub(super) target: Option<Arc<Target>>,
     pub(super) state: ItemState,
+}
+
+impl Open {
+    /// With its message, taken out of `source`; an item without a target goes back there.
+    pub(super) fn with(self, source: &QueueName, message: Message, tag: DeliveryTag) -> InHand {
+        let target = self
+            .target
+            .as_deref()
+            .map_or_else(|| Target::Queue(source.clone()), Target::clone);
+        InHand {
+            ordinal: self.ordinal,
+            letter: self.letter,
+            source: source.clone(),
+            target,
+            message,
+            tag,
+            state: self.state,
+        }
+    }
 }
 
 /// Open items of one source, by what equal messages have in common.

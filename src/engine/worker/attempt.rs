@@ -175,8 +175,8 @@ impl Worker {
     /// store that is away must not have the message sent again. Until the store is told, the URL stays closed, and
     /// the next probe opens it.
     async fn delivered(&mut self, attached: &mut dyn Attached, hand: &mut InHand, tried: Tried) -> Step {
-        let took = tried.sent.duration;
-        self.hold.engine.answered(&hand.endpoint, (Answered::Success, took));
+        let answered = (Answered::Success, tried.sent.duration);
+        self.hold.engine.answered(&hand.endpoint, answered);
         let settled = self.settle(attached, hand, tried.attempt).await;
         if hand.of_canary {
             self.hold.engine.canary_ended(&hand.endpoint).await;

@@ -1,17 +1,19 @@
 //! Requests in flight to one endpoint, and how many of its queues may be at work for them (docs/protocols.md 16).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::micros;
 
 /// An endpoint that answers sooner is swift: the way of the next message from the broker takes a part of that time that
 /// counts. It stays so until it takes as long as [`SLOW`].
 const SWIFT: Duration = Duration::from_millis(10);
 const SLOW: Duration = Duration::from_millis(20);
 /// Answers of which the mean is made.
-const ANSWERS: u32 = 8;
+const ANSWERS: i64 = 8;
 
 /// One of the requests that may be in flight, until it is dropped.
 pub(in crate::engine) type InFlight = OwnedSemaphorePermit;
@@ -22,7 +24,7 @@ pub(in crate::engine) struct Requests {
     at_most: usize,
     free: Arc<Semaphore>,
     /// The mean of the last answers; 0: there were none.
-    mean_us: AtomicU32,
+    mean_us: AtomicI64,
     is_swift: AtomicBool,
 }
 
@@ -31,7 +33,7 @@ impl Requests {
         Self {
             at_most,
             free: Arc::new(Semaphore::new(at_most)),
-            mean_us: AtomicU32::new(0),
+            mean_us: AtomicI64::new(0),
             is_swift: AtomicBool::new(false),
         }
     }
@@ -51,7 +53,7 @@ impl Requests {
         let took = micros(took).max(1);
         let mean = match self.mean_us.load(Ordering::Relaxed) {
             0 => took,
-            mean => (mean - mean / ANSWERS).saturating_add(took / ANSWERS),
+            mean => mean + (took - mean) / ANSWERS,
         };
         self.mean_us.store(mean, Ordering::Relaxed);
         let was = self.is_swift.load(Ordering::Relaxed);
@@ -73,10 +75,6 @@ impl Requests {
         let is_swift = self.is_swift.load(Ordering::Relaxed);
         self.at_most * if is_swift { each_when_swift } else { 1 }
     }
-}
-
-fn micros(span: Duration) -> u32 {
-    u32::try_from(span.as_micros()).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
