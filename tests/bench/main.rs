@@ -1,8 +1,8 @@
 //! Measurements of delivery on real servers, as ratios within one run; `tests/bench/run` brings the servers.
 //!
 //! Sections, by argument (all of them without one, but `quick`): `quick` (a minute, beside `reference.txt`), `throughput`,
-//! `one`, `latency`, `isolation`, `outage` (or one part of it: `outage:30`, `outage:60`, `outage:90`, percent that hang,
-//! `outage:dead`), `redrive`, `dead`, `expiring`, `intake`, `events` (or one part of it: `events:drain`, `events:push`,
+//! `one`, `publish`, `scale` (or `scale:N`, with N queues), `daemons`, `latency`, `isolation`, `outage` (or one part of it:
+//! `outage:30`, `outage:60`, `outage:90`, percent that hang, `outage:dead`), `redrive`, `dead`, `expiring`, `intake`, `events` (or one part of it: `events:drain`, `events:push`,
 //! `events:wake`, `events:search`), `growth` (or `growth:N`, with so many executions), `console`, `attach`, `memory`, `filters`.
 //! Each side (receiver, bare loop, engine) is a process of its own, started by this one from its own program; both sides
 //! of a ratio do the same work on the same broker with the same receiver, by turns. What a number means, and from when to
@@ -30,6 +30,7 @@
 mod attach;
 mod bare;
 mod console;
+mod daemons;
 mod dead;
 mod delivering;
 mod events;
@@ -45,17 +46,22 @@ mod numbers;
 mod outage;
 mod process;
 mod program;
+mod publish;
 mod receiver;
 mod redrive;
 mod reference;
+mod scale;
 mod support;
 mod terminal;
 mod throughput;
 
-const SECTIONS: [&str; 24] = [
+const SECTIONS: [&str; 27] = [
     "quick",
     "throughput",
     "one",
+    "publish",
+    "scale",
+    "daemons",
     "latency",
     "isolation",
     "outage",
@@ -92,66 +98,92 @@ fn main() {
         return run_side(side, rest);
     }
     let executions = arguments.iter().find_map(|argument| argument.strip_prefix("growth:"));
-    let is_known = |name: &str| SECTIONS.contains(&name) || name.starts_with("growth:");
+    let is_known =
+        |name: &str| SECTIONS.contains(&name) || ["growth:", "scale:"].iter().any(|prefix| name.starts_with(prefix));
     if let Some(unknown) = arguments.iter().find(|name| !is_known(name)) {
         eprintln!("no section {unknown:?}: possible are {SECTIONS:?}");
         std::process::exit(2);
     }
-    let wanted = |section: &str| arguments.is_empty() || arguments.iter().any(|argument| argument == section);
     runtime().block_on(async {
         numbers::print_machine();
-        // Only where it is asked for: its parts are in the others.
-        if arguments.iter().any(|argument| argument == "quick") {
-            throughput::quick().await;
-        }
-        if wanted("throughput") {
-            throughput::many_queues().await;
-        }
-        if wanted("one") {
-            throughput::one_queue().await;
-        }
-        if wanted("latency") {
-            latency::run().await;
-        }
-        if wanted("isolation") {
-            isolation::run().await;
-        }
-        let parts = parts_of("outage", &arguments);
-        if wanted("outage") || !parts.is_empty() {
-            outage::run(&parts).await;
-        }
-        if wanted("redrive") {
-            redrive::run().await;
-        }
-        if wanted("dead") {
-            dead::run().await;
-        }
-        if wanted("expiring") {
-            expiring::run().await;
-        }
-        if wanted("intake") {
-            intake::run().await;
-        }
-        let parts = parts_of("events", &arguments);
-        if wanted("events") || !parts.is_empty() {
-            events::run(&parts).await;
-        }
-        if wanted("growth") || executions.is_some() {
-            growth::run(executions).await;
-        }
-        if wanted("console") {
-            console::run().await;
-        }
-        if wanted("attach") {
-            attach::run();
-        }
-        if wanted("memory") {
-            memory::run().await;
-        }
-        if wanted("filters") {
-            filters::run().await;
-        }
+        delivery(&arguments).await;
+        rest(&arguments, executions).await;
     });
+}
+
+fn is_wanted(arguments: &[String], section: &str) -> bool {
+    arguments.is_empty() || arguments.iter().any(|argument| argument == section)
+}
+
+/// The sections about delivery.
+async fn delivery(arguments: &[String]) {
+    let wanted = |section: &str| is_wanted(arguments, section);
+    // Only where it is asked for: its parts are in the others.
+    if arguments.iter().any(|argument| argument == "quick") {
+        throughput::quick().await;
+    }
+    if wanted("throughput") {
+        throughput::many_queues().await;
+    }
+    if wanted("one") {
+        throughput::one_queue().await;
+    }
+    if wanted("publish") {
+        publish::run().await;
+    }
+    let parts = parts_of("scale", arguments);
+    if wanted("scale") || !parts.is_empty() {
+        scale::run(&parts).await;
+    }
+    if wanted("daemons") {
+        daemons::run().await;
+    }
+    if wanted("latency") {
+        latency::run().await;
+    }
+    if wanted("isolation") {
+        isolation::run().await;
+    }
+    let parts = parts_of("outage", arguments);
+    if wanted("outage") || !parts.is_empty() {
+        outage::run(&parts).await;
+    }
+}
+
+/// All other sections.
+async fn rest(arguments: &[String], executions: Option<&str>) {
+    let wanted = |section: &str| is_wanted(arguments, section);
+    if wanted("redrive") {
+        redrive::run().await;
+    }
+    if wanted("dead") {
+        dead::run().await;
+    }
+    if wanted("expiring") {
+        expiring::run().await;
+    }
+    if wanted("intake") {
+        intake::run().await;
+    }
+    let parts = parts_of("events", arguments);
+    if wanted("events") || !parts.is_empty() {
+        events::run(&parts).await;
+    }
+    if wanted("growth") || executions.is_some() {
+        growth::run(executions).await;
+    }
+    if wanted("console") {
+        console::run().await;
+    }
+    if wanted("attach") {
+        attach::run();
+    }
+    if wanted("memory") {
+        memory::run().await;
+    }
+    if wanted("filters") {
+        filters::run().await;
+    }
 }
 
 /// What stands behind the section's name.
@@ -169,6 +201,7 @@ fn run_side(side: &str, arguments: &[String]) {
         "light" => runtime().block_on(bare::run_light(arguments)),
         "events" => runtime().block_on(events::run_side(arguments)),
         "growth" => runtime().block_on(growth::run_side(arguments)),
+        "publisher" => runtime().block_on(publish::run_side(arguments)),
         "engine" => runtime().block_on(delivering::run(arguments)),
         other => panic!("no side {other:?}"),
     }

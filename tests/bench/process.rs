@@ -57,11 +57,25 @@ impl Side {
         assert!(ended.success(), "a side failed: {ended}");
     }
 
+    /// Ends it at once.
+    pub async fn kill(mut self) {
+        self.child.kill().await.unwrap();
+    }
+
     /// Memory in use, in bytes.
     pub fn resident_bytes(&self) -> u64 {
+        self.status_kib("VmRSS:") * 1024
+    }
+
+    /// The most memory that was in use, in MiB.
+    pub fn resident_most_mib(&self) -> u64 {
+        self.status_kib("VmHWM:") / 1024
+    }
+
+    fn status_kib(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
     /// Seconds of processor time since its start.

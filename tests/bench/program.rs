@@ -53,6 +53,14 @@ impl Drop for Group {
     }
 }
 
+/// Servers that a daemon uses instead of what is embedded.
+pub struct Backing {
+    /// A PostgreSQL URL; `None`: a SQLite file of its own.
+    pub store: Option<String>,
+    pub broker: String,
+    pub management: String,
+}
+
 /// A daemon; killed with this value.
 pub struct Program {
     child: Child,
@@ -64,12 +72,26 @@ pub struct Program {
 impl Program {
     /// `delivery`: further lines of that section.
     pub async fn start(delivery: &str, group: Option<&Group>) -> Self {
+        Self::run(None, delivery, group).await
+    }
+
+    /// On servers.
+    pub async fn backed(backing: &Backing) -> Self {
+        Self::run(Some(backing), "", None).await
+    }
+
+    async fn run(backing: Option<&Backing>, delivery: &str, group: Option<&Group>) -> Self {
         let directory = scratch_directory();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let store = backing.and_then(|backing| backing.store.clone());
+        let store = store.unwrap_or_else(|| format!("sqlite:{}", directory.path().join("store.db").display()));
+        let broker = backing.map_or_else(
+            || "url = \"embedded:\"".to_owned(),
+            |one| format!("url = \"{}\"\nmanagement_url = \"{}\"", one.broker, one.management),
+        );
         let text = format!(
-            "[store]\nurl = \"sqlite:{}\"\n[broker]\nurl = \"embedded:\"\n[api]\nlisten = \"127.0.0.1:{port}\"\n\
+            "[store]\nurl = \"{store}\"\n[broker]\n{broker}\n[api]\nlisten = \"127.0.0.1:{port}\"\n\
              [delivery]\nallow_networks = [\"127.0.0.0/8\"]\n{delivery}\n",
-            directory.path().join("store.db").display()
         );
         let config = directory.path().join("config.toml");
         fs::write(&config, text).unwrap();
@@ -110,6 +132,22 @@ impl Program {
         }
         program.token = fs::read_to_string(program.directory.path().join("redrive/api-token")).unwrap();
         program
+    }
+
+    /// Where its API is.
+    pub fn api(&self) -> &str {
+        &self.api
+    }
+
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Nothing more is sent to the URL.
+    pub async fn disable(&self, url: &str) {
+        let request = self.request("POST", "/v1/endpoints/disable").json(&json!({"url": url}));
+        let answer = request.send().await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
     }
 
     pub fn store(&self) -> PathBuf {
