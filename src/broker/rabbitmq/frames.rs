@@ -44,6 +44,11 @@ impl<'a> Arguments<'a> {
         bytes.get(skipped..).map(Self)
     }
 
+    /// What was not read yet.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.0
+    }
+
     fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;

@@ -478,7 +478,7 @@ impl Broker for RabbitMq {
     }
 
     async fn walk(&self, queue: &QueueName, options: WalkOptions) -> Result<Option<Box<dyn Walk>>, BrokerError> {
-        walk::walk(&self.dialer, &short(queue.as_str())?, options).await
+        walk::walk(&self.dialer, queue.as_str(), options).await
     }
 
     async fn rescue(&self, queue: &QueueName) -> Result<Option<Box<dyn Rescued>>, BrokerError> {

@@ -11,21 +11,16 @@
 //! Quorum queues return what they get back consumer by consumer, by name, as long as the consumers are
 //! few: there the windows are larger and their number is bounded.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::join_all;
-use futures_util::{FutureExt, StreamExt};
-use lapin::message::Delivery;
-use lapin::options::{BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicQosOptions, QueueDeclareOptions};
-use lapin::types::{FieldTable, ShortString};
-use lapin::{Channel, Consumer};
+use futures_util::FutureExt;
 
 use super::failure::{CallError, Ended, call_error};
+use super::feed::{Came, Feed, Tap};
 use super::held::Held;
-use super::line::{CLOSE, Dialer, Line};
+use super::line::Dialer;
 use super::message;
 use crate::ambient;
 use crate::broker::{BrokerError, DeliveryTag, Walk, WalkOptions, Walked};
@@ -43,203 +38,171 @@ const SILENT: Duration = Duration::from_millis(30);
 /// Silent times before a queue that is not empty counts as ended: others hold what is there. After each one the broker
 /// has answered twice, so that they are as long as it is slow.
 const SILENCES: u32 = 40;
-/// Acks that are sent side by side.
-const ACKS: usize = 512;
 
 /// A walk of `queue`; `None` when there is no such queue.
 pub(super) async fn walk(
     dialer: &Arc<Dialer>,
-    queue: &ShortString,
+    queue: &str,
     options: WalkOptions,
 ) -> Result<Option<Box<dyn Walk>>, BrokerError> {
-    let line = dialer.open(WALK).await?;
-    let worded = |error: &CallError| call_error(WALK, &dialer.address, &dialer.vhost, error);
-    let opening = async {
-        let looks = line.channel().await?;
-        ready(&line, &looks, queue).await?;
-        let channel = line.channel().await?;
-        Ok::<_, CallError>((looks, channel))
-    };
-    match opening.await {
-        Ok((looks, channel)) => {
-            let walking = Walking::new(Arc::clone(dialer), line, channel, looks, queue.clone(), options);
-            Ok(Some(Box::new(walking)))
-        }
+    let feed = Feed::open(dialer, WALK).await?;
+    match Walking::begin(dialer, &feed, queue, options).await {
+        Ok(walking) => Ok(Some(Box::new(walking))),
         Err(error) => {
-            line.close().await;
-            if error.says_missing(queue.as_str()) {
+            feed.close().await;
+            if error.says_missing(queue) {
                 return Ok(None);
             }
-            Err(worded(&error))
+            Err(call_error(WALK, &dialer.address, &dialer.vhost, &error))
         }
     }
-}
-
-/// Messages ready, by a look on a channel that nothing is consumed on.
-async fn ready(line: &Line, looks: &Channel, queue: &ShortString) -> Result<u32, CallError> {
-    let passive = QueueDeclareOptions {
-        passive: true,
-        ..QueueDeclareOptions::default()
-    };
-    let found = line
-        .call(looks.queue_declare(queue.clone(), passive, FieldTable::default()))
-        .await?;
-    Ok(found.message_count())
 }
 
 struct Walking {
     dialer: Arc<Dialer>,
-    line: Arc<Line>,
-    channel: Arc<Channel>,
-    looks: Channel,
-    queue: ShortString,
+    feed: Arc<Feed>,
+    queue: String,
     options: WalkOptions,
-    window: Window,
-    /// The last of the chain.
-    consumer: Option<Consumer>,
-    consumers: u32,
-    /// The first tag of the last consumer; what is unsettled from there on fills its window.
-    first: u64,
-    /// Came while the consumer before was cancelled.
-    ahead: VecDeque<Delivery>,
+    /// The channel that consumes; taken out at the end.
+    tap: Option<Tap>,
+    /// A channel that nothing is consumed on, for looks.
+    looks: Tap,
+    chain: Chain,
     held: Held,
-    last_tag: u64,
+    /// Messages that were taken, and of those, how many were delivered before.
     position: u64,
-    /// Of those that were taken, how many were delivered before.
     again: u64,
+}
+
+/// The consumers of a walk, one after the other.
+struct Chain {
+    window: Window,
+    /// So many there were; a quorum queue gives back in the order of their tags.
+    consumers: u32,
+    /// The first delivery tag of the last consumer; what is unsettled from there on fills its window.
+    first: u64,
+    last_tag: u64,
+    /// It ended because no more consumers may begin.
     cut: bool,
-    closed: bool,
+}
+
+impl Chain {
+    fn tag(consumer: u32) -> String {
+        format!("redrive-walk-{consumer:08}")
+    }
 }
 
 impl Walking {
-    fn new(
-        dialer: Arc<Dialer>,
-        line: Arc<Line>,
-        channel: Channel,
-        looks: Channel,
-        queue: ShortString,
+    async fn begin(
+        dialer: &Arc<Dialer>,
+        feed: &Arc<Feed>,
+        queue: &str,
         options: WalkOptions,
-    ) -> Self {
-        Self {
+    ) -> Result<Self, CallError> {
+        let looks = feed.channel(queue).await?;
+        looks.ready(queue).await?;
+        let chain = Chain {
             window: Window::new(&options),
-            dialer,
-            line,
-            channel: Arc::new(channel),
-            looks,
-            queue,
-            options,
-            consumer: None,
             consumers: 0,
             first: 1,
-            ahead: VecDeque::new(),
-            held: Held::default(),
             last_tag: 0,
+            cut: false,
+        };
+        Ok(Self {
+            dialer: Arc::clone(dialer),
+            feed: Arc::clone(feed),
+            queue: queue.to_owned(),
+            options,
+            tap: Some(feed.channel(queue).await?),
+            looks,
+            chain,
+            held: Held::default(),
             position: 0,
             again: 0,
-            cut: false,
-            closed: false,
-        }
+        })
+    }
+
+    fn tap(&self) -> Result<&Tap, CallError> {
+        let closed = || CallError::Ended(Ended::Lost("the walk is closed".to_owned()));
+        self.tap.as_ref().ok_or_else(closed)
     }
 
     /// Makes sure that the last consumer has room; false when no more may be held.
     async fn has_room(&mut self) -> Result<bool, CallError> {
-        let full = self.held.count_from(self.first) >= u64::from(self.window.size);
-        if self.consumer.is_some() && !full {
+        let full = self.held.count_from(self.chain.first) >= u64::from(self.chain.window.size);
+        if self.chain.consumers > 0 && !full {
             return Ok(true);
         }
-        if self.options.quorum && self.consumers >= QUORUM_CONSUMERS_MAX {
-            self.cut = true;
+        if self.options.quorum && self.chain.consumers >= QUORUM_CONSUMERS_MAX {
+            self.chain.cut = true;
             return Ok(false);
         }
-        if let Some(consumer) = self.consumer.take() {
-            self.cancel(consumer).await?;
-            if !self.ahead.is_empty() {
-                return Ok(true);
-            }
-        }
-        self.window.next();
-        // Before consume: that is when a consumer gets it.
-        self.line
-            .call(self.channel.basic_qos(self.window.size, BasicQosOptions::default()))
+        self.chain.window.next();
+        let consumers = self.chain.consumers;
+        let before = consumers.checked_sub(1).map(Chain::tag);
+        // What an ack let through to the consumer before comes first, and counts as of this one's window.
+        self.tap()?
+            .succeed(
+                before.as_deref(),
+                &self.queue,
+                &Chain::tag(consumers),
+                self.chain.window.size,
+            )
             .await?;
-        // A quorum queue gives back in the order of these names.
-        let tag = ShortString::from(format!("redrive-walk-{:08}", self.consumers));
-        let options = BasicConsumeOptions::default();
-        let consuming = self
-            .channel
-            .basic_consume(self.queue.clone(), tag, options, FieldTable::default());
-        self.consumer = Some(self.line.call(consuming).await?);
-        self.consumers += 1;
-        self.first = self.last_tag + 1;
+        self.chain.consumers += 1;
+        self.chain.first = self.chain.last_tag + 1;
         Ok(true)
     }
 
-    /// Ends a consumer whose window is full; what an ack let through meanwhile is kept.
-    async fn cancel(&mut self, mut consumer: Consumer) -> Result<(), CallError> {
-        let cancelling = self.channel.basic_cancel(consumer.tag(), BasicCancelOptions::default());
-        self.line.call(cancelling).await?;
-        while let Some(delivery) = consumer.next().await {
-            self.ahead.push_back(delivery?);
-        }
-        Ok(())
-    }
-
-    fn take(&mut self, delivery: Delivery) -> Walked {
-        self.window.saw(delivery.data.len());
+    fn take(&mut self, came: Came) -> Result<Walked, CallError> {
+        let properties = message::decoded(&came.properties).map_err(|why| CallError::Ended(Ended::Undecodable(why)))?;
+        self.chain.window.saw(came.body.len());
         self.position += 1;
-        self.again += u64::from(delivery.redelivered);
-        self.last_tag = delivery.delivery_tag;
-        self.held.add(delivery.delivery_tag);
-        message::walked(delivery, self.position)
+        self.again += u64::from(came.redelivered);
+        self.chain.last_tag = came.tag;
+        self.held.add(came.tag);
+        Ok(Walked {
+            tag: DeliveryTag(came.tag),
+            position: self.position,
+            redelivered: came.redelivered,
+            exchange: came.exchange.as_ref().to_owned(),
+            routing_key: came.addressed_to.unwrap_or_else(|| self.queue.clone()),
+            message: message::received(properties, came.body),
+        })
     }
 
     /// What is there already, as far as `limit` and the window's bytes go.
-    async fn gather(&mut self, limit: usize, walked: &mut Vec<Walked>) -> Result<(), CallError> {
+    fn gather(&mut self, limit: usize, walked: &mut Vec<Walked>) -> Result<(), CallError> {
         let mut bytes = 0;
         while walked.len() < limit && bytes <= self.options.window_bytes {
-            let delivery = match self.ahead.pop_front() {
-                Some(delivery) => delivery,
-                None => match self
-                    .consumer
-                    .as_mut()
-                    .and_then(|consumer| consumer.next().now_or_never())
-                {
-                    None => return Ok(()),
-                    Some(Some(delivery)) => delivery?,
-                    Some(None) => return Err(self.ended().await),
-                },
+            let Some(came) = self.tap()?.next().now_or_never() else {
+                return Ok(());
             };
-            bytes += delivery.data.len();
-            walked.push(self.take(delivery));
+            let came = came?;
+            bytes += came.body.len();
+            walked.push(self.take(came)?);
         }
         Ok(())
-    }
-
-    async fn ended(&self) -> CallError {
-        if self.line.is_open() {
-            return CallError::Ended(Ended::Lost("the queue was deleted, or its node went away".to_owned()));
-        }
-        CallError::Ended(self.line.reason().await)
     }
 
     async fn batch(&mut self, limit: usize) -> Result<Vec<Walked>, CallError> {
         let mut walked = Vec::new();
         let mut silences = 0;
-        self.gather(limit, &mut walked).await?;
+        self.gather(limit, &mut walked)?;
         while walked.is_empty() {
             if !self.has_room().await? {
                 break;
             }
             self.wait(&mut walked).await?;
-            self.gather(limit, &mut walked).await?;
+            self.gather(limit, &mut walked)?;
             if !walked.is_empty() {
                 break;
             }
             silences += 1;
-            let left = ready(&self.line, &self.looks, &self.queue).await?;
+            let left = self.looks.ready(&self.queue).await?;
             // A busy broker counts what is still on its way to this consumer as gone.
-            self.answered().await?;
-            self.gather(limit, &mut walked).await?;
+            self.tap()?.answered(self.chain.window.size).await?;
+            self.gather(limit, &mut walked)?;
             if silences >= SILENCES || (left == 0 && silences > 1) {
                 break;
             }
@@ -247,113 +210,64 @@ impl Walking {
         Ok(walked)
     }
 
-    /// Until the broker has answered on the consumer's own channel: what it had sent there before is here then. The
-    /// question changes nothing.
-    async fn answered(&self) -> Result<(), CallError> {
-        let qos = self.channel.basic_qos(self.window.size, BasicQosOptions::default());
-        self.line.call(qos).await
-    }
-
     /// Waits a moment for the next one.
     async fn wait(&mut self, walked: &mut Vec<Walked>) -> Result<(), CallError> {
-        let Some(consumer) = self.consumer.as_mut() else {
-            return Ok(());
-        };
-        let delivery = match ambient::timeout(SILENT, consumer.next()).await {
-            Err(_) => return Ok(()),
-            Ok(Some(delivery)) => delivery?,
-            Ok(None) => return Err(self.ended().await),
-        };
-        let taken = self.take(delivery);
-        walked.push(taken);
+        if let Ok(came) = ambient::timeout(SILENT, self.tap()?.next()).await {
+            let taken = self.take(came?)?;
+            walked.push(taken);
+        }
         Ok(())
     }
 
-    async fn worded(&self, error: CallError) -> BrokerError {
-        let ended = match error.ended() {
-            Some(Ended::Lost(_)) if !self.line.is_open() => Some(self.line.reason().await),
-            ended => ended,
-        };
-        match ended {
+    fn worded(&self, error: &CallError) -> BrokerError {
+        match error.ended() {
             Some(Ended::Undecodable(detail)) => BrokerError::Undecodable {
-                queue: self.queue.as_str().to_owned(),
+                queue: self.queue.clone(),
                 detail,
             },
-            _ => call_error(WALK, &self.dialer.address, &self.dialer.vhost, &error),
+            _ => call_error(WALK, &self.dialer.address, &self.dialer.vhost, error),
         }
     }
 
     async fn acked(&mut self, tags: &[DeliveryTag]) -> Result<(), CallError> {
         let acks = self.held.settle(tags.iter().map(|tag| tag.0).collect());
-        for acks in acks.chunks(ACKS) {
-            let sending = acks.iter().map(|ack| {
-                let options = BasicAckOptions { multiple: ack.multiple };
-                self.channel.basic_ack(ack.tag, options)
-            });
-            let sending = async { join_all(sending).await.into_iter().collect::<lapin::Result<()>>() };
-            self.line.call(sending).await?;
+        if acks.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let tap = self.tap()?;
+        let is_sent = match tap.ack_all(&acks) {
+            Some(until) => tap.written(until).await,
+            None => false,
+        };
+        if is_sent { Ok(()) } else { Err(tap.stopped()) }
     }
 }
 
 #[async_trait]
 impl Walk for Walking {
     async fn next(&mut self, limit: usize) -> Result<Vec<Walked>, BrokerError> {
-        self.cut = false;
-        match self.batch(limit.max(1)).await {
-            Ok(walked) => Ok(walked),
-            Err(error) => Err(self.worded(error).await),
-        }
+        self.chain.cut = false;
+        let walked = self.batch(limit.max(1)).await;
+        walked.map_err(|error| self.worded(&error))
     }
 
     fn is_cut(&self) -> bool {
-        self.cut
+        self.chain.cut
     }
 
     async fn settle(&mut self, tags: &[DeliveryTag]) -> Result<(), BrokerError> {
-        match self.acked(tags).await {
-            Ok(()) => Ok(()),
-            Err(error) => Err(self.worded(error).await),
-        }
+        let acked = self.acked(tags).await;
+        acked.map_err(|error| self.worded(&error))
     }
 
     async fn close(mut self: Box<Self>) -> Result<u64, BrokerError> {
-        self.closed = true;
-        let consumer = self.consumer.take();
-        let closed = self
-            .line
-            .call_within(CLOSE, self.channel.close(200, "walked".into()))
-            .await;
-        self.line.close().await;
-        let ahead = self.ahead.drain(..).filter(|delivery| delivery.redelivered).count() as u64;
-        let again = self.again + ahead + consumer.map_or(0, again_unread);
-        match closed {
-            Ok(()) => Ok(again),
-            Err(error) => Err(self.worded(error).await),
-        }
-    }
-}
-
-/// Of what came to a consumer and nobody took, how many were delivered before.
-fn again_unread(mut consumer: Consumer) -> u64 {
-    let mut again = 0;
-    while let Some(Some(Ok(delivery))) = consumer.next().now_or_never() {
-        again += u64::from(delivery.redelivered);
-    }
-    again
-}
-
-impl Drop for Walking {
-    fn drop(&mut self) {
-        if self.closed || tokio::runtime::Handle::try_current().is_err() {
-            return;
-        }
-        let (line, consumer) = (Arc::clone(&self.line), self.consumer.take());
-        ambient::spawn("walk-close", async move {
-            line.close().await;
-            drop(consumer);
-        });
+        let Some(tap) = self.tap.take() else {
+            return Ok(self.again);
+        };
+        let again = self.again + tap.unread_again();
+        let closed = tap.close().await;
+        self.feed.close().await;
+        closed.map(|()| again).map_err(|error| self.worded(&error))
     }
 }
 

@@ -26,17 +26,24 @@ pub(super) use self::state::{Came, Stopped};
 use super::address::HEARTBEAT_S;
 use super::attach::Wanted;
 use super::failure::{CallError, Ended, connect_error};
-use super::frames::{Method, MethodId};
+use super::frames::{Arguments, Method, MethodId};
+use super::held::Ack;
 use super::line::{CALL, CLOSE, CONNECT, Dialer};
 use super::wire::{
-    CHANNEL_CLOSE, CHANNEL_CLOSE_OK, CHANNEL_OPEN, CHANNEL_OPEN_OK, CONNECTION_CLOSE, CONSUME, CONSUME_OK, QOS, QOS_OK,
-    Wire,
+    CANCEL, CHANNEL_CLOSE, CHANNEL_CLOSE_OK, CHANNEL_OPEN, CHANNEL_OPEN_OK, CONNECTION_CLOSE, CONSUME, CONSUME_OK, QOS,
+    QOS_OK, Wire,
 };
 use crate::ambient;
 use crate::broker::BrokerError;
 
 const BIND: MethodId = (50, 20);
 const BIND_OK: MethodId = (50, 21);
+const DECLARE: MethodId = (50, 10);
+const DECLARE_OK: MethodId = (50, 11);
+const CANCEL_OK: MethodId = (60, 31);
+
+/// What is asked, and the method that answers it.
+type Asked = (Method, MethodId);
 
 /// What the connection's task and those who use it share.
 struct Shared {
@@ -151,36 +158,30 @@ impl Feed {
         let _ = over.wait_for(|over| *over).await;
     }
 
-    /// A channel that consumes the queue; `None` when there is no such queue. Everything is asked at once: the broker
-    /// answers in order, and a refusal closes the channel.
+    /// A channel that consumes the queue; `None` when there is no such queue. Everything is asked at once: a refusal
+    /// closes the channel.
     pub(super) async fn consume(self: &Arc<Self>, wanted: &Wanted) -> Result<Option<Tap>, CallError> {
         let queue = wanted.queue.as_str();
         let tap = Tap::open(self, queue)?;
-        let mut asked = vec![(Method::new(CHANNEL_OPEN).short_string(""), CHANNEL_OPEN_OK)];
+        let mut asked = vec![channel_open()];
         if let Some(exchange) = &wanted.bind {
             let bind = Method::new(BIND).u16(0).short_string(queue);
             let bind = bind.short_string(exchange.as_str()).short_string(queue);
             asked.push((bind.u8(0).table(&[]), BIND_OK));
         }
-        // Before consume, or the first consumer has no limit (docs/rabbitmq.md, *Prefetch*).
-        asked.push((Method::new(QOS).u32(0).u16(wanted.prefetch).u8(0), QOS_OK));
         let tag = format!("redrive-{:016x}", ambient::random());
-        let consume = Method::new(CONSUME).u16(0).short_string(queue).short_string(&tag);
-        asked.push((consume.u8(0).table(&[]), CONSUME_OK));
-        {
-            let mut state = self.shared.lock();
-            for (method, _) in &asked {
-                state.put(tap.channel, method);
-            }
+        asked.extend(consuming(queue, &tag, wanted.prefetch));
+        match tap.call(asked).await {
+            Err(error) if error.says_missing(queue) => Ok(None),
+            answered => answered.map(|_| Some(tap)),
         }
-        self.shared.task.wake();
-        for (_, answer) in asked {
-            match tap.answer(answer).await {
-                Err(error) if error.says_missing(queue) => return Ok(None),
-                answered => answered?,
-            }
-        }
-        Ok(Some(tap))
+    }
+
+    /// A channel for the queue on which nothing is consumed yet.
+    pub(super) async fn channel(self: &Arc<Self>, queue: &str) -> Result<Tap, CallError> {
+        let tap = Tap::open(self, queue)?;
+        tap.call(vec![channel_open()]).await?;
+        Ok(tap)
     }
 
     /// Nothing more is asked on it.
@@ -212,7 +213,23 @@ impl Tap {
         })
     }
 
-    async fn answer(&self, wanted: MethodId) -> Result<(), CallError> {
+    /// Asks everything at once; answers the arguments of the last answer.
+    async fn call(&self, asked: Vec<Asked>) -> Result<Vec<u8>, CallError> {
+        {
+            let mut state = self.feed.shared.lock();
+            for (method, _) in &asked {
+                state.put(self.channel, method);
+            }
+        }
+        self.feed.shared.task.wake();
+        let mut arguments = Vec::new();
+        for (_, answer) in asked {
+            arguments = self.answer(answer).await?;
+        }
+        Ok(arguments)
+    }
+
+    async fn answer(&self, wanted: MethodId) -> Result<Vec<u8>, CallError> {
         let shared = &self.feed.shared;
         let answer = poll_fn(|context| shared.lock().poll_reply(self.channel, wanted, context));
         if let Ok(answered) = ambient::timeout(CALL, answer).await {
@@ -220,6 +237,41 @@ impl Tap {
         }
         self.feed.abandon(format!("no answer within {} s", CALL.as_secs()));
         Err(CallError::Silent(CALL))
+    }
+
+    /// Messages ready in the queue.
+    pub(super) async fn ready(&self, queue: &str) -> Result<u32, CallError> {
+        const PASSIVE: u8 = 1;
+        let declare = Method::new(DECLARE).u16(0).short_string(queue).u8(PASSIVE);
+        let arguments = self.call(vec![(declare.table(&[]), DECLARE_OK)]).await?;
+        let counted = Arguments::after(&arguments, 0).and_then(|mut arguments| {
+            arguments.short_string()?;
+            arguments.u32()
+        });
+        counted.ok_or_else(|| CallError::Ended(Ended::Lost("the broker's answer is cut".to_owned())))
+    }
+
+    /// Consumes the queue under this tag; the consumer before it, if there was one, is cancelled first.
+    pub(super) async fn succeed(
+        &self,
+        before: Option<&str>,
+        queue: &str,
+        tag: &str,
+        prefetch: u16,
+    ) -> Result<(), CallError> {
+        let cancel = before.map(|before| (Method::new(CANCEL).short_string(before).u8(0), CANCEL_OK));
+        let asked = cancel.into_iter().chain(consuming(queue, tag, prefetch));
+        self.call(asked.collect()).await.map(drop)
+    }
+
+    /// Until the broker has answered here: what it had sent before is here then. The question changes nothing.
+    pub(super) async fn answered(&self, prefetch: u16) -> Result<(), CallError> {
+        self.call(vec![qos(prefetch)]).await.map(drop)
+    }
+
+    /// Of what came and was not taken, how many were delivered before.
+    pub(super) fn unread_again(&self) -> u64 {
+        self.feed.shared.lock().unread_again(self.channel)
     }
 
     /// The next message. May be dropped and called again.
@@ -231,9 +283,27 @@ impl Tap {
     /// Puts an ack in line; what it answers is for [`Tap::written`]. `None`: nothing comes here any more, and nothing
     /// was sent.
     pub(super) fn ack(&self, tag: u64) -> Option<u64> {
-        let put = self.feed.shared.lock().ack(self.channel, tag)?;
+        self.ack_all(&[Ack { tag, multiple: false }])
+    }
+
+    /// Puts acks in line, as [`Tap::ack`] does one.
+    pub(super) fn ack_all(&self, acks: &[Ack]) -> Option<u64> {
+        let put = {
+            let mut state = self.feed.shared.lock();
+            let mut put = None;
+            for ack in acks {
+                put = Some(state.ack(self.channel, *ack)?);
+            }
+            put
+        };
         self.feed.shared.task.wake();
-        Some(put)
+        put
+    }
+
+    /// Why nothing can be sent here any more.
+    pub(super) fn stopped(&self) -> CallError {
+        let gone = self.feed.shared.lock().gone(self.channel);
+        gone.unwrap_or_else(|| Stopped::Cancelled.into())
     }
 
     /// Waits until the socket took what was put in line; false when it did not.
@@ -248,33 +318,52 @@ impl Tap {
         false
     }
 
-    /// Closes the channel and waits for the broker: then everything unsettled is back in its place.
-    pub(super) async fn close(mut self) {
-        self.close_now().await;
+    /// Closes the channel and waits for the broker: then everything unsettled is back in its place. An error means that
+    /// the channel was gone before: what was settled last may not have reached the broker.
+    pub(super) async fn close(mut self) -> Result<(), CallError> {
+        self.close_now().await
     }
 
-    async fn close_now(&mut self) {
+    async fn close_now(&mut self) -> Result<(), CallError> {
         self.is_closed = true;
         let shared = &self.feed.shared;
-        let is_open = {
+        let gone = {
             let mut state = shared.lock();
-            let is_open = state.is_channel_open(self.channel);
-            if is_open {
+            let gone = state.gone(self.channel);
+            if gone.is_none() {
                 let close = Method::new(CHANNEL_CLOSE).u16(200).short_string("done");
                 state.put(self.channel, &close.u16(0).u16(0));
             }
-            is_open
+            gone
         };
-        if is_open {
-            shared.task.wake();
-            let answer = poll_fn(|context| shared.lock().poll_reply(self.channel, CHANNEL_CLOSE_OK, context));
-            // An error means that the channel is gone, which is as good.
-            if ambient::timeout(CLOSE, answer).await.is_err() {
-                self.feed.abandon(format!("no answer within {} s", CLOSE.as_secs()));
+        let closed = match gone {
+            Some(gone) => Err(gone),
+            None => {
+                shared.task.wake();
+                let answer = poll_fn(|context| shared.lock().poll_reply(self.channel, CHANNEL_CLOSE_OK, context));
+                ambient::timeout(CLOSE, answer).await.unwrap_or_else(|_| {
+                    self.feed.abandon(format!("no answer within {} s", CLOSE.as_secs()));
+                    Err(CallError::Silent(CLOSE))
+                })
             }
-        }
+        };
         shared.lock().free(self.channel);
+        closed.map(drop)
     }
+}
+
+fn channel_open() -> Asked {
+    (Method::new(CHANNEL_OPEN).short_string(""), CHANNEL_OPEN_OK)
+}
+
+fn qos(prefetch: u16) -> Asked {
+    (Method::new(QOS).u32(0).u16(prefetch).u8(0), QOS_OK)
+}
+
+/// The prefetch before consume, or the first consumer has no limit (docs/rabbitmq.md, *Prefetch*).
+fn consuming(queue: &str, tag: &str, prefetch: u16) -> [Asked; 2] {
+    let consume = Method::new(CONSUME).u16(0).short_string(queue).short_string(tag);
+    [qos(prefetch), (consume.u8(0).table(&[]), CONSUME_OK)]
 }
 
 impl Drop for Tap {
@@ -288,6 +377,6 @@ impl Drop for Tap {
             channel: self.channel,
             is_closed: true,
         };
-        ambient::spawn("detach", async move { closing.close_now().await });
+        ambient::spawn("detach", async move { drop(closing.close_now().await) });
     }
 }

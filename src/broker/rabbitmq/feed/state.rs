@@ -3,12 +3,14 @@
 //! Frames go in, and what they mean for each channel comes out; what is to be sent stands in line as bytes.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 
 use super::super::failure::{CallError, Ended, said};
 use super::super::frames::{self, Arguments, BODY, HEADER, HEARTBEAT, METHOD, Method, MethodId, Piece};
+use super::super::held::Ack;
 use super::super::wire::{
     ACK, CANCEL, CHANNEL_CLOSE, CHANNEL_CLOSE_OK, CONNECTION_CLOSE, CONNECTION_CLOSE_OK, DELIVER, reason,
 };
@@ -27,6 +29,7 @@ const OUT_KEPT: usize = 64 * 1024;
 pub(in super::super) struct Came {
     pub(in super::super) tag: u64,
     pub(in super::super) redelivered: bool,
+    pub(in super::super) exchange: Arc<str>,
     /// Its routing key, where that is not the queue's name.
     pub(in super::super) addressed_to: Option<String>,
     pub(in super::super) properties: Vec<u8>,
@@ -44,11 +47,22 @@ pub(in super::super) enum Stopped {
     Ended(Ended),
 }
 
+impl From<Stopped> for CallError {
+    fn from(stopped: Stopped) -> Self {
+        match stopped {
+            Stopped::Cancelled => Self::Ended(Ended::Lost("the queue was deleted, or its node went away".to_owned())),
+            Stopped::Closed(code, text) => said(code, &text),
+            Stopped::Ended(ended) => Self::Ended(ended),
+        }
+    }
+}
+
 /// A message of which not all has come.
 #[derive(Debug)]
 struct Coming {
     tag: u64,
     redelivered: bool,
+    exchange: Arc<str>,
     addressed_to: Option<String>,
     properties: Vec<u8>,
     size: u64,
@@ -59,9 +73,12 @@ struct Coming {
 #[derive(Debug)]
 struct Lane {
     queue: String,
+    /// Where the last message was published: the next one mostly was there too.
+    exchange: Arc<str>,
     ready: VecDeque<Came>,
     coming: Option<Coming>,
-    replies: VecDeque<MethodId>,
+    /// Answers, with their arguments.
+    replies: VecDeque<(MethodId, Vec<u8>)>,
     stopped: Option<Stopped>,
     /// Whoever waits on it: one at a time.
     waker: Option<Waker>,
@@ -94,6 +111,7 @@ impl State {
         let channel = u16::try_from(at + 1).ok().filter(|channel| *channel <= channel_max)?;
         let lane = Lane {
             queue: queue.to_owned(),
+            exchange: Arc::default(),
             ready: VecDeque::new(),
             coming: None,
             replies: VecDeque::new(),
@@ -119,12 +137,12 @@ impl State {
         self.lanes.get_mut(usize::from(channel).wrapping_sub(1))?.as_mut()
     }
 
-    /// Whether the broker knows the channel as open.
-    pub(super) fn is_channel_open(&mut self, channel: u16) -> bool {
-        self.ended.is_none()
-            && self
-                .lane(channel)
-                .is_some_and(|lane| !matches!(lane.stopped, Some(Stopped::Closed(..))))
+    /// Why the broker does not know the channel as open any more, if that is so.
+    pub(super) fn gone(&mut self, channel: u16) -> Option<CallError> {
+        match self.stopped(channel)? {
+            Stopped::Cancelled => None,
+            stopped => Some(stopped.into()),
+        }
     }
 
     /// Why nothing more comes on the channel, if that is so.
@@ -158,11 +176,11 @@ impl State {
 
     /// Puts the ack of a message in line; `None` when nothing comes on the channel any more: what it had in hand is
     /// somebody else's by now.
-    pub(super) fn ack(&mut self, channel: u16, tag: u64) -> Option<u64> {
+    pub(super) fn ack(&mut self, channel: u16, ack: Ack) -> Option<u64> {
         if self.stopped(channel).is_some() {
             return None;
         }
-        Some(self.put(channel, &Method::new(ACK).u64(tag).u8(0)))
+        Some(self.put(channel, &Method::new(ACK).u64(ack.tag).u8(u8::from(ack.multiple))))
     }
 
     /// What the socket takes next, into `bytes`, which are all taken.
@@ -203,26 +221,24 @@ impl State {
         Poll::Pending
     }
 
-    /// The answer to what was asked on the channel.
+    /// The arguments of the answer to what was asked on the channel.
     pub(super) fn poll_reply(
         &mut self,
         channel: u16,
         wanted: MethodId,
         context: &Context<'_>,
-    ) -> Poll<Result<(), CallError>> {
-        match self.stopped(channel) {
-            Some(Stopped::Ended(ended)) => return Poll::Ready(Err(CallError::Ended(ended))),
-            Some(Stopped::Closed(code, text)) => return Poll::Ready(Err(said(code, &text))),
-            // The answer may be there all the same.
-            Some(Stopped::Cancelled) | None => {}
+    ) -> Poll<Result<Vec<u8>, CallError>> {
+        // Where only the consumer ended, the answer may be there all the same.
+        if let Some(gone) = self.gone(channel) {
+            return Poll::Ready(Err(gone));
         }
         let Some(lane) = self.lane(channel) else {
             return Poll::Pending;
         };
-        while let Some(came) = lane.replies.pop_front() {
-            if came == wanted {
-                return Poll::Ready(Ok(()));
-            }
+        // What the queue answers may come behind what the channel answers by itself, though that was asked later.
+        let found = lane.replies.iter().position(|(came, _)| *came == wanted);
+        if let Some((_, arguments)) = found.and_then(|at| lane.replies.remove(at)) {
+            return Poll::Ready(Ok(arguments));
         }
         lane.waker = Some(context.waker().clone());
         Poll::Pending
@@ -247,6 +263,12 @@ impl State {
             lane.waker = Some(context.waker().clone());
         }
         Poll::Pending
+    }
+
+    /// Of what came on the channel and was not handed out, how many were delivered before.
+    pub(super) fn unread_again(&mut self, channel: u16) -> u64 {
+        let again = |lane: &mut Lane| lane.ready.iter().filter(|came| came.redelivered).count() as u64;
+        self.lane(channel).map_or(0, again)
     }
 
     /// Everybody who waits for something.
@@ -301,7 +323,7 @@ impl State {
         let Some(lane) = self.lane(channel) else { return Ok(()) };
         match id {
             DELIVER => {
-                lane.coming = Some(delivered(&lane.queue, &mut arguments).ok_or_else(|| odd("deliver"))?);
+                lane.coming = Some(lane.delivered(&mut arguments).ok_or_else(|| odd("deliver"))?);
                 return Ok(());
             }
             CANCEL => {
@@ -319,7 +341,7 @@ impl State {
                 let (code, text) = reason(&mut arguments);
                 lane.stopped = Some(Stopped::Closed(code, text));
             }
-            _ => lane.replies.push_back(id),
+            _ => lane.replies.push_back((id, arguments.rest().to_vec())),
         }
         wakers.extend(lane.waker.take());
         Ok(())
@@ -360,6 +382,28 @@ impl State {
 }
 
 impl Lane {
+    /// What the arguments of a delivery say of it.
+    fn delivered(&mut self, arguments: &mut Arguments<'_>) -> Option<Coming> {
+        let _consumer = arguments.short_string()?;
+        let tag = arguments.u64()?;
+        let redelivered = arguments.u8()? & 1 == 1;
+        let exchange = arguments.short_string()?;
+        let key = arguments.short_string()?;
+        if self.exchange.as_bytes() != exchange {
+            self.exchange = String::from_utf8_lossy(exchange).into();
+        }
+        Some(Coming {
+            tag,
+            redelivered,
+            exchange: Arc::clone(&self.exchange),
+            addressed_to: (key != self.queue.as_bytes()).then(|| String::from_utf8_lossy(key).into_owned()),
+            properties: Vec::new(),
+            // Until its header says so, it is never whole.
+            size: u64::MAX,
+            body: Vec::new(),
+        })
+    }
+
     fn when_whole(&mut self, wakers: &mut Vec<Waker>) {
         let Some(coming) = self.coming.take_if(|coming| coming.body.len() as u64 == coming.size) else {
             return;
@@ -367,30 +411,13 @@ impl Lane {
         self.ready.push_back(Came {
             tag: coming.tag,
             redelivered: coming.redelivered,
+            exchange: coming.exchange,
             addressed_to: coming.addressed_to,
             properties: coming.properties,
             body: Bytes::from(coming.body),
         });
         wakers.extend(self.waker.take());
     }
-}
-
-/// What the arguments of a delivery say of it.
-fn delivered(queue: &str, arguments: &mut Arguments<'_>) -> Option<Coming> {
-    let _consumer = arguments.short_string()?;
-    let tag = arguments.u64()?;
-    let redelivered = arguments.u8()? & 1 == 1;
-    let _exchange = arguments.short_string()?;
-    let key = arguments.short_string()?;
-    Some(Coming {
-        tag,
-        redelivered,
-        addressed_to: (key != queue.as_bytes()).then(|| String::from_utf8_lossy(key).into_owned()),
-        properties: Vec::new(),
-        // Until its header says so, it is never whole.
-        size: u64::MAX,
-        body: Vec::new(),
-    })
 }
 
 fn odd(what: &str) -> Ended {

@@ -50,6 +50,10 @@ fn take(state: &mut State, bytes: &[u8]) -> Result<(), Ended> {
     Ok(())
 }
 
+fn ack(tag: u64) -> Ack {
+    Ack { tag, multiple: false }
+}
+
 fn next(state: &mut State, channel: u16) -> Poll<Result<Came, Stopped>> {
     state.poll_next(channel, &Context::from_waker(Waker::noop()))
 }
@@ -69,6 +73,7 @@ fn a_message_is_handed_out_once_it_is_whole() {
     };
     assert_eq!((came.tag, came.redelivered, &came.body[..]), (3, true, &b"abcde"[..]));
     assert_eq!((came.addressed_to, came.properties), (None, vec![0, 0]));
+    assert_eq!(&*came.exchange, "redrive");
     let Poll::Ready(Ok(empty)) = next(&mut state, channel) else {
         panic!("it has no body")
     };
@@ -88,14 +93,14 @@ fn what_came_before_an_end_is_not_handed_out_and_not_acked() {
         take(&mut state, &header(channel, 0, b"\0\0")).unwrap();
         take(&mut state, &method(channel, end)).unwrap();
         assert_eq!(next(&mut state, channel), Poll::Ready(Err(stopped)));
-        assert_eq!(state.ack(channel, 1), None);
+        assert_eq!(state.ack(channel, ack(1)), None);
     }
 }
 
 #[test]
 fn what_is_put_in_line_is_written_in_order_and_known_to_be() {
     let (mut state, channel) = opened();
-    let (first, second) = (state.ack(channel, 1).unwrap(), state.ack(channel, 2).unwrap());
+    let (first, second) = (state.ack(channel, ack(1)).unwrap(), state.ack(channel, ack(2)).unwrap());
     let mut bytes = Vec::new();
     state.next_to_write(&mut bytes);
     assert_eq!(bytes.len() as u64, second);
@@ -107,7 +112,7 @@ fn what_is_put_in_line_is_written_in_order_and_known_to_be() {
     state.wrote(usize::try_from(second - first).unwrap(), &mut wakers);
     assert_eq!(wakers.len(), 1, "who waits is woken");
     assert_eq!(state.poll_written(channel, second, &context), Poll::Ready(true));
-    let third = state.ack(channel, 3).unwrap();
+    let third = state.ack(channel, ack(3)).unwrap();
     state.ended = Some(Ended::Lost("gone".to_owned()));
     assert_eq!(state.poll_written(channel, third, &context), Poll::Ready(false));
 }
@@ -126,7 +131,34 @@ fn a_refusal_answers_what_was_asked() {
         panic!("it was refused")
     };
     assert!(error.says_missing(QUEUE));
-    assert!(!state.is_channel_open(channel), "its close is answered");
+    assert!(state.gone(channel).is_some(), "its close is answered");
+}
+
+#[test]
+fn an_answer_has_its_arguments_and_what_nobody_took_is_counted() {
+    let (mut state, channel) = opened();
+    let context = Context::from_waker(Waker::noop());
+    take(&mut state, &method(channel, &Method::new(CONSUME_OK).short_string("c"))).unwrap();
+    take(&mut state, &deliver(channel, 1, QUEUE)).unwrap();
+    take(&mut state, &header(channel, 0, b"\0\0")).unwrap();
+    let answer = state.poll_reply(channel, CONSUME_OK, &context);
+    assert!(answer.ready_and(|answer| answer.as_ref().is_ok_and(|arguments| arguments == b"\x01c")));
+    assert_eq!(state.unread_again(channel), 1);
+    assert!(next(&mut state, channel).is_ready());
+    assert_eq!(state.unread_again(channel), 0);
+}
+
+#[test]
+fn answers_are_told_apart_in_whatever_order_they_come() {
+    let (mut state, channel) = opened();
+    let context = Context::from_waker(Waker::noop());
+    for came in [QOS_OK, CONSUME_OK] {
+        take(&mut state, &method(channel, &Method::new(came))).unwrap();
+    }
+    for wanted in [CONSUME_OK, QOS_OK] {
+        assert!(state.poll_reply(channel, wanted, &context).ready_and(Result::is_ok));
+    }
+    assert!(state.poll_reply(channel, QOS_OK, &context).is_pending());
 }
 
 #[test]
