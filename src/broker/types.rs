@@ -49,7 +49,7 @@ pub enum VhostFound {
 pub struct Standing {
     /// What is gone, each with its kind.
     pub missing: Vec<String>,
-    /// Whether the exchange says that every queue of the store is bound to it ([`super::Broker::mark_bound`]). A new
+    /// Whether the exchange says that every queue of the store is bound to it ([`super::Vhost::mark_bound`]). A new
     /// exchange does not.
     pub is_bound: bool,
 }

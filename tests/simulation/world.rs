@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use redrive::internals::ambient::{self, Clock, Process};
-use redrive::internals::broker::{Broker, BrokerHandle};
+use redrive::internals::broker::{BrokerHandle, Publishing};
 use redrive::internals::budget::Budget;
 use redrive::internals::domain::id::{ExecutionId, NotificationId, QueueName};
 use redrive::internals::domain::mask::MaskRules;

@@ -29,9 +29,10 @@ use async_trait::async_trait;
 
 use crate::ambient::{self, Clock};
 use crate::broker::{
-    AttachOptions, AttachOutcome, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicy, Browsed, Deleted,
-    ExchangeDetail, Intake, IntakeQueue, ListedQueue, Look, Outgoing, Owner, PageRequest, Published, QueuePage,
-    QueuePart, Rescued, Signal, Standing, Walk, WalkOptions,
+    AttachOptions, AttachOutcome, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicies, BrokerPolicy,
+    Browsed, Deleted, ExchangeDetail, Health, Intake, IntakeQueue, ListedQueue, Listings, Look, Outgoing, Owner,
+    PageRequest, Published, Publishing, QueuePage, QueuePart, Queues, Reading, Rescued, Signal, Standing, Vhost, Walk,
+    WalkOptions,
 };
 use crate::domain::broker_rules::Version;
 use crate::domain::id::{QueueName, StoreId};
@@ -92,6 +93,42 @@ impl Broker for Embedded {
         true
     }
 
+    async fn version(&self) -> Option<Version> {
+        None
+    }
+
+    async fn place(&self) -> Option<String> {
+        Some("embedded".to_owned())
+    }
+
+    fn set_name(&self, name: &str) {
+        name.clone_into(&mut self.0.name.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn signals(&self) -> tokio::sync::broadcast::Receiver<Signal> {
+        self.0.signals.subscribe()
+    }
+
+    async fn listen(&self) -> Result<(), BrokerError> {
+        self.0.listening.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    fn losses(&self) -> u64 {
+        0
+    }
+
+    async fn connections_close(&self, _name: &str) -> Result<u32, BrokerError> {
+        Ok(0)
+    }
+
+    async fn close(&self) {
+        self.0.closed.cancel();
+    }
+}
+
+#[async_trait]
+impl Vhost for Embedded {
     async fn prepare(&self) -> Result<(), BrokerError> {
         let (exchange, dead) = (self.0.naming.exchange(), self.0.naming.dead_letter_queue());
         let now = self.0.clock.now();
@@ -105,14 +142,6 @@ impl Broker for Embedded {
             })
             .await
             .map_err(failure::write("prepare"))
-    }
-
-    async fn version(&self) -> Option<Version> {
-        None
-    }
-
-    fn losses(&self) -> u64 {
-        0
     }
 
     /// Nothing of it goes without the file.
@@ -131,10 +160,6 @@ impl Broker for Embedded {
         Ok(())
     }
 
-    async fn place(&self) -> Option<String> {
-        Some("embedded".to_owned())
-    }
-
     /// It is in the file of its store.
     async fn owner(&self, _: &StoreId) -> Result<Owner, BrokerError> {
         Ok(Owner::Ours)
@@ -147,20 +172,10 @@ impl Broker for Embedded {
     async fn adopt(&self, _: &StoreId) -> Result<(), BrokerError> {
         Ok(())
     }
+}
 
-    fn set_name(&self, name: &str) {
-        name.clone_into(&mut self.0.name.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-
-    fn signals(&self) -> tokio::sync::broadcast::Receiver<Signal> {
-        self.0.signals.subscribe()
-    }
-
-    async fn listen(&self) -> Result<(), BrokerError> {
-        self.0.listening.store(true, Ordering::Release);
-        Ok(())
-    }
-
+#[async_trait]
+impl Publishing for Embedded {
     async fn publish(&self, queue: &QueueName, message: &Message) -> Result<Published, BrokerError> {
         self.0.need_exchange("publish").await?;
         self.0.end_if_over("publish", queue.as_str()).await?;
@@ -213,7 +228,10 @@ impl Broker for Embedded {
             .map_err(failure::write("publish to the dead-letter queue"))?;
         Ok(arrival.map_or(Published::Returned, |_| Published::Accepted))
     }
+}
 
+#[async_trait]
+impl Queues for Embedded {
     async fn look(&self, queue: &QueueName) -> Result<Look, BrokerError> {
         self.0.look("look", queue).await
     }
@@ -294,7 +312,10 @@ impl Broker for Embedded {
     async fn nudge(&self, queue: &QueueName) {
         self.0.signals.nudge(queue, self.0.clock.uptime());
     }
+}
 
+#[async_trait]
+impl Reading for Embedded {
     async fn attach(&self, queue: &QueueName, options: AttachOptions) -> Result<AttachOutcome, BrokerError> {
         self.0.need_exchange("attach").await?;
         let name = match options.part {
@@ -355,7 +376,10 @@ impl Broker for Embedded {
     async fn intake_rescue(&self, queue: &IntakeQueue) -> Result<Option<Box<dyn Rescued>>, BrokerError> {
         self.rescue(&queue.name).await
     }
+}
 
+#[async_trait]
+impl Listings for Embedded {
     async fn queues_page(&self, page: &PageRequest) -> Result<QueuePage, BrokerError> {
         let start = self.0.clock.uptime();
         let (queues, more, total) = tables::queues_page(self.0.file.readers(), page)
@@ -400,7 +424,10 @@ impl Broker for Embedded {
     async fn exchange_detail(&self, _exchange: &str) -> Result<Option<ExchangeDetail>, BrokerError> {
         Ok(None)
     }
+}
 
+#[async_trait]
+impl BrokerPolicies for Embedded {
     async fn policies(&self) -> Result<Vec<BrokerPolicy>, BrokerError> {
         Ok(Vec::new())
     }
@@ -415,11 +442,10 @@ impl Broker for Embedded {
     async fn policy_remove(&self, _: &str) -> Result<(), BrokerError> {
         Ok(())
     }
+}
 
-    async fn connections_close(&self, _name: &str) -> Result<u32, BrokerError> {
-        Ok(0)
-    }
-
+#[async_trait]
+impl Health for Embedded {
     async fn blocked(&self) -> Option<String> {
         None
     }
@@ -438,10 +464,6 @@ impl Broker for Embedded {
             events: true,
             ..BrokerHealth::default()
         }
-    }
-
-    async fn close(&self) {
-        self.0.closed.cancel();
     }
 }
 

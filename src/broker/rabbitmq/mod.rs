@@ -61,9 +61,10 @@ use self::prepare::short;
 pub use self::probe::Probe;
 use self::publish::{Alarm, Publisher};
 use super::{
-    AttachOptions, AttachOutcome, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicy, Browsed, Deleted,
-    ExchangeDetail, Intake, IntakeQueue, ListedQueue, Look, Outgoing, Owner, PageRequest, Published, QueuePage,
-    QueuePart, Rescued, Signal, Standing, VhostFound, Walk, WalkOptions,
+    AttachOptions, AttachOutcome, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicies, BrokerPolicy,
+    Browsed, Deleted, ExchangeDetail, Health, Intake, IntakeQueue, ListedQueue, Listings, Look, Outgoing, Owner,
+    PageRequest, Published, Publishing, QueuePage, QueuePart, Queues, Reading, Rescued, Signal, Standing, Vhost,
+    VhostFound, Walk, WalkOptions,
 };
 use crate::ambient::{self, Clock};
 use crate::domain::broker_rules::Version;
@@ -291,57 +292,13 @@ impl Broker for RabbitMq {
         "rabbitmq"
     }
 
-    async fn prepare(&self) -> Result<(), BrokerError> {
-        prepare::prepare(self).await
-    }
-
-    async fn vhost(&self) -> Result<VhostFound, BrokerError> {
-        vhost::find(self).await
-    }
-
-    async fn make_vhost(&self) -> Result<(), BrokerError> {
-        vhost::make(self).await
-    }
-
     async fn version(&self) -> Option<Version> {
         self.management.as_ref()?.version(&self.clock).await
-    }
-
-    fn losses(&self) -> u64 {
-        self.dialer.losses()
-    }
-
-    async fn check(&self, store: &StoreId) -> Result<Standing, BrokerError> {
-        check::check(self, store).await
-    }
-
-    async fn mark_bound(&self) -> Result<(), BrokerError> {
-        check::mark_bound(self).await
     }
 
     async fn place(&self) -> Option<String> {
         let overview = self.management.as_ref()?.overview().await.ok()?;
         Some(format!("{}/{}", overview.cluster?, self.settings.naming.vhost))
-    }
-
-    async fn owner(&self, store: &StoreId) -> Result<Owner, BrokerError> {
-        identity::owner(self, store).await
-    }
-
-    async fn own(&self, store: &StoreId) -> Result<Owner, BrokerError> {
-        identity::own(self, store).await
-    }
-
-    async fn adopt(&self, store: &StoreId) -> Result<(), BrokerError> {
-        identity::adopt(self, store).await
-    }
-
-    async fn numbers_kept(&self, store: &StoreId) -> Result<Option<Numbers>, BrokerError> {
-        numbers::kept(self, store).await
-    }
-
-    async fn numbers_keep(&self, store: &StoreId, numbers: Numbers) -> Result<(), BrokerError> {
-        numbers::keep(self, store, numbers).await
     }
 
     fn set_name(&self, name: &str) {
@@ -369,6 +326,80 @@ impl Broker for RabbitMq {
         Ok(())
     }
 
+    fn losses(&self) -> u64 {
+        self.dialer.losses()
+    }
+
+    async fn connections_close(&self, name: &str) -> Result<u32, BrokerError> {
+        self.management()?.connections_close(name).await
+    }
+
+    async fn close(&self) {
+        self.stop_listening();
+        self.closing.cancel();
+        self.nudging.close();
+        // One that does not get through is found by the sweep.
+        let _ = ambient::timeout(NUDGED, self.nudging.wait()).await;
+        let feeds = self.pool.feeds();
+        let closing = async {
+            join_all(feeds.iter().map(|feed| feed.close())).await;
+            tokio::join!(self.publisher.close(), self.admin.close());
+        };
+        // What does not close in order ends with the process.
+        if ambient::timeout(CLOSED, closing).await.is_err() {
+            tracing::warn!(
+                connections = feeds.len(),
+                "connections to the broker did not close in order"
+            );
+        }
+    }
+}
+
+#[async_trait]
+impl Vhost for RabbitMq {
+    async fn prepare(&self) -> Result<(), BrokerError> {
+        prepare::prepare(self).await
+    }
+
+    async fn vhost(&self) -> Result<VhostFound, BrokerError> {
+        vhost::find(self).await
+    }
+
+    async fn make_vhost(&self) -> Result<(), BrokerError> {
+        vhost::make(self).await
+    }
+
+    async fn check(&self, store: &StoreId) -> Result<Standing, BrokerError> {
+        check::check(self, store).await
+    }
+
+    async fn mark_bound(&self) -> Result<(), BrokerError> {
+        check::mark_bound(self).await
+    }
+
+    async fn owner(&self, store: &StoreId) -> Result<Owner, BrokerError> {
+        identity::owner(self, store).await
+    }
+
+    async fn own(&self, store: &StoreId) -> Result<Owner, BrokerError> {
+        identity::own(self, store).await
+    }
+
+    async fn adopt(&self, store: &StoreId) -> Result<(), BrokerError> {
+        identity::adopt(self, store).await
+    }
+
+    async fn numbers_kept(&self, store: &StoreId) -> Result<Option<Numbers>, BrokerError> {
+        numbers::kept(self, store).await
+    }
+
+    async fn numbers_keep(&self, store: &StoreId, numbers: Numbers) -> Result<(), BrokerError> {
+        numbers::keep(self, store, numbers).await
+    }
+}
+
+#[async_trait]
+impl Publishing for RabbitMq {
     async fn publish(&self, queue: &QueueName, message: &Message) -> Result<Published, BrokerError> {
         self.publisher.publish(queue.as_str(), message).await
     }
@@ -386,7 +417,10 @@ impl Broker for RabbitMq {
         prepare::dead_letter_queue(self).await?;
         self.publisher.publish(&dead, message).await
     }
+}
 
+#[async_trait]
+impl Queues for RabbitMq {
     async fn look(&self, queue: &QueueName) -> Result<Look, BrokerError> {
         self.admin.look(&short(queue.as_str())?).await
     }
@@ -452,7 +486,10 @@ impl Broker for RabbitMq {
             ambient::spawn("nudge", self.nudging.track_future(nudge));
         }
     }
+}
 
+#[async_trait]
+impl Reading for RabbitMq {
     async fn attach(&self, queue: &QueueName, options: AttachOptions) -> Result<AttachOutcome, BrokerError> {
         let naming = &self.settings.naming;
         let name = match options.part {
@@ -492,7 +529,10 @@ impl Broker for RabbitMq {
     async fn intake_rescue(&self, queue: &IntakeQueue) -> Result<Option<Box<dyn Rescued>>, BrokerError> {
         rescue::rescue(&self.dialer.to(&queue.vhost), queue.name.as_str()).await
     }
+}
 
+#[async_trait]
+impl Listings for RabbitMq {
     async fn queues_page(&self, page: &PageRequest) -> Result<QueuePage, BrokerError> {
         let page = vhost::named(self, self.management()?.queues_page(page, &self.clock).await).await?;
         Ok(self.without_probes(page))
@@ -518,7 +558,10 @@ impl Broker for RabbitMq {
     async fn exchange_detail(&self, exchange: &str) -> Result<Option<ExchangeDetail>, BrokerError> {
         self.management()?.exchange(exchange).await
     }
+}
 
+#[async_trait]
+impl BrokerPolicies for RabbitMq {
     async fn policies(&self) -> Result<Vec<BrokerPolicy>, BrokerError> {
         vhost::named(self, self.management()?.policies().await).await
     }
@@ -530,11 +573,10 @@ impl Broker for RabbitMq {
     async fn policy_remove(&self, name: &str) -> Result<(), BrokerError> {
         self.management()?.policy_remove(name).await
     }
+}
 
-    async fn connections_close(&self, name: &str) -> Result<u32, BrokerError> {
-        self.management()?.connections_close(name).await
-    }
-
+#[async_trait]
+impl Health for RabbitMq {
     async fn blocked(&self) -> Option<String> {
         if let Some(reason) = self.alarm.reason() {
             return Some(reason);
@@ -549,25 +591,5 @@ impl Broker for RabbitMq {
 
     async fn health(&self) -> BrokerHealth {
         health::health(self).await
-    }
-
-    async fn close(&self) {
-        self.stop_listening();
-        self.closing.cancel();
-        self.nudging.close();
-        // One that does not get through is found by the sweep.
-        let _ = ambient::timeout(NUDGED, self.nudging.wait()).await;
-        let feeds = self.pool.feeds();
-        let closing = async {
-            join_all(feeds.iter().map(|feed| feed.close())).await;
-            tokio::join!(self.publisher.close(), self.admin.close());
-        };
-        // What does not close in order ends with the process.
-        if ambient::timeout(CLOSED, closing).await.is_err() {
-            tracing::warn!(
-                connections = feeds.len(),
-                "connections to the broker did not close in order"
-            );
-        }
     }
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redrive::internals::ambient;
 use redrive::internals::broker::{
-    AttachOptions, AttachOutcome, Broker, BrokerError, BrokerHealth, BrokerPolicy, Browsed, Deleted, ExchangeDetail,
-    Intake, IntakeQueue, ListedQueue, Look, Outgoing, Owner, PageRequest, Published, QueuePage, QueuePart, Rescued,
-    Signal, Standing, Walk, WalkOptions,
+    AttachOptions, AttachOutcome, Broker, BrokerError, BrokerHealth, BrokerPolicies, BrokerPolicy, Browsed, Deleted,
+    ExchangeDetail, Health, Intake, IntakeQueue, ListedQueue, Listings, Look, Outgoing, Owner, PageRequest, Published,
+    Publishing, QueuePage, QueuePart, Queues, Reading, Rescued, Signal, Standing, Vhost, Walk, WalkOptions,
 };
 use redrive::internals::domain::broker_rules::Version;
 use redrive::internals::domain::id::{QueueName, StoreId};
@@ -304,14 +304,54 @@ impl Broker for Client {
         "model"
     }
 
+    async fn version(&self) -> Option<Version> {
+        Some(Version { major: 3, minor: 10 })
+    }
+
+    async fn place(&self) -> Option<String> {
+        Some("the model".to_owned())
+    }
+
+    fn set_name(&self, _: &str) {}
+
+    fn signals(&self) -> broadcast::Receiver<Signal> {
+        self.signals.subscribe()
+    }
+
+    async fn listen(&self) -> Result<(), BrokerError> {
+        let number = self.number;
+        self.ask("listen", |server| server.awake.insert(number)).await.map(drop)
+    }
+
+    fn losses(&self) -> u64 {
+        self.line.losses.load(Ordering::SeqCst)
+    }
+
+    /// The server notices what is dead: nobody waits for its heartbeat any more.
+    async fn connections_close(&self, _: &str) -> Result<u32, BrokerError> {
+        self.ask("close", |server| {
+            let forgotten: Vec<u64> = server.forgotten.iter().copied().collect();
+            let names: Vec<String> = server.queues.keys().cloned().collect();
+            for consumer in &forgotten {
+                for name in &names {
+                    let overrun = server.leave(name, *consumer);
+                    self.model.bury(server, name, overrun);
+                }
+            }
+            u32::try_from(forgotten.len()).unwrap_or(u32::MAX)
+        })
+        .await
+    }
+
+    async fn close(&self) {}
+}
+
+#[async_trait]
+impl Vhost for Client {
     async fn prepare(&self) -> Result<(), BrokerError> {
         let dead = self.model.0.naming.dead_letter_queue();
         self.ask("prepare", |server| server.queues.entry(dead).or_default().bound = true)
             .await
-    }
-
-    async fn version(&self) -> Option<Version> {
-        Some(Version { major: 3, minor: 10 })
     }
 
     async fn check(&self, _: &StoreId) -> Result<Standing, BrokerError> {
@@ -324,10 +364,6 @@ impl Broker for Client {
 
     async fn mark_bound(&self) -> Result<(), BrokerError> {
         self.call("mark", |server| server.is_bound = true).await
-    }
-
-    async fn place(&self) -> Option<String> {
-        Some("the model".to_owned())
     }
 
     async fn owner(&self, _: &StoreId) -> Result<Owner, BrokerError> {
@@ -354,22 +390,10 @@ impl Broker for Client {
         })
         .await
     }
+}
 
-    fn set_name(&self, _: &str) {}
-
-    fn losses(&self) -> u64 {
-        self.line.losses.load(Ordering::SeqCst)
-    }
-
-    fn signals(&self) -> broadcast::Receiver<Signal> {
-        self.signals.subscribe()
-    }
-
-    async fn listen(&self) -> Result<(), BrokerError> {
-        let number = self.number;
-        self.ask("listen", |server| server.awake.insert(number)).await.map(drop)
-    }
-
+#[async_trait]
+impl Publishing for Client {
     async fn publish(&self, queue: &QueueName, message: &Message) -> Result<Published, BrokerError> {
         self.publish_to(queue.as_str(), message, true).await
     }
@@ -387,7 +411,10 @@ impl Broker for Client {
         let dead = self.model.0.naming.dead_letter_queue();
         self.publish_to(&dead, message, false).await
     }
+}
 
+#[async_trait]
+impl Queues for Client {
     async fn look(&self, queue: &QueueName) -> Result<Look, BrokerError> {
         let look = |server: &mut Server| {
             server
@@ -447,7 +474,10 @@ impl Broker for Client {
             self.model.server().nudge(Signal::Nudged(queue.clone()));
         }
     }
+}
 
+#[async_trait]
+impl Reading for Client {
     async fn attach(&self, queue: &QueueName, options: AttachOptions) -> Result<AttachOutcome, BrokerError> {
         let name = match options.part {
             QueuePart::Queue => queue.as_str().to_owned(),
@@ -524,7 +554,10 @@ impl Broker for Client {
     async fn intake_rescue(&self, _: &IntakeQueue) -> Result<Option<Box<dyn Rescued>>, BrokerError> {
         absent("rescue")
     }
+}
 
+#[async_trait]
+impl Listings for Client {
     async fn queues_page(&self, page: &PageRequest) -> Result<QueuePage, BrokerError> {
         let mut all = self.queues_all().await?;
         let (skipped, size) = ((page.page.max(1) - 1) * page.size, page.size as usize);
@@ -559,7 +592,10 @@ impl Broker for Client {
     async fn exchange_detail(&self, _: &str) -> Result<Option<ExchangeDetail>, BrokerError> {
         Ok(None)
     }
+}
 
+#[async_trait]
+impl BrokerPolicies for Client {
     async fn policies(&self) -> Result<Vec<BrokerPolicy>, BrokerError> {
         self.ask("policies", |_| Vec::new()).await
     }
@@ -571,23 +607,10 @@ impl Broker for Client {
     async fn policy_remove(&self, _: &str) -> Result<(), BrokerError> {
         absent("policy")
     }
+}
 
-    /// The server notices what is dead: nobody waits for its heartbeat any more.
-    async fn connections_close(&self, _: &str) -> Result<u32, BrokerError> {
-        self.ask("close", |server| {
-            let forgotten: Vec<u64> = server.forgotten.iter().copied().collect();
-            let names: Vec<String> = server.queues.keys().cloned().collect();
-            for consumer in &forgotten {
-                for name in &names {
-                    let overrun = server.leave(name, *consumer);
-                    self.model.bury(server, name, overrun);
-                }
-            }
-            u32::try_from(forgotten.len()).unwrap_or(u32::MAX)
-        })
-        .await
-    }
-
+#[async_trait]
+impl Health for Client {
     async fn blocked(&self) -> Option<String> {
         self.model.server().alarm.clone()
     }
@@ -599,6 +622,4 @@ impl Broker for Client {
             ..BrokerHealth::default()
         }
     }
-
-    async fn close(&self) {}
 }

@@ -7,9 +7,10 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use redrive::internals::broker::{
-    Acked, AttachOptions, AttachOutcome, Attached, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicy,
-    Browsed, Deleted, DeliveryTag, ExchangeDetail, Intake, IntakeQueue, ListedQueue, Look, Lost, Next, Outgoing, Owner,
-    PageRequest, Published, QueuePage, Rescued, Signal, Standing, VhostFound, Walk, WalkOptions,
+    Acked, AttachOptions, AttachOutcome, Attached, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicies,
+    BrokerPolicy, Browsed, Deleted, DeliveryTag, ExchangeDetail, Health, Intake, IntakeQueue, ListedQueue, Listings,
+    Look, Lost, Next, Outgoing, Owner, PageRequest, Published, Publishing, QueuePage, Queues, Reading, Rescued, Signal,
+    Standing, Vhost, VhostFound, Walk, WalkOptions,
 };
 use redrive::internals::domain::broker_rules::Version;
 use redrive::internals::domain::id::{QueueName, StoreId};
@@ -66,9 +67,25 @@ impl Attached for Closed {
 
 /// Passes every method on.
 macro_rules! passed_on {
-    ($($name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)+) => {
-        #[async_trait]
-        impl Broker for ClosingBroker {
+    ($($seam:ident { $($name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)+ $(=> { $($rest:tt)* })? })+) => {
+        $(#[async_trait]
+        impl $seam for ClosingBroker {
+            $(async fn $name(&self, $($argument: $kind),*) -> $answer {
+                self.inner.$name($($argument),*).await
+            })+
+            $($($rest)*)?
+        })+
+    };
+}
+
+passed_on! {
+    Broker {
+        version() -> Option<Version>;
+        place() -> Option<String>;
+        listen() -> Result<(), BrokerError>;
+        connections_close(name: &str) -> Result<u32, BrokerError>;
+        close() -> ();
+        => {
             fn kind(&self) -> &'static str {
                 self.inner.kind()
             }
@@ -88,7 +105,44 @@ macro_rules! passed_on {
             fn signals(&self) -> broadcast::Receiver<Signal> {
                 self.inner.signals()
             }
-
+        }
+    }
+    Vhost {
+        prepare() -> Result<(), BrokerError>;
+        vhost() -> Result<VhostFound, BrokerError>;
+        make_vhost() -> Result<(), BrokerError>;
+        check(store: &StoreId) -> Result<Standing, BrokerError>;
+        mark_bound() -> Result<(), BrokerError>;
+        owner(store: &StoreId) -> Result<Owner, BrokerError>;
+        own(store: &StoreId) -> Result<Owner, BrokerError>;
+        adopt(store: &StoreId) -> Result<(), BrokerError>;
+    }
+    Publishing {
+        publish(queue: &QueueName, message: &Message) -> Result<Published, BrokerError>;
+        publish_many(window: &[Outgoing]) -> Vec<Result<Published, BrokerError>>;
+        publish_dead(message: &Message) -> Result<Published, BrokerError>;
+    }
+    Queues {
+        look(queue: &QueueName) -> Result<Look, BrokerError>;
+        create(queue: &QueueName) -> Result<(), BrokerError>;
+        declare_expiring(queue: &QueueName, lifetime: Lifetime) -> Result<(), BrokerError>;
+        declare_again(queue: &QueueName, arguments: &[(String, String)]) -> Result<(), BrokerError>;
+        renew(queue: &QueueName) -> Result<Look, BrokerError>;
+        unbind(queue: &QueueName) -> Result<(), BrokerError>;
+        unbind_all(queues: &[QueueName]) -> Result<(), BrokerError>;
+        bind(queue: &QueueName) -> Result<Look, BrokerError>;
+        delete_empty(queue: &QueueName) -> Result<Deleted, BrokerError>;
+        delete_unused(queue: &QueueName, queue_type: QueueType) -> Result<Deleted, BrokerError>;
+        delete_whole(queue: &QueueName) -> Result<Deleted, BrokerError>;
+        nudge(queue: &QueueName) -> ();
+    }
+    Reading {
+        browse(queue: &QueueName, limit: u32) -> Result<Vec<Browsed>, BrokerError>;
+        walk(queue: &QueueName, options: WalkOptions) -> Result<Option<Box<dyn Walk>>, BrokerError>;
+        rescue(queue: &QueueName) -> Result<Option<Box<dyn Rescued>>, BrokerError>;
+        intake(queue: &IntakeQueue, prefetch: u16) -> Result<Box<dyn Intake>, BrokerError>;
+        intake_rescue(queue: &IntakeQueue) -> Result<Option<Box<dyn Rescued>>, BrokerError>;
+        => {
             async fn attach(&self, queue: &QueueName, options: AttachOptions) -> Result<AttachOutcome, BrokerError> {
                 let outcome = self.inner.attach(queue, options).await?;
                 self.attached.lock().unwrap().push(Instant::now());
@@ -99,56 +153,22 @@ macro_rules! passed_on {
                     other => other,
                 })
             }
-
-            $(async fn $name(&self, $($argument: $kind),*) -> $answer {
-                self.inner.$name($($argument),*).await
-            })+
         }
-    };
-}
-
-passed_on! {
-    prepare() -> Result<(), BrokerError>;
-    vhost() -> Result<VhostFound, BrokerError>;
-    make_vhost() -> Result<(), BrokerError>;
-    version() -> Option<Version>;
-    check(store: &StoreId) -> Result<Standing, BrokerError>;
-    mark_bound() -> Result<(), BrokerError>;
-    place() -> Option<String>;
-    owner(store: &StoreId) -> Result<Owner, BrokerError>;
-    own(store: &StoreId) -> Result<Owner, BrokerError>;
-    adopt(store: &StoreId) -> Result<(), BrokerError>;
-    listen() -> Result<(), BrokerError>;
-    publish(queue: &QueueName, message: &Message) -> Result<Published, BrokerError>;
-    publish_many(window: &[Outgoing]) -> Vec<Result<Published, BrokerError>>;
-    publish_dead(message: &Message) -> Result<Published, BrokerError>;
-    look(queue: &QueueName) -> Result<Look, BrokerError>;
-    create(queue: &QueueName) -> Result<(), BrokerError>;
-    declare_expiring(queue: &QueueName, lifetime: Lifetime) -> Result<(), BrokerError>;
-    declare_again(queue: &QueueName, arguments: &[(String, String)]) -> Result<(), BrokerError>;
-    renew(queue: &QueueName) -> Result<Look, BrokerError>;
-    unbind(queue: &QueueName) -> Result<(), BrokerError>;
-    unbind_all(queues: &[QueueName]) -> Result<(), BrokerError>;
-    bind(queue: &QueueName) -> Result<Look, BrokerError>;
-    delete_empty(queue: &QueueName) -> Result<Deleted, BrokerError>;
-    delete_unused(queue: &QueueName, queue_type: QueueType) -> Result<Deleted, BrokerError>;
-    delete_whole(queue: &QueueName) -> Result<Deleted, BrokerError>;
-    nudge(queue: &QueueName) -> ();
-    browse(queue: &QueueName, limit: u32) -> Result<Vec<Browsed>, BrokerError>;
-    walk(queue: &QueueName, options: WalkOptions) -> Result<Option<Box<dyn Walk>>, BrokerError>;
-    rescue(queue: &QueueName) -> Result<Option<Box<dyn Rescued>>, BrokerError>;
-    intake(queue: &IntakeQueue, prefetch: u16) -> Result<Box<dyn Intake>, BrokerError>;
-    intake_rescue(queue: &IntakeQueue) -> Result<Option<Box<dyn Rescued>>, BrokerError>;
-    queues_page(page: &PageRequest) -> Result<QueuePage, BrokerError>;
-    queues_all() -> Result<QueuePage, BrokerError>;
-    queue_detail(queue: &QueueName) -> Result<Option<ListedQueue>, BrokerError>;
-    exchange_detail(exchange: &str) -> Result<Option<ExchangeDetail>, BrokerError>;
-    policies() -> Result<Vec<BrokerPolicy>, BrokerError>;
-    policy_put(policy: &BrokerPolicy) -> Result<(), BrokerError>;
-    policy_remove(name: &str) -> Result<(), BrokerError>;
-    connections_close(name: &str) -> Result<u32, BrokerError>;
-    blocked() -> Option<String>;
-    management_problem() -> Option<String>;
-    health() -> BrokerHealth;
-    close() -> ();
+    }
+    Listings {
+        queues_page(page: &PageRequest) -> Result<QueuePage, BrokerError>;
+        queues_all() -> Result<QueuePage, BrokerError>;
+        queue_detail(queue: &QueueName) -> Result<Option<ListedQueue>, BrokerError>;
+        exchange_detail(exchange: &str) -> Result<Option<ExchangeDetail>, BrokerError>;
+    }
+    BrokerPolicies {
+        policies() -> Result<Vec<BrokerPolicy>, BrokerError>;
+        policy_put(policy: &BrokerPolicy) -> Result<(), BrokerError>;
+        policy_remove(name: &str) -> Result<(), BrokerError>;
+    }
+    Health {
+        blocked() -> Option<String>;
+        management_problem() -> Option<String>;
+        health() -> BrokerHealth;
+    }
 }
