@@ -5,7 +5,7 @@ use async_trait::async_trait;
 
 use super::{BrokerError, BrokerHealth, BrokerPolicy, ExchangeDetail, ListedQueue, PageRequest, QueuePage};
 use crate::domain::id::QueueName;
-use crate::domain::on_broker::OnBroker;
+use crate::domain::on_broker::{OnBroker, QueueBinding};
 
 /// Lists queues and exchanges, with what is known of them.
 #[async_trait]
@@ -33,6 +33,10 @@ pub trait Listings: Send + Sync {
             ..OnBroker::default()
         }))
     }
+
+    /// What brings messages into a queue, beside the default exchange; at most [`crate::domain::on_broker::NAMED_MAX`],
+    /// and nothing where there is no such queue.
+    async fn queue_bindings(&self, queue: &QueueName) -> Result<Vec<QueueBinding>, BrokerError>;
 
     /// An exchange with what is bound to it; `None`: there is no such exchange.
     async fn exchange_detail(&self, exchange: &str) -> Result<Option<ExchangeDetail>, BrokerError>;

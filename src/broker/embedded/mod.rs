@@ -39,6 +39,7 @@ use crate::domain::id::{QueueName, StoreId};
 use crate::domain::job::Lifetime;
 use crate::domain::message::Message;
 use crate::domain::naming::{Naming, QueueType};
+use crate::domain::on_broker::QueueBinding;
 use crate::sqlite::{SqliteError, SqliteFile};
 use attachment::Attachment;
 use rescued::RescuedRow;
@@ -419,6 +420,11 @@ impl Listings for Embedded {
             .await
             .map_err(failure::read("show a queue"))?;
         Ok(counted.and_then(|counted| self.0.listed(&counted)))
+    }
+
+    /// It has no exchange but its own.
+    async fn queue_bindings(&self, _: &QueueName) -> Result<Vec<QueueBinding>, BrokerError> {
+        Ok(Vec::new())
     }
 
     async fn exchange_detail(&self, _exchange: &str) -> Result<Option<ExchangeDetail>, BrokerError> {

@@ -73,7 +73,7 @@ use crate::domain::job::Lifetime;
 use crate::domain::message::Message;
 use crate::domain::naming::{Naming, QueueType};
 use crate::domain::numbers::Numbers;
-use crate::domain::on_broker::OnBroker;
+use crate::domain::on_broker::{OnBroker, QueueBinding};
 
 /// Signals that wait for a slow receiver.
 const SIGNALS_MAX: usize = 4096;
@@ -553,6 +553,10 @@ impl Listings for RabbitMq {
 
     async fn queue_on_broker(&self, queue: &QueueName) -> Result<Option<OnBroker>, BrokerError> {
         self.management()?.queue_on_broker(queue).await
+    }
+
+    async fn queue_bindings(&self, queue: &QueueName) -> Result<Vec<QueueBinding>, BrokerError> {
+        self.management()?.queue_bindings(queue).await
     }
 
     async fn exchange_detail(&self, exchange: &str) -> Result<Option<ExchangeDetail>, BrokerError> {

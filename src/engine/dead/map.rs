@@ -173,7 +173,7 @@ impl DeadTargets {
         let Some(listed) = self.listed(self.broker.queue_detail(&queue).await)? else {
             return Ok(nothing);
         };
-        let on_broker = self.listed(self.broker.queue_on_broker(&queue).await)?;
+        let bindings = self.listed(self.broker.queue_bindings(&queue).await)?;
         let text = |key: &str| policies.text(&listed.declared(), key).map(str::to_owned);
         let way = match text("dead-letter-exchange") {
             Some(exchange) => Some((exchange, text("dead-letter-routing-key"))),
@@ -190,7 +190,7 @@ impl DeadTargets {
             ready: listed.ready,
             unacked: listed.unacked,
             consumers: listed.consumers,
-            bindings: on_broker.map(|queue| queue.bindings).unwrap_or_default(),
+            bindings,
             dies_to,
             ..nothing
         })

@@ -18,6 +18,7 @@ use redrive::internals::domain::job::Lifetime;
 use redrive::internals::domain::message::Message;
 use redrive::internals::domain::naming::{QueueType, delivery_arguments, queue_arguments};
 use redrive::internals::domain::numbers::Numbers;
+use redrive::internals::domain::on_broker::QueueBinding;
 use redrive::internals::domain::time::Timestamp;
 use tokio::sync::broadcast;
 use tokio::time::Instant;
@@ -587,6 +588,10 @@ impl Listings for Client {
         let counts = |server: &mut Server| server.queues.get(queue.as_str()).map(super::server::Queue::counts);
         let counts = self.ask("detail", counts).await?;
         Ok(counts.and_then(|counts| self.listed(queue.as_str(), counts)))
+    }
+
+    async fn queue_bindings(&self, _: &QueueName) -> Result<Vec<QueueBinding>, BrokerError> {
+        Ok(Vec::new())
     }
 
     async fn exchange_detail(&self, _: &str) -> Result<Option<ExchangeDetail>, BrokerError> {

@@ -17,6 +17,7 @@ use redrive::internals::domain::id::{QueueName, StoreId};
 use redrive::internals::domain::job::Lifetime;
 use redrive::internals::domain::message::Message;
 use redrive::internals::domain::naming::QueueType;
+use redrive::internals::domain::on_broker::QueueBinding;
 use tokio::sync::broadcast;
 
 /// The broker.
@@ -159,6 +160,7 @@ passed_on! {
         queues_page(page: &PageRequest) -> Result<QueuePage, BrokerError>;
         queues_all() -> Result<QueuePage, BrokerError>;
         queue_detail(queue: &QueueName) -> Result<Option<ListedQueue>, BrokerError>;
+        queue_bindings(queue: &QueueName) -> Result<Vec<QueueBinding>, BrokerError>;
         exchange_detail(exchange: &str) -> Result<Option<ExchangeDetail>, BrokerError>;
     }
     BrokerPolicies {

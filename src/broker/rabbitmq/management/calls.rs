@@ -13,7 +13,7 @@ use crate::ambient::Clock;
 use crate::broker::{BrokerError, BrokerNode, BrokerPolicy, ExchangeDetail, ListedQueue, PageRequest, QueuePage};
 use crate::domain::broker_rules::facts;
 use crate::domain::id::QueueName;
-use crate::domain::on_broker::OnBroker;
+use crate::domain::on_broker::{OnBroker, QueueBinding};
 
 /// What a listing asks for: cuts bytes, not the broker's work.
 const COLUMNS: &str = "name,type,state,arguments,policy,consumers,messages_ready,messages_unacknowledged,message_bytes,idle_since,head_message_timestamp,message_stats.redeliver";
@@ -242,12 +242,24 @@ impl Management {
             return Err(self.refusal("show queue", "access to the vhost", &answer).await);
         }
         let mut found = answers::on_broker(&answer.body);
-        let path = ["queues", self.vhost(), queue.as_str(), "bindings"];
-        let bindings = self
-            .call("list bindings", "the tag `management`", Method::GET, &path, None)
-            .await?;
-        found.bindings = answers::bound_to(list(&bindings, "bindings")?);
+        found.bindings = self.queue_bindings(queue).await?;
         Ok(Some(found))
+    }
+
+    /// What is bound to a queue; nothing when the API does not know it.
+    pub(in crate::broker::rabbitmq) async fn queue_bindings(
+        &self,
+        queue: &QueueName,
+    ) -> Result<Vec<QueueBinding>, BrokerError> {
+        let path = ["queues", self.vhost(), queue.as_str(), "bindings"];
+        let answer = self.send(Method::GET, &path, &[], None).await?;
+        if answer.status == StatusCode::NOT_FOUND && !answer.body.is_null() {
+            return Ok(Vec::new());
+        }
+        if !answer.status.is_success() {
+            return Err(self.refusal("list bindings", "the tag `management`", &answer).await);
+        }
+        Ok(answers::bound_to(list(&answer.body, "bindings")?))
     }
 
     /// How many messages of a queue are delivered and not settled, as exactly as this version counts them.
