@@ -12,6 +12,7 @@ mod broker_facts;
 mod columns;
 mod dead_letters;
 mod events;
+mod kept_messages;
 mod policies;
 pub mod postgres;
 mod record;
@@ -41,6 +42,7 @@ use crate::domain::url::EndpointUrl;
 pub use broker_facts::{BrokerFacts, KeptPolicies};
 pub use dead_letters::*;
 pub use events::*;
+pub use kept_messages::*;
 pub use policies::*;
 pub use record::*;
 pub use retention::*;
@@ -125,6 +127,7 @@ pub trait Store:
     + DeadLetters
     + StoredLetters
     + Runs
+    + KeptMessages
     + Events
     + EventTypes
     + EventClaims

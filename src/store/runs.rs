@@ -1,4 +1,4 @@
-//! Runs: what is frozen, who works on it, and the journal of each item; and messages that are kept for a while.
+//! Runs: what is frozen, who works on it, and the journal of each item.
 //!
 //! Promises: every change by whoever works on a run is guarded by the epoch of its lease; a stale one changes
 //! nothing and says so. Counts are absolute, so that a repeated record counts nothing twice.
@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::StoreError;
+use super::{KeptKind, KeptMessage, StoreError};
 use crate::domain::id::{Epoch, IncarnationId, QueueName};
 use crate::domain::run::{ItemState, RunCounts, RunState, Target};
 use crate::domain::time::Timestamp;
 
-/// Runs, their items, and kept messages.
+/// Runs and their items.
 #[async_trait]
 pub trait Runs: Send + Sync {
     /// A new run, planned, without items yet.
@@ -74,18 +74,6 @@ pub trait Runs: Send + Sync {
 
     /// Gives it back.
     async fn source_free(&self, queue: &QueueName, run: &str) -> Result<(), StoreError>;
-
-    /// Keeps a message; one of the same letter and kind is replaced.
-    async fn kept_put(&self, kept: &[KeptMessage]) -> Result<(), StoreError>;
-
-    /// One that is kept.
-    async fn kept_get(&self, letter: &str, kind: KeptKind) -> Result<Option<KeptMessage>, StoreError>;
-
-    /// By letter, after `after` (exclusive), at most `limit`; of one run where asked.
-    async fn kept_list(&self, query: &KeptQuery) -> Result<Vec<KeptMessage>, StoreError>;
-
-    /// Forgets one.
-    async fn kept_drop(&self, letter: &str, kind: KeptKind) -> Result<bool, StoreError>;
 }
 
 /// A run to be planned.
@@ -283,75 +271,6 @@ pub enum SourceTaken {
     Other(String),
     /// The run's lease is somebody else's.
     Lost,
-}
-
-/// Why a message is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum KeptKind {
-    /// It was discarded and can be restored.
-    Discarded,
-    /// A person edited it: what is sent instead of the original.
-    Edited,
-    /// The original of an edited one that was sent.
-    Original,
-}
-
-impl KeptKind {
-    /// As stored.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Discarded => "discarded",
-            Self::Edited => "edited",
-            Self::Original => "original",
-        }
-    }
-
-    /// The kind of that word.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::Discarded, Self::Edited, Self::Original]
-            .into_iter()
-            .find(|kind| kind.as_str() == text)
-    }
-}
-
-/// A message that the store keeps for a while.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptMessage {
-    /// The dead letter's id.
-    pub letter: String,
-    /// Why it is kept.
-    pub kind: KeptKind,
-    /// Where it was.
-    pub queue: QueueName,
-    /// Encoded whole.
-    pub message: Vec<u8>,
-    /// The run that did it.
-    pub run: Option<String>,
-    /// Who.
-    pub actor: String,
-    /// For how long it is kept; for ever (until it is dropped) without.
-    pub keep_for: Option<Duration>,
-    /// When (ignored when it is put).
-    pub at: Timestamp,
-    /// Until when it is kept (ignored when it is put).
-    pub until: Option<Timestamp>,
-}
-
-/// Which kept messages.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptQuery {
-    /// Why they are kept.
-    pub kind: KeptKind,
-    /// Only of this run.
-    pub run: Option<String>,
-    /// Only these letters; all when empty.
-    pub letters: Vec<String>,
-    /// After this letter.
-    pub after: Option<String>,
-    /// At most this many.
-    pub limit: u32,
 }
 
 /// The bounds of the history of runs.

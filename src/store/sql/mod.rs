@@ -12,6 +12,7 @@ mod endpoints;
 pub(super) mod events;
 pub(super) mod identity;
 pub(super) mod incarnations;
+mod kept_messages;
 mod policies;
 mod queues;
 mod records;

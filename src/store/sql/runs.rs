@@ -1,17 +1,16 @@
-//! Runs and kept messages. What comes in hundreds goes in as one statement.
+//! Runs. What comes in hundreds goes in as one statement.
 
 use async_trait::async_trait;
 
+use super::kept_messages::{forget, keep};
 use super::{Calls, Driver, Row, Session, Statement, columns, values};
 use crate::domain::id::{Epoch, IncarnationId, QueueName};
 use crate::domain::run::{RunCounts, RunState, Target};
 use crate::domain::time::Timestamp;
-use crate::store::columns::{
-    item_columns, item_record, kept_columns, kept_message, named, number, run_columns, run_record, stored, text,
-};
+use crate::store::columns::{item_columns, item_record, named, number, run_columns, run_record, stored, text};
 use crate::store::{
-    Advance, Frozen, Guarded, ItemMark, ItemQuery, ItemRecord, KeptKind, KeptMessage, KeptQuery, NewItem, NewRun,
-    RunQuery, RunRecord, RunStop, RunTaken, Runs, SourceTaken, StoreError,
+    Advance, Frozen, Guarded, ItemMark, ItemQuery, ItemRecord, NewItem, NewRun, RunQuery, RunRecord, RunStop, RunTaken,
+    Runs, SourceTaken, StoreError,
 };
 
 static CREATE: Statement = Statement::new(
@@ -119,32 +118,6 @@ static SOURCE_TAKE: Statement = Statement::new(
 );
 static SOURCE_OF: Statement = Statement::new("SELECT run FROM redrive.run_sources WHERE queue = $1");
 static SOURCE_FREE: Statement = Statement::new("DELETE FROM redrive.run_sources WHERE queue = $1 AND run = $2");
-static KEEP: Statement = Statement::new(concat!(
-    "INSERT INTO redrive.kept_messages (",
-    kept_columns!(),
-    ") SELECT ",
-    kept_columns!(),
-    " FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::bigint[], \
-     $8::bigint[]) AS k (",
-    kept_columns!(),
-    ") WHERE TRUE ON CONFLICT (kind, letter) DO UPDATE SET queue = excluded.queue, message = excluded.message, \
-     run = excluded.run, actor = excluded.actor, at = excluded.at, until = excluded.until"
-));
-static KEPT: Statement = Statement::new(concat!(
-    "SELECT ",
-    kept_columns!(),
-    " FROM redrive.kept_messages WHERE kind = $1 AND letter > $2 AND ($3::text IS NULL OR run = $3) \
-     AND ($4 OR letter = ANY($5)) ORDER BY letter LIMIT $6"
-));
-static KEPT_GET: Statement = Statement::new(concat!(
-    "SELECT ",
-    kept_columns!(),
-    " FROM redrive.kept_messages WHERE kind = $1 AND letter = $2"
-));
-static KEPT_DROP: Statement = Statement::new(
-    "DELETE FROM redrive.kept_messages WHERE (kind, letter) IN \
-     (SELECT kind, letter FROM unnest($1::text[], $2::text[]) AS f (kind, letter))",
-);
 
 #[async_trait]
 impl<D: Driver> Runs for D {
@@ -284,37 +257,6 @@ impl<D: Driver> Runs for D {
         let freed = self.change("freeing a run's source", &SOURCE_FREE, values![queue, run]);
         freed.await.map(drop)
     }
-
-    async fn kept_put(&self, kept: &[KeptMessage]) -> Result<(), StoreError> {
-        let kept = kept.to_vec();
-        self.transaction("keeping messages", move |mut session, now| {
-            Box::pin(async move { keep(&mut session, &kept, now).await })
-        })
-        .await
-    }
-
-    async fn kept_get(&self, letter: &str, kind: KeptKind) -> Result<Option<KeptMessage>, StoreError> {
-        let values = values![kind.as_str(), letter];
-        self.find("reading a kept message", &KEPT_GET, values, kept_message)
-            .await
-    }
-
-    async fn kept_list(&self, query: &KeptQuery) -> Result<Vec<KeptMessage>, StoreError> {
-        let values = values![
-            query.kind.as_str(),
-            query.after.as_deref().unwrap_or_default(),
-            &query.run,
-            query.letters.is_empty(),
-            &query.letters,
-            query.limit,
-        ];
-        self.list("listing kept messages", &KEPT, values, kept_message).await
-    }
-
-    async fn kept_drop(&self, letter: &str, kind: KeptKind) -> Result<bool, StoreError> {
-        let values = values![dropped(&[(letter.to_owned(), kind)])];
-        Ok(self.change("forgetting a kept message", &KEPT_DROP, values).await? == 1)
-    }
 }
 
 async fn take(
@@ -366,31 +308,8 @@ pub(in crate::store) async fn step(
         session.change(&MARK, values![run, marks]).await?;
     }
     keep(session, &advance.keep, now).await?;
-    if !advance.forget.is_empty() {
-        session.change(&KEPT_DROP, values![dropped(&advance.forget)]).await?;
-    }
+    forget(session, &advance.forget).await?;
     Ok(Guarded::Held(state))
-}
-
-async fn keep(session: &mut Session<'_>, kept: &[KeptMessage], now: Timestamp) -> Result<(), sqlx::Error> {
-    if kept.is_empty() {
-        return Ok(());
-    }
-    let kept = columns![kept => |kept|
-        &kept.letter,
-        kept.kind.as_str(),
-        &kept.queue,
-        &kept.message,
-        &kept.run,
-        &kept.actor,
-        now,
-        kept.keep_for.map(|span| now.plus(span)),
-    ];
-    session.change(&KEEP, values![kept]).await.map(drop)
-}
-
-fn dropped(letters: &[(String, KeptKind)]) -> super::Value {
-    columns![letters => |one| one.1.as_str(), &one.0]
 }
 
 /// Items with neighbouring ordinals of which the same is said.

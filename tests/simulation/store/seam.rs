@@ -22,13 +22,13 @@ use redrive::internals::store::{
     EventOutbox, EventQuery, EventSearch, EventSignal, EventSignals, EventTypeRecord, EventTypes, Events, EventsChange,
     EventsChanged, EventsFound, Evidence, Expired, Failure, FailureRecorded, Finish, Finished, Frozen, Guarded,
     HandledEvent, HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, ItemQuery, ItemRecord, KeptKind,
-    KeptMessage, KeptPolicies, KeptQuery, LearnedQueue, LeaseOutcome, LifetimeQuery, LifetimeRecord, Lifetimes,
-    LifetimesSweep, NamedLease, NewAudit, NewClaim, NewEventType, NewIncarnation, NewItem, NewPause, NewPolicy, NewRun,
-    NewSave, NewStoredLetter, NewSubscription, OutboxRow, PaceChanged, Policies, PolicyChange, PolicyChanged,
-    PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery, QueueUrl, Queues,
-    Reaped, Records, RescuedMessage, RunQuery, RunRecord, RunStop, RunTaken, Runs, SaveBegun, SaveQuery, SaveRecord,
-    SaveTaken, SaveWindow, SavedMessage, Saves, SourceTaken, Store, StoreError, StoreVersion, StoredLetter,
-    StoredLetters, Subscription, Success, Tally, Trim, Trimming, TypePut, WaitingHead, WaitingQuery,
+    KeptMessage, KeptMessages, KeptPolicies, KeptQuery, LearnedQueue, LeaseOutcome, LifetimeQuery, LifetimeRecord,
+    Lifetimes, LifetimesSweep, NamedLease, NewAudit, NewClaim, NewEventType, NewIncarnation, NewItem, NewPause,
+    NewPolicy, NewRun, NewSave, NewStoredLetter, NewSubscription, OutboxRow, PaceChanged, Policies, PolicyChange,
+    PolicyChanged, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery,
+    QueueUrl, Queues, Reaped, Records, RescuedMessage, RunQuery, RunRecord, RunStop, RunTaken, Runs, SaveBegun,
+    SaveQuery, SaveRecord, SaveTaken, SaveWindow, SavedMessage, Saves, SourceTaken, Store, StoreError, StoreVersion,
+    StoredLetter, StoredLetters, Subscription, Success, Tally, Trim, Trimming, TypePut, WaitingHead, WaitingQuery,
 };
 
 use super::{Handle, absent};
@@ -262,8 +262,6 @@ modelled! {
         runs(query: &RunQuery) -> Vec<RunRecord>;
         runs_open(limit: u32) -> Vec<RunRecord>;
         run_items(query: &ItemQuery) -> Vec<ItemRecord>;
-        kept_get(letter: &str, kind: KeptKind) -> Option<KeptMessage>;
-        kept_list(query: &KeptQuery) -> Vec<KeptMessage>;
         }
         cannot {
         run_create(new: &NewRun) -> ();
@@ -279,6 +277,16 @@ modelled! {
         run_counts(run: &str) -> RunCounts;
         source_take(queue: &QueueName, run: &str, epoch: Epoch) -> SourceTaken;
         source_free(queue: &QueueName, run: &str) -> ();
+        }
+    }
+    KeptMessages {
+        does {
+        }
+        lacks {
+        kept_get(letter: &str, kind: KeptKind) -> Option<KeptMessage>;
+        kept_list(query: &KeptQuery) -> Vec<KeptMessage>;
+        }
+        cannot {
         kept_put(kept: &[KeptMessage]) -> ();
         kept_drop(letter: &str, kind: KeptKind) -> bool;
         }

@@ -25,13 +25,14 @@ use redrive::internals::store::{
     EventOutbox, EventQuery, EventSearch, EventSignals, EventTypeRecord, EventTypes, Events, EventsChange,
     EventsChanged, EventsFound, Evidence, Expired, Failure, FailureRecorded, Finish, Finished, Frozen, Guarded,
     HandledEvent, HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, ItemQuery, ItemRecord, KeptKind,
-    KeptMessage, KeptPolicies, KeptQuery, LearnedQueue, LeaseOutcome, LifetimeQuery, LifetimeRecord, Lifetimes,
-    LifetimesSweep, NamedLease, NewAudit, NewClaim, NewEventType, NewIncarnation, NewItem, NewPause, NewPolicy, NewRun,
-    NewSave, NewStoredLetter, NewSubscription, OutboxRow, PaceChanged, Policies, PolicyChange, PolicyChanged,
-    PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery, QueueUrl, Queues,
-    Reaped, Records, RescuedMessage, RunQuery, RunRecord, RunStop, RunTaken, Runs, SaveBegun, SaveQuery, SaveRecord,
-    SaveTaken, SaveWindow, SavedMessage, Saves, SourceTaken, Store, StoreError, StoreHandle, StoreVersion,
-    StoredLetter, StoredLetters, Subscription, Success, Tally, Trim, Trimming, TypePut, WaitingHead, WaitingQuery,
+    KeptMessage, KeptMessages, KeptPolicies, KeptQuery, LearnedQueue, LeaseOutcome, LifetimeQuery, LifetimeRecord,
+    Lifetimes, LifetimesSweep, NamedLease, NewAudit, NewClaim, NewEventType, NewIncarnation, NewItem, NewPause,
+    NewPolicy, NewRun, NewSave, NewStoredLetter, NewSubscription, OutboxRow, PaceChanged, Policies, PolicyChange,
+    PolicyChanged, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery,
+    QueueUrl, Queues, Reaped, Records, RescuedMessage, RunQuery, RunRecord, RunStop, RunTaken, Runs, SaveBegun,
+    SaveQuery, SaveRecord, SaveTaken, SaveWindow, SavedMessage, Saves, SourceTaken, Store, StoreError, StoreHandle,
+    StoreVersion, StoredLetter, StoredLetters, Subscription, Success, Tally, Trim, Trimming, TypePut, WaitingHead,
+    WaitingQuery,
 };
 
 /// What happens to one call.
@@ -242,6 +243,8 @@ passed_on! {
         run_items(query: &ItemQuery) -> Vec<ItemRecord>;
         source_take(queue: &QueueName, run: &str, epoch: Epoch) -> SourceTaken;
         source_free(queue: &QueueName, run: &str) -> ();
+    }
+    KeptMessages {
         kept_put(kept: &[KeptMessage]) -> ();
         kept_get(letter: &str, kind: KeptKind) -> Option<KeptMessage>;
         kept_list(query: &KeptQuery) -> Vec<KeptMessage>;
