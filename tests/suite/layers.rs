@@ -1,7 +1,8 @@
 //! The import table: which module of the crate may name which other one.
 //!
 //! Rust does not enforce layers inside one crate, so this reads the paths of every file. What
-//! stands under `#[cfg(test)]` is exempt: the table is about the program.
+//! stands under `#[cfg(test)]` is exempt: the table is about the program. What grows with every feature has a bound on
+//! its size here, too: services of the engine, and traits.
 
 use std::collections::BTreeMap;
 
@@ -587,6 +588,55 @@ fn a_service_of_the_engine_has_ten_fields_and_forty_methods_at_most() {
         }
     }
     assert!(found.is_empty(), "{found:#?}");
+}
+
+/// A trait with more methods is two, behind one handle where that is what callers have.
+const METHODS_MAX: usize = 20;
+
+#[test]
+fn a_trait_has_twenty_methods_at_most() {
+    let files = source::repository_files();
+    let program = files.iter().filter(|file| is_program(&file.path));
+    let traits: Vec<(String, usize)> = program.flat_map(traits_of).collect();
+    assert!(traits.len() > 40, "traits are found: {}", traits.len());
+    let found: Vec<_> = traits.iter().filter(|(_, methods)| *methods > METHODS_MAX).collect();
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// The traits that a file declares, each with the number of methods of its own.
+fn traits_of(file: &SourceFile) -> Vec<(String, usize)> {
+    let tokens = source::tokens(&file.text);
+    let heads = tokens.windows(2).enumerate().filter(|(_, pair)| pair[0] == "trait");
+    let traits = heads.map(|(at, pair)| (format!("{}: {}", file.path, pair[1]), methods_of(&tokens[at..])));
+    traits.collect()
+}
+
+/// Those of the block that comes next; functions inside of a method's body are none.
+fn methods_of(tokens: &[String]) -> usize {
+    let (mut depth, mut methods) = (0_usize, 0);
+    for pair in tokens.windows(2) {
+        match pair[0].as_str() {
+            "{" => depth += 1,
+            "}" if depth <= 1 => break,
+            "}" => depth -= 1,
+            // A type of functions has no name.
+            "fn" if depth == 1 && pair[1] != "(" => methods += 1,
+            _ => {}
+        }
+    }
+    methods
+}
+
+#[test]
+fn the_methods_of_a_trait_are_those_of_its_own_block() {
+    let file = SourceFile::new(
+        "src/a.rs",
+        "/// A trait; fn no().
+        pub trait One: Send where Self: Sized { const F: fn(u8); fn a(&self) { fn inner() {} } async fn b(); }
+        trait Two {} struct S; impl One for S { fn a(&self) {} fn b() {} fn c() {} }",
+    );
+    let found = [("src/a.rs: One".to_owned(), 2), ("src/a.rs: Two".to_owned(), 0)];
+    assert_eq!(traits_of(&file), found);
 }
 
 fn engine_files() -> Vec<SourceFile> {
