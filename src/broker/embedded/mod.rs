@@ -44,7 +44,7 @@ use crate::sqlite::{SqliteError, SqliteFile};
 use attachment::Attachment;
 use rescued::RescuedRow;
 use shared::Shared;
-use tables::Deletion;
+use tables::{Binding, Deletion};
 
 /// The queues in one file, as one process uses them.
 #[derive(Debug)]
@@ -246,7 +246,7 @@ impl Queues for Embedded {
             .write(move |connection| {
                 Box::pin(async move {
                     let is_new = tables::queue_declare(connection, name.as_str(), now).await?;
-                    tables::queue_bind(connection, name.as_str(), true).await?;
+                    tables::queue_bind(connection, name.as_str(), Binding::Bound).await?;
                     Ok(is_new)
                 })
             })
@@ -274,12 +274,12 @@ impl Queues for Embedded {
     }
 
     async fn unbind(&self, queue: &QueueName) -> Result<(), BrokerError> {
-        self.0.set_bound("unbind", queue, false).await.map(|_| ())
+        self.0.set_binding("unbind", queue, Binding::Unbound).await.map(|_| ())
     }
 
     async fn bind(&self, queue: &QueueName) -> Result<Look, BrokerError> {
         self.0.need_exchange("bind").await?;
-        if self.0.set_bound("bind", queue, true).await? {
+        if self.0.set_binding("bind", queue, Binding::Bound).await? {
             self.0.look("bind", queue).await
         } else {
             Ok(Look::Missing)
@@ -335,7 +335,7 @@ impl Reading for Embedded {
                 operation: "attach",
                 detail: error.to_string(),
             })?;
-            if !self.0.set_bound("attach", &part, true).await? {
+            if !self.0.set_binding("attach", &part, Binding::Bound).await? {
                 return Ok(AttachOutcome::Missing);
             }
         }

@@ -59,7 +59,7 @@ impl Registry {
     pub(super) fn detach(&self, queue: i64, slot: &Arc<Slot>, handed_to: i64) {
         let mut tables = self.lock();
         if !slot.cancelled.load(Ordering::Acquire) {
-            tables.remember(queue, handed_to, slot.in_hand.load(Ordering::Acquire) > 0);
+            tables.remember(queue, handed_to, slot);
         }
         let Some(slots) = tables.attached.get_mut(&queue) else {
             return;
@@ -129,10 +129,11 @@ impl Registry {
 }
 
 impl Tables {
-    /// Keeps a place only while something up to it is unsettled, so that the map stays small.
-    fn remember(&mut self, queue: i64, handed_to: i64, unsettled: bool) {
+    /// Keeps the place that `slot` handed out up to only while something up to it is unsettled, so that the map stays
+    /// small.
+    fn remember(&mut self, queue: i64, handed_to: i64, slot: &Slot) {
         let before = self.handed_out.get(&queue).copied().unwrap_or(0);
-        if unsettled {
+        if slot.in_hand.load(Ordering::Acquire) > 0 {
             self.handed_out.insert(queue, handed_to.max(before));
         } else if handed_to >= before {
             self.handed_out.remove(&queue);

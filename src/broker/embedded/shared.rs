@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::expiry::LifetimeClock;
 use super::registry::Registry;
 use super::signals::Signals;
-use super::tables::{self, Counted, Deletion, Removed, Window};
+use super::tables::{self, Binding, Counted, Deletion, Removed, Window};
 use super::{expiry, failure};
 use crate::ambient::Clock;
 use crate::broker::{BrokerError, Deleted, ListedQueue, Look, Signal};
@@ -127,16 +127,16 @@ impl Shared {
     }
 
     /// Answers whether the queue exists.
-    pub(super) async fn set_bound(
+    pub(super) async fn set_binding(
         &self,
         operation: &'static str,
         queue: &QueueName,
-        bound: bool,
+        binding: Binding,
     ) -> Result<bool, BrokerError> {
         let name = queue.clone();
         self.file
             .write(move |connection| {
-                Box::pin(async move { tables::queue_bind(connection, name.as_str(), bound).await })
+                Box::pin(async move { tables::queue_bind(connection, name.as_str(), binding).await })
             })
             .await
             .map_err(failure::write(operation))

@@ -290,11 +290,20 @@ fn expiring(row: &SqliteRow) -> Sql<Expiring> {
     })
 }
 
+/// Whether the exchange routes to a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Binding {
+    /// What is published with its name comes into it.
+    Bound,
+    /// Nothing comes into it.
+    Unbound,
+}
+
 /// Answers whether the queue exists.
-pub(super) async fn queue_bind(connection: &mut SqliteConnection, name: &str, bound: bool) -> Sql<bool> {
+pub(super) async fn queue_bind(connection: &mut SqliteConnection, name: &str, binding: Binding) -> Sql<bool> {
     let changed = sqlx::query(QUEUE_BIND)
         .bind(name)
-        .bind(bound)
+        .bind(binding == Binding::Bound)
         .execute(connection)
         .await?;
     Ok(changed.rows_affected() > 0)

@@ -62,8 +62,15 @@ impl Listening {
         let mut backoff = BACKOFF_MIN;
         let mut down = false;
         loop {
-            let reason = match self.hear_wake(&mut backoff, &mut down).await {
-                Ok(reason) | Err(reason) => reason,
+            let reason = match self.open_wake().await {
+                Ok((line, _channel, consumer)) => {
+                    if std::mem::replace(&mut down, false) {
+                        self.tell(Signal::Up);
+                    }
+                    backoff = BACKOFF_MIN;
+                    self.hear_wake(&line, consumer).await
+                }
+                Err(reason) => reason,
             };
             if !std::mem::replace(&mut down, true) {
                 self.tell(Signal::Down(reason));
@@ -72,13 +79,14 @@ impl Listening {
         }
     }
 
-    async fn hear_wake(&self, backoff: &mut Duration, down: &mut bool) -> Result<String, String> {
+    async fn open_wake(&self) -> Result<(Arc<Line>, Channel, Consumer), String> {
         let line = self.dialer.open("wake").await.map_err(|error| error.to_string())?;
-        let (_channel, mut consumer) = consume(&line, &self.wake_queue).await.map_err(|error| error.text())?;
-        if std::mem::replace(down, false) {
-            self.tell(Signal::Up);
-        }
-        *backoff = BACKOFF_MIN;
+        let (channel, consumer) = consume(&line, &self.wake_queue).await.map_err(|error| error.text())?;
+        Ok((line, channel, consumer))
+    }
+
+    /// Tells of nudges until the line is lost; answers why it was.
+    async fn hear_wake(&self, line: &Line, mut consumer: Consumer) -> String {
         while let Some(Ok(delivery)) = consumer.next().await {
             let message = message::received(delivery.properties, delivery.data);
             // Anybody may write there: what is no name is nothing.
@@ -89,7 +97,7 @@ impl Listening {
                 self.tell(Signal::Nudged(queue));
             }
         }
-        Ok(line.reason().await.text().to_owned())
+        line.reason().await.text().to_owned()
     }
 
     /// Hears the event exchange for ever.

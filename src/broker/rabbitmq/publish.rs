@@ -253,10 +253,10 @@ impl Publisher {
         self.timeout
     }
 
-    /// What an error after sending means. Of a window of several nobody knows whose message the broker did not
+    /// What an error after sending so many messages means. Of several nobody knows whose message the broker did not
     /// like; of one alone it is that one.
-    pub(super) fn unsettled(&self, error: CallError, alone: bool) -> Result<Published, BrokerError> {
-        if !alone && matches!(error.code(), Some(311 | 406)) {
+    pub(super) fn unsettled(&self, error: CallError, sent: usize) -> Result<Published, BrokerError> {
+        if sent > 1 && matches!(error.code(), Some(311 | 406)) {
             return Err(BrokerError::Unknown {
                 operation: PUBLISH,
                 detail: error.text(),

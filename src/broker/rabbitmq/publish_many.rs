@@ -101,7 +101,7 @@ impl Publisher {
                 Ok(Confirmation::NotRequested) => Err(failed("the channel is not in confirm mode".to_owned())),
                 Err(error) => {
                     whole = false;
-                    self.unsettled(error, sent.len() == 1)
+                    self.unsettled(error, sent.len())
                 }
             });
         }

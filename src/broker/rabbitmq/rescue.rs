@@ -33,8 +33,8 @@ const DECLARE_OK: MethodId = (50, 11);
 
 /// The head of `queue`; `None` when it is empty.
 pub(super) async fn rescue(dialer: &Dialer, queue: &str) -> Result<Option<Box<dyn Rescued>>, BrokerError> {
-    let mut wire = connect(dialer).await.map_err(|fault| worded(dialer, true, fault))?;
-    let head = wire.take(queue).await.map_err(|fault| worded(dialer, false, fault))?;
+    let mut wire = connect(dialer).await.map_err(|fault| not_connected(dialer, fault))?;
+    let head = wire.take(queue).await.map_err(|fault| worded(dialer, fault))?;
     Ok(head.map(|taken| Box::new(Head { wire, taken }) as Box<dyn Rescued>))
 }
 
@@ -46,11 +46,18 @@ async fn connect(dialer: &Dialer) -> Result<Wire, Fault> {
     Ok(wire)
 }
 
-fn worded(dialer: &Dialer, connecting: bool, fault: Fault) -> BrokerError {
-    match fault {
-        Fault::Refused(403, _) if connecting => BrokerError::Login {
+/// While one connects, what is refused is the login.
+fn not_connected(dialer: &Dialer, fault: Fault) -> BrokerError {
+    if matches!(fault, Fault::Refused(403, _)) {
+        return BrokerError::Login {
             user: dialer.address.user.clone(),
-        },
+        };
+    }
+    worded(dialer, fault)
+}
+
+fn worded(dialer: &Dialer, fault: Fault) -> BrokerError {
+    match fault {
         Fault::Refused(403, text) => rights(RESCUE, &text, &dialer.vhost, &dialer.address.user),
         Fault::Refused(code, text) => BrokerError::Failed {
             operation: RESCUE,

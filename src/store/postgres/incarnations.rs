@@ -45,9 +45,9 @@ impl LifeEvidence for PostgresStore {
         Ok(counts)
     }
 
-    async fn let_go(&self, id: IncarnationId, has_ended: bool) {
+    async fn let_go(&self, id: IncarnationId, ended: &Result<(), StoreError>) {
         if let Some(living) = self.living_take(id.0)
-            && has_ended
+            && ended.is_ok()
         {
             // The row says that it ended; a connection that does not close in order ends by itself.
             let _ = within(self.patience, "freeing the evidence of life", living.end()).await;

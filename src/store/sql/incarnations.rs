@@ -75,7 +75,7 @@ pub(in crate::store) trait LifeEvidence: Driver {
     async fn beat(&self, id: IncarnationId) -> Result<bool, StoreError>;
 
     /// Lets go of the evidence of one that ended, or did not when it should have.
-    async fn let_go(&self, id: IncarnationId, has_ended: bool);
+    async fn let_go(&self, id: IncarnationId, ended: &Result<(), StoreError>);
 
     async fn look(&self, id: IncarnationId) -> Result<Evidence, StoreError>;
 }
@@ -104,7 +104,7 @@ impl<D: LifeEvidence> Incarnations for D {
             })
         });
         let ended = ended.await;
-        self.let_go(id, ended.is_ok()).await;
+        self.let_go(id, &ended).await;
         ended
     }
 

@@ -36,8 +36,8 @@ impl LifeEvidence for SqliteStore {
         .await
     }
 
-    async fn let_go(&self, id: IncarnationId, has_ended: bool) {
-        if has_ended {
+    async fn let_go(&self, id: IncarnationId, ended: &Result<(), StoreError>) {
+        if ended.is_ok() {
             remove(&lock_path(self.file.path(), id));
         }
         drop(self.living_take(id.0));

@@ -45,15 +45,23 @@ pub(super) fn policy_in_force(value: &Value) -> Option<String> {
     text(value, "policy").filter(|policy| !policy.is_empty())
 }
 
-/// A policy; `None` when it has no name or pattern.
-pub(super) fn policy(value: &Value, operator: bool) -> Option<BrokerPolicy> {
+/// An ordinary policy; `None` when it has no name or pattern.
+pub(super) fn policy(value: &Value) -> Option<BrokerPolicy> {
     Some(BrokerPolicy {
         name: text(value, "name")?,
         pattern: text(value, "pattern")?,
         applies_to: text(value, "apply-to").unwrap_or_else(|| "all".to_owned()),
         priority: value.get("priority").and_then(Value::as_i64).unwrap_or(0),
-        operator,
+        operator: false,
         definition: pairs(value.get("definition")),
+    })
+}
+
+/// The same of an operator policy.
+pub(super) fn operator_policy(value: &Value) -> Option<BrokerPolicy> {
+    policy(value).map(|policy| BrokerPolicy {
+        operator: true,
+        ..policy
     })
 }
 
@@ -250,7 +258,7 @@ mod tests {
             json!([1]),
         ] {
             assert_eq!(queue(&odd, Timestamp::EPOCH), None, "{odd}");
-            assert_eq!(policy(&odd, false), None, "{odd}");
+            assert_eq!(policy(&odd), None, "{odd}");
         }
     }
 

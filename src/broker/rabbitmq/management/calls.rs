@@ -349,15 +349,18 @@ impl Management {
     /// Policies and operator policies of the vhost.
     pub(in crate::broker::rabbitmq) async fn policies(&self) -> Result<Vec<BrokerPolicy>, BrokerError> {
         let mut policies = Vec::new();
-        for (path, operator) in [("policies", false), ("operator-policies", true)] {
+        let kinds: [(&str, fn(&Value) -> Option<BrokerPolicy>); 2] = [
+            ("policies", answers::policy),
+            ("operator-policies", answers::operator_policy),
+        ];
+        for (path, read) in kinds {
             let path = [path, self.vhost()];
             let listed = self
                 .call("list policies", "the tag `management`", Method::GET, &path, None)
                 .await?;
             // One that is left out could be the one that destroys what waits.
             for item in list(&listed, "policies")? {
-                let policy = answers::policy(item, operator);
-                policies.push(policy.ok_or_else(|| not_understood("a policy has no pattern"))?);
+                policies.push(read(item).ok_or_else(|| not_understood("a policy has no pattern"))?);
             }
         }
         Ok(policies)
