@@ -156,15 +156,16 @@ pub(super) fn settings(cli: &Cli, config: &Config) -> Result<ConsoleSettings, Fa
             "a console that works delivers: it cannot be read-only",
         ));
     }
+    let access = access(read_only.as_deref());
     Ok(ConsoleSettings {
         theme: config.console.theme.clone(),
         keys: config.console.keys.clone(),
         mask: Arc::new(config.console.mask.clone()),
         refresh: config.console.refresh,
-        access: access(read_only.as_deref()),
+        access,
         actor: cli::actor("console"),
         reason: cli.reason().map(str::to_owned),
-        deliver: deliver(cli.works(), &config.broker.kind, read_only.is_some()),
+        deliver: deliver(cli, &config.broker.kind, access),
         place: place(config, read_only),
         profiles: profiles(cli, config),
         mouse: config.console.mouse,
@@ -344,11 +345,11 @@ fn why_read_only(cli: &Cli, config: &Config) -> Option<String> {
 }
 
 /// An embedded broker has nobody else who would deliver; one that only looks leaves it at that.
-const fn deliver(works: bool, broker: &BrokerKind, read_only: bool) -> Deliver {
-    match (works, broker) {
-        (true, _) => Deliver::Always,
-        (false, BrokerKind::Embedded) if !read_only => Deliver::WhenAlone,
-        (false, BrokerKind::Embedded | BrokerKind::RabbitMq { .. }) => Deliver::Never,
+fn deliver(cli: &Cli, broker: &BrokerKind, access: Access) -> Deliver {
+    match broker {
+        BrokerKind::Embedded | BrokerKind::RabbitMq { .. } if cli.works() => Deliver::Always,
+        BrokerKind::Embedded if access != Access::ReadOnly => Deliver::WhenAlone,
+        BrokerKind::Embedded | BrokerKind::RabbitMq { .. } => Deliver::Never,
     }
 }
 

@@ -22,25 +22,33 @@ use super::daemon;
 /// Where the API listens by default; another port where this one is taken.
 const PORT: u16 = 8470;
 
-pub(super) async fn run(as_daemon: bool) -> Result<Exit, Failure> {
+/// A minute of it, or less: until a signal.
+pub(super) async fn run() -> Result<Exit, Failure> {
+    let stop = stopped_by_signals()?;
+    let result = play(&DemoPlan::default(), None, &stop).await;
+    stop.cancel();
+    result
+}
+
+/// Until a signal, with the HTTP API.
+pub(super) async fn serve() -> Result<Exit, Failure> {
+    let stop = stopped_by_signals()?;
+    let api = Api::start(&stop).await?;
+    let plan = DemoPlan {
+        duration: None,
+        own_sockets: vec![api.bound],
+        ..DemoPlan::default()
+    };
+    let result = play(&plan, Some(&api), &stop).await;
+    stop.cancel();
+    let _ = api.served.await;
+    result
+}
+
+fn stopped_by_signals() -> Result<CancellationToken, Failure> {
     let stop = CancellationToken::new();
     ambient::spawn("signals", daemon::signals(stop.clone())?);
-    let mut plan = DemoPlan::default();
-    let api = if as_daemon {
-        Some(Api::start(&stop).await?)
-    } else {
-        None
-    };
-    if let Some(api) = &api {
-        plan.duration = None;
-        plan.own_sockets.push(api.bound);
-    }
-    let result = play(&plan, api.as_ref(), &stop).await;
-    stop.cancel();
-    if let Some(api) = api {
-        let _ = api.served.await;
-    }
-    result
+    Ok(stop)
 }
 
 /// In the console, until the operator leaves; then the report.

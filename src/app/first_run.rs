@@ -7,7 +7,7 @@ use crate::ambient::Clock;
 use crate::broker::rabbitmq::{Probe, RabbitMq, RabbitSettings};
 use crate::broker::{BrokerError, BrokerHealth, Owner};
 use crate::cli::{Cli, Exit, Failure};
-use crate::config::{BrokerKind, Config, Environment, StoreConfig};
+use crate::config::{BrokerConfig, BrokerKind, Config, Environment, StoreConfig};
 use crate::console;
 use crate::console::first_run::{Chosen, FirstRunSettings, Found, Tester};
 use crate::domain::id::StoreId;
@@ -68,13 +68,12 @@ async fn tried(config: &Config) -> Found {
             management_url,
         } => {
             let naming = config.broker.naming.clone();
-            let vhost = naming.vhost.clone();
             let mut settings = RabbitSettings::new(amqp_url.expose(), Some(management_url.expose()), naming);
             settings.tls = super::compose::client_tls(config);
             match RabbitMq::probe(settings, Clock::system(), identity.as_ref()).await {
                 Ok(probe) => {
                     is_fresh = has_nothing_of_us(&probe);
-                    broker(&probe, amqp_url.shown(), &vhost, config.broker.vhost_is_default)
+                    broker(&probe, amqp_url.shown(), &config.broker)
                 }
                 Err(error) => vec![Check::broken("broker", error.to_string(), "check the address")],
             }
@@ -92,8 +91,13 @@ fn has_nothing_of_us(probe: &Probe) -> bool {
     }
 }
 
-fn broker(probe: &Probe, url: &str, vhost: &str, is_unsaid: bool) -> Vec<Check> {
-    let unsaid = if is_unsaid { ", as the URL names none" } else { "" };
+fn broker(probe: &Probe, url: &str, config: &BrokerConfig) -> Vec<Check> {
+    let vhost = &config.naming.vhost;
+    let unsaid = if config.vhost_is_default {
+        ", as the URL names none"
+    } else {
+        ""
+    };
     let health = &probe.health;
     let version = health.version.as_deref().unwrap_or("RabbitMQ");
     let mut checks = vec![match &probe.entered {

@@ -76,15 +76,10 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
         }
         Mode::Listen => receive(cli, &environment),
         Mode::Offline => offline(cli, &environment),
-        Mode::Demo { daemon: false } if cli::on_terminal() => {
-            check_terminal()?;
-            let settings = console::settings_of_demo(cli)?;
-            console::log(&environment)?;
-            block_on(|| demo::show(settings))
-        }
-        Mode::Demo { daemon } => {
+        Mode::Demo { daemon: false } => play_demo(cli, &environment),
+        Mode::Demo { daemon: true } => {
             log(&environment, cli.log_filter(Some(LOG_OF_COMMANDS)))?;
-            block_on(|| demo::run(daemon))
+            block_on(demo::serve)
         }
         Mode::Daemon => {
             let config = load(cli, &environment)?;
@@ -110,6 +105,18 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             }
         }
     }
+}
+
+/// In the console, or where there is no terminal on standard output.
+fn play_demo(cli: &Cli, environment: &Environment) -> Result<Exit, Failure> {
+    if !cli::on_terminal() {
+        log(environment, cli.log_filter(Some(LOG_OF_COMMANDS)))?;
+        return block_on(demo::run);
+    }
+    check_terminal()?;
+    let settings = console::settings_of_demo(cli)?;
+    console::log(environment)?;
+    block_on(|| demo::show(settings))
 }
 
 /// How the program continues after a console.

@@ -124,10 +124,10 @@ keys! {
         /// *password*, *secret*, *token, *api-key and the like (`redrive config print` has all of them): names
         /// of keys and headers, in which * stands for anything, or JSON pointers, in which it stands for any one
         /// key. M in the console reveals the shown message, and the audit says who looked.
-        mask: Vec<MaskRule> = mask_rules(false)
+        mask: Vec<MaskRule> = mask_rules(rule_that_hides)
             .example("[\"tax-number\", \"/account/number\", \"/people/*/birthday\"]");
         /// Names that are shown although a rule hides them.
-        unmask: Vec<MaskRule> = mask_rules(true).example("[\"next-page-token\"]");
+        unmask: Vec<MaskRule> = mask_rules(rule_that_shows).example("[\"next-page-token\"]");
     }
 }
 
@@ -341,19 +341,24 @@ fn texts_by_name(expected: &'static str) -> Kind<Vec<(String, String)>> {
 }
 
 /// Rules for what is hidden, or for what is shown although one hides it.
-fn mask_rules(is_shown: bool) -> Kind<Vec<MaskRule>> {
-    let parse = move |text: &str| {
-        let rule = MaskRule::parse(text).map_err(|error| error.to_string())?;
-        if is_shown && rule.is_pointer() {
-            return Err("is a JSON pointer; only names can be shown although a rule hides them".to_owned());
-        }
-        Ok(rule)
-    };
+fn mask_rules(parse: fn(&str) -> Result<MaskRule, String>) -> Kind<Vec<MaskRule>> {
     let rules = list(
         parsed(parse, |rule: &MaskRule| rule.as_str().to_owned()),
         "a list of strings",
     );
     rules.unless(|rules| (rules.len() > RULES_MAX).then(|| format!("must have at most {RULES_MAX} rules")))
+}
+
+fn rule_that_hides(text: &str) -> Result<MaskRule, String> {
+    MaskRule::parse(text).map_err(|error| error.to_string())
+}
+
+fn rule_that_shows(text: &str) -> Result<MaskRule, String> {
+    let rule = rule_that_hides(text)?;
+    if rule.is_pointer() {
+        return Err("is a JSON pointer; only names can be shown although a rule hides them".to_owned());
+    }
+    Ok(rule)
 }
 
 pub(super) fn profile(name: Option<&str>, root: Section<'_>, page: &mut Page) -> Result<ProfileConfig, Problem> {

@@ -304,8 +304,7 @@ pub(super) fn store_and_broker(root: Section<'_>, page: &mut Page) -> Result<(St
     store.url = store_of(store.url, &broker);
     page.table("[store]", &store);
     page.table("[broker]", &broker);
-    let vhost_is_default = section.get("vhost").is_none() && broker.url.vhost().is_none();
-    Ok((store, broker.resolved(vhost_is_default)))
+    Ok((store, broker.resolved(section)))
 }
 
 impl BrokerKeys {
@@ -328,7 +327,7 @@ impl BrokerKeys {
         }
     }
 
-    fn resolved(self, vhost_is_default: bool) -> BrokerConfig {
+    fn resolved(self, section: Section<'_>) -> BrokerConfig {
         let key = self.url_hash_key.as_ref();
         BrokerConfig {
             url_hash_key_is_default: key.is_none(),
@@ -338,7 +337,7 @@ impl BrokerKeys {
                 url_hash_key: key.map_or(URL_HASH_KEY_DEFAULT, Secret::expose).to_owned(),
                 queue_type: self.queue_type,
             },
-            vhost_is_default,
+            vhost_is_default: section.get("vhost").is_none() && self.url.vhost().is_none(),
             provision: self.provision,
             tls: self.tls,
             kind: match (self.url, self.management_url) {

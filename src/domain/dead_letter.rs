@@ -318,11 +318,11 @@ pub fn read(message: &Message, likeness: &Likeness, ordinal: u32, found: &Found<
             .or(given_up.attempts)
             .or_else(|| history.count()),
         first_failed_at: own_moment(message, "first-failed-at")
-            .or_else(|| died_at(message, &history, false))
+            .or_else(|| died_first(message, &history))
             .or(given_up.at),
         last_failed_at: own_moment(message, "last-failed-at")
             .or(given_up.at)
-            .or_else(|| died_at(message, &history, true)),
+            .or_else(|| died_last(message, &history)),
         expires_at: expires_at(message, &history, found),
         redriven: redriven(message),
         fingerprint: fingerprint(&place, &what),
@@ -443,14 +443,14 @@ fn own_moment(message: &Message, name: &str) -> Option<Timestamp> {
     own(message, name)?.as_integer().map(Timestamp::from_seconds)
 }
 
-/// When it died: by the history, or as our delivery noted it.
-fn died_at(message: &Message, history: &DeathHistory, last: bool) -> Option<Timestamp> {
-    let noted = own_moment(message, "at");
-    if last {
-        noted.or_else(|| history.last_at())
-    } else {
-        history.first_at().or(noted)
-    }
+/// When it died first: by the history, else as our delivery noted it.
+fn died_first(message: &Message, history: &DeathHistory) -> Option<Timestamp> {
+    history.first_at().or_else(|| own_moment(message, "at"))
+}
+
+/// When it died last: as our delivery noted it, else by the history.
+fn died_last(message: &Message, history: &DeathHistory) -> Option<Timestamp> {
+    own_moment(message, "at").or_else(|| history.last_at())
 }
 
 /// What is said of an error.
@@ -486,7 +486,7 @@ fn error(message: &Message, given_up: Option<&GivenUp>) -> Failure {
 
 /// The earlier of its own end and its queue's. It came into its queue when it died last.
 fn expires_at(message: &Message, history: &DeathHistory, found: &Found<'_>) -> Option<Timestamp> {
-    let came = died_at(message, history, true).or_else(|| message.created_at());
+    let came = died_last(message, history).or_else(|| message.created_at());
     let own_ms = message.expiration.as_deref().and_then(|text| text.parse::<u64>().ok());
     let ttl_ms = own_ms.into_iter().chain(found.message_ttl_ms).min();
     let message_ends = came.zip(ttl_ms);

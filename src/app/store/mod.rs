@@ -22,7 +22,19 @@ pub(super) async fn run(cli: &Cli, config: Config) -> Result<Exit, Failure> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     match cli.store_work() {
         Some(StoreWork::Migrate { dry_run }) => {
-            let migrated = migrate(&config, dry_run).await.map_err(|error| error.failure)?;
+            let pending = pending(&config).await.map_err(|error| error.failure)?;
+            let migrated = if dry_run {
+                Migrated {
+                    pending,
+                    ..Migrated::default()
+                }
+            } else {
+                migrate(&config).await.map_err(|error| error.failure)?;
+                Migrated {
+                    applied: pending,
+                    ..Migrated::default()
+                }
+            };
             cli::print_migrated(cli, &migrated)
         }
         Some(StoreWork::Backup(file)) => kept::back_up(cli, &config, &file).await,
@@ -32,49 +44,38 @@ pub(super) async fn run(cli: &Cli, config: Config) -> Result<Exit, Failure> {
     }
 }
 
-async fn migrate(config: &Config, dry_run: bool) -> Result<Migrated, OpenError> {
-    let pending = match &config.store {
-        StoreConfig::Sqlite { path, .. } => {
-            let is_embedded = matches!(config.broker.kind, BrokerKind::Embedded);
-            let pending = pending_in_file(path, is_embedded).await?;
-            if !dry_run {
-                bring_file(path, is_embedded).await?;
-            }
-            pending
+/// The changes that its tables lack.
+async fn pending(config: &Config) -> Result<Vec<i64>, OpenError> {
+    match &config.store {
+        StoreConfig::Sqlite { path, .. } => pending_in_file(path, &config.broker.kind).await,
+        StoreConfig::Postgres { url } => {
+            let pending = PostgresStore::pending(url.expose(), patience(config.delivery.take_over)).await;
+            Ok(pending.map_err(EngineError::from)?)
         }
+    }
+}
+
+async fn migrate(config: &Config) -> Result<(), OpenError> {
+    match &config.store {
+        StoreConfig::Sqlite { path, .. } => bring_file(path, &config.broker.kind).await,
         StoreConfig::Postgres { url } => {
             let patience = patience(config.delivery.take_over);
-            let pending = PostgresStore::pending(url.expose(), patience).await;
-            let pending = pending.map_err(EngineError::from)?;
-            if !dry_run {
-                let store = PostgresStore::connect_to(url.expose(), patience, SchemaMode::Bring).await;
-                store.map_err(EngineError::from)?.close().await;
-            }
-            pending
+            let store = PostgresStore::connect_to(url.expose(), patience, SchemaMode::Bring).await;
+            store.map_err(EngineError::from)?.close().await;
+            Ok(())
         }
-    };
-    Ok(if dry_run {
-        Migrated {
-            pending,
-            ..Migrated::default()
-        }
-    } else {
-        Migrated {
-            applied: pending,
-            ..Migrated::default()
-        }
-    })
+    }
 }
 
 /// The embedded broker's tables are counted with the store's: a person has one file.
-async fn pending_in_file(path: &Path, is_embedded: bool) -> Result<Vec<i64>, OpenError> {
+async fn pending_in_file(path: &Path, broker: &BrokerKind) -> Result<Vec<i64>, OpenError> {
     let file = match SqliteFile::open_existing(path).await {
         Ok(file) => file,
         Err(SqliteError::Schema(SchemaRefusal::Missing)) => return Ok(SqliteStore::all_changes()),
         Err(error) => return Err(error.into()),
     };
     let mut pending = SqliteStore::pending(&file).await.map_err(EngineError::from)?;
-    if is_embedded {
+    if matches!(broker, BrokerKind::Embedded) {
         for number in Embedded::pending(&file).await? {
             if !pending.contains(&number) {
                 pending.push(number);
@@ -85,11 +86,11 @@ async fn pending_in_file(path: &Path, is_embedded: bool) -> Result<Vec<i64>, Ope
     Ok(pending)
 }
 
-async fn bring_file(path: &Path, is_embedded: bool) -> Result<(), OpenError> {
+async fn bring_file(path: &Path, broker: &BrokerKind) -> Result<(), OpenError> {
     let file = SqliteFile::open(path).await?;
     let opened = SqliteStore::open(file.clone(), Clock::system()).await;
     drop(opened.map_err(EngineError::from)?);
-    if is_embedded {
+    if matches!(broker, BrokerKind::Embedded) {
         Embedded::bring(&file).await?;
     }
     file.close().await;

@@ -100,15 +100,11 @@ impl Policies {
 
     /// Those that count for a queue: the ordinary one and the operator's, as far as there are any.
     pub fn in_force(&self, name: &str, queue_type: QueueType) -> impl Iterator<Item = &Policy> {
-        [false, true]
-            .into_iter()
-            .filter_map(move |operator| self.winner(name, queue_type, operator))
-    }
-
-    fn winner(&self, name: &str, queue_type: QueueType, operator: bool) -> Option<&Policy> {
-        let applies = |policy: &&Policy| policy.operator == operator && applies(&policy.apply_to, queue_type);
         let told = self.told.queues.get(name);
-        highest(self.all.iter().filter(applies), name, told)
+        [false, true].into_iter().filter_map(move |operator| {
+            let applies = |policy: &&Policy| policy.operator == operator && applies(&policy.apply_to, queue_type);
+            highest(self.all.iter().filter(applies), name, told)
+        })
     }
 
     /// The one that counts for an exchange: operators have none.

@@ -22,7 +22,7 @@ pub(super) fn hide(rules: &MaskRules, input: &[u8]) -> Option<Masked<Vec<u8>>> {
         }
         let behind = at + input[at..].iter().take_while(|byte| is_name(**byte)).count();
         let name = &input[at..behind];
-        let value = value(input, behind, begins_line);
+        let value = value(input, behind, begins_line.then_some(line_end as End));
         // A list of YAML begins a line as well.
         begins_line &= name.iter().all(|byte| *byte == b'-');
         at = behind;
@@ -45,15 +45,16 @@ const fn is_name(byte: u8) -> bool {
 /// Finds the end of a value that begins there.
 type End = fn(&[u8], usize) -> usize;
 
-/// Where the value begins, if a name ends here, and how it ends.
-fn value(input: &[u8], behind_name: usize, begins_line: bool) -> Option<(usize, End)> {
+/// Where the value begins, if a name ends here, and how it ends. `behind_colon`: how what stands behind `name:` ends,
+/// where that is a value.
+fn value(input: &[u8], behind_name: usize, behind_colon: Option<End>) -> Option<(usize, End)> {
     let quoted = usize::from(input.get(behind_name) == Some(&b'\''));
     let separator = behind_blanks(input, behind_name + quoted);
     let from = behind_blanks(input, separator + 1);
     match input.get(separator)? {
         b'=' => Some((from, word_end)),
         b':' if quoted == 1 => Some((from, word_end)),
-        b':' if begins_line => Some((from, line_end)),
+        b':' => behind_colon.map(|end| (from, end)),
         _ => None,
     }
 }

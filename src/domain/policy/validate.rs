@@ -102,9 +102,9 @@ impl RetryPolicy {
             }
             policy.set(key, value, owner)?;
         }
-        let maximum_given = entries.iter().any(|(key, _)| key == MAXIMUM_DELAY);
-        policy.check_delays(maximum_given)?;
-        policy.check_slow_start(|key| entries.iter().any(|(given, _)| given == key))?;
+        let given = |key: &str| entries.iter().any(|(given, _)| given == key);
+        policy.check_delays(given)?;
+        policy.check_slow_start(given)?;
         policy.check_length()?;
         Ok(Some(policy))
     }
@@ -170,9 +170,9 @@ impl RetryPolicy {
 
     /// Of two delays that do not fit together, the one that was written is at fault; of two written,
     /// the maximum.
-    fn check_delays(&self, maximum_given: bool) -> Result<(), PolicyError> {
+    fn check_delays(&self, given: impl Fn(&str) -> bool) -> Result<(), PolicyError> {
         let (minimum, maximum) = (self.minimum_delay_s, self.maximum_delay_s);
-        if minimum > maximum && maximum_given {
+        if minimum > maximum && given(MAXIMUM_DELAY) {
             let message = format!("{maximum} is below {MINIMUM_DELAY} {minimum}; both are seconds");
             return Err(PolicyError::of(MAXIMUM_DELAY, &message));
         }
