@@ -43,12 +43,12 @@ pub(super) async fn list(
     if let Some(url) = &selection.url {
         return show(&shared, input::url(url)?).await;
     }
-    let query = query::Endpoints {
+    let query = query::EndpointsQuery {
         not_available: selection.unavailable,
         limit: input::limit(selection.limit, 100, input::LIMIT_MAX)?,
         cursor: selection.cursor,
     };
-    let page = shared.engine()?.query(query).await?;
+    let page = shared.engine()?.query(query::Endpoints(query)).await?;
     Ok(Or::One(Json(List::<Endpoint>::of(&page))))
 }
 

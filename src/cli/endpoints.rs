@@ -31,10 +31,12 @@ const COLUMNS: &[Column] = &[
 ];
 
 pub(super) async fn list(session: &Session<'_>, selection: &Endpoints) -> Result<Exit, Failure> {
-    let page = |limit, cursor| query::Endpoints {
-        not_available: selection.unavailable,
-        limit,
-        cursor,
+    let page = |limit, cursor| {
+        query::Endpoints(query::EndpointsQuery {
+            not_available: selection.unavailable,
+            limit,
+            cursor,
+        })
     };
     let list = paged(session, selection.limit, "endpoints", "raise --limit", page).await?;
     let items: Vec<Item> = list.items.iter().map(|view| Item::of(view, list.taken_at)).collect();

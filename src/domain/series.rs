@@ -65,6 +65,15 @@ fn unpacked_depth(packed: u16) -> Option<u64> {
     (packed != NO_DEPTH).then(|| u64::from(packed & ((1 << EXACT) - 1)) << (packed >> EXACT))
 }
 
+/// How far back a chart goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// The last hour, by the minute.
+    Hour,
+    /// The last week, by four hours.
+    Week,
+}
+
 /// What happened in one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Point {

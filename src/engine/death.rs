@@ -8,7 +8,8 @@
 use std::time::Duration;
 
 use super::core::Core;
-use super::{fence, process};
+use super::fence;
+use super::process::{self, Liveness};
 use crate::ambient::HashMap;
 use crate::domain::id::IncarnationId;
 use crate::store::{Evidence, Incarnation};
@@ -41,11 +42,11 @@ impl Watched {
 /// 2. At once when that lock was free, or its process is gone for certain.
 /// 3. When nothing tells of it any more: once its own fence must have closed, and its last attempt ended.
 /// 4. Else by silence alone, after its take-over time.
-fn is_dead(one: &Incarnation, evidence: Evidence, is_gone: bool, silence: Duration) -> bool {
+fn is_dead(one: &Incarnation, evidence: Evidence, liveness: Liveness, silence: Duration) -> bool {
     match evidence {
         Evidence::Alive => false,
         Evidence::Dead => true,
-        Evidence::Connected | Evidence::Missing if is_gone => true,
+        Evidence::Connected | Evidence::Missing if liveness == Liveness::Gone => true,
         Evidence::Missing => silence >= quiet_after(one),
         Evidence::Connected => silence >= one.take_over,
     }
@@ -78,7 +79,7 @@ impl Core {
             let Ok(evidence) = self.store.evidence(one.id).await else {
                 continue;
             };
-            if is_dead(one, evidence, process::is_gone(one), silence)
+            if is_dead(one, evidence, process::liveness(one), silence)
                 && matches!(self.store.incarnation_mark_dead(one.id, one.counter).await, Ok(true))
             {
                 dead.push(one.clone());
@@ -113,8 +114,8 @@ mod tests {
     }
 
     /// Seconds of silence after which it is dead; `None`: never.
-    fn dead_after(one: &Incarnation, evidence: Evidence, is_gone: bool) -> Option<u64> {
-        (0..1_000).find(|seconds| is_dead(one, evidence, is_gone, Duration::from_secs(*seconds)))
+    fn dead_after(one: &Incarnation, evidence: Evidence, liveness: Liveness) -> Option<u64> {
+        (0..1_000).find(|seconds| is_dead(one, evidence, liveness, Duration::from_secs(*seconds)))
     }
 
     #[test]
@@ -122,18 +123,18 @@ mod tests {
         // Take-over 60 s, deadline 15 s: the fence closes after 30 s, the last attempt ends 15 s later.
         let daemon = incarnation(Some(15));
         assert_eq!(
-            dead_after(&daemon, Evidence::Alive, true),
+            dead_after(&daemon, Evidence::Alive, Liveness::Gone),
             None,
             "a held lock is never overruled"
         );
-        assert_eq!(dead_after(&daemon, Evidence::Dead, false), Some(0));
-        assert_eq!(dead_after(&daemon, Evidence::Missing, true), Some(0));
-        assert_eq!(dead_after(&daemon, Evidence::Connected, true), Some(0));
-        assert_eq!(dead_after(&daemon, Evidence::Missing, false), Some(47));
-        assert_eq!(dead_after(&daemon, Evidence::Connected, false), Some(60));
+        assert_eq!(dead_after(&daemon, Evidence::Dead, Liveness::Unknown), Some(0));
+        assert_eq!(dead_after(&daemon, Evidence::Missing, Liveness::Gone), Some(0));
+        assert_eq!(dead_after(&daemon, Evidence::Connected, Liveness::Gone), Some(0));
+        assert_eq!(dead_after(&daemon, Evidence::Missing, Liveness::Unknown), Some(47));
+        assert_eq!(dead_after(&daemon, Evidence::Connected, Liveness::Unknown), Some(60));
         let of_before = incarnation(None);
         assert_eq!(
-            dead_after(&of_before, Evidence::Missing, false),
+            dead_after(&of_before, Evidence::Missing, Liveness::Unknown),
             Some(60),
             "its fence is unknown"
         );
@@ -142,7 +143,7 @@ mod tests {
             ..incarnation(Some(1))
         };
         assert_eq!(
-            dead_after(&hasty, Evidence::Missing, false),
+            dead_after(&hasty, Evidence::Missing, Liveness::Unknown),
             Some(4),
             "never later than by silence"
         );

@@ -7,8 +7,7 @@ use crate::domain::queue::QueueState;
 use crate::domain::time::Timestamp;
 use crate::engine::dead::{DeadGroup, DeadListQuery, DeadSelection, DeadSum};
 use crate::engine::runs::RunView;
-use crate::engine::view::QueuesQuery;
-use crate::engine::view::{EndpointView, Page, QueueView, Unread};
+use crate::engine::view::{EndpointView, EndpointsQuery, Page, QueueView, QueuesQuery, Unread};
 use crate::engine::{Engine, EngineError, Inner};
 use crate::store::{AuditEntry, RunQuery};
 
@@ -99,6 +98,11 @@ impl Engine {
             limit: PAGE,
             ..QueuesQuery::default()
         };
+        let not_available = EndpointsQuery {
+            not_available: true,
+            limit: PAGE,
+            cursor: None,
+        };
         let groups = DeadListQuery {
             selection: DeadSelection::default(),
             sort: None,
@@ -106,7 +110,7 @@ impl Engine {
             cursor: None,
             patience: PATIENCE,
         };
-        let endpoints = part(self, self.0.endpoints.endpoint_views(true, PAGE, None).await)?;
+        let endpoints = part(self, self.0.endpoints.endpoint_views(&not_available).await)?;
         let queues = part(self, self.0.queues.queues(&stuck).await)?;
         let found = self.0.dead_letters.dead_groups(&groups).await;
         let dead = found.as_ref().ok().map(super::dead::DeadPage::sum);

@@ -36,23 +36,24 @@ impl Delivery {
             let paced = self.endpoints.paced();
             filled.retain(|url, _| paced.iter().any(|live| live.url == *url));
             let began = self.clock.uptime();
-            let looks = began >= look_at;
+            let mut look = (began >= look_at).then_some(&mut filled);
             for live in paced.iter().filter(|live| live.is_available()) {
                 if generation.is_cancelled() {
                     return;
                 }
-                if let Err(error) = self.tend_pace(live, looks, &mut filled).await {
+                if let Err(error) = self.tend_pace(live, look.as_deref_mut()).await {
                     tracing::debug!(error = ?error, "a paced endpoint is tended when the store answers");
                 }
             }
-            if looks {
+            if look.is_some() {
                 let ended = self.clock.uptime();
                 look_at = ended + ended.saturating_sub(began) * PAUSE;
             }
         }
     }
 
-    async fn tend_pace(&self, live: &LiveEndpoint, looks: bool, filled: &mut Filled) -> Result<(), StoreError> {
+    /// `look`: what the last look at the backlogs found, where it is time for another.
+    async fn tend_pace(&self, live: &LiveEndpoint, look: Option<&mut Filled>) -> Result<(), StoreError> {
         let Some(pace) = live.throttle.pace().filter(|pace| pace.brake.is_none()) else {
             return Ok(());
         };
@@ -60,8 +61,13 @@ impl Delivery {
         if pace.may_pass(now) {
             return self.change_pace(live, &pace, &PaceChange::Passed).await;
         }
-        let is_over = pace.order.ends_at_rate && pace.is_at_rate(now);
-        if is_over || looks && live.throttle.waiting() == 0 && self.nothing_waits(live, filled).await? {
+        if pace.order.ends_at_rate && pace.is_at_rate(now) {
+            return self.change_pace(live, &pace, &PaceChange::Release).await;
+        }
+        if let Some(filled) = look
+            && live.throttle.waiting() == 0
+            && self.nothing_waits(live, filled).await?
+        {
             return self.change_pace(live, &pace, &PaceChange::Release).await;
         }
         Ok(())

@@ -40,9 +40,27 @@ pub(super) fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
+/// What this machine knows of the process of an incarnation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Liveness {
+    /// It is gone for certain.
+    Gone,
+    /// Nothing says that it is.
+    Unknown,
+}
+
+/// Whether the process of `one` is gone, as far as this machine knows.
+pub(super) fn liveness(one: &Incarnation) -> Liveness {
+    if is_gone(one) {
+        Liveness::Gone
+    } else {
+        Liveness::Unknown
+    }
+}
+
 /// Whether the process of `one` is gone for certain: it ran under the same boot of this machine, and its id is free
 /// or belongs to another process by now.
-pub(super) fn is_gone(one: &Incarnation) -> bool {
+fn is_gone(one: &Incarnation) -> bool {
     let own = own_mark();
     if own.machine.is_none() || own.machine != one.process.machine || one.host != host() {
         return false;

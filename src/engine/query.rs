@@ -18,14 +18,15 @@ use super::expiring::{ExpiringPage, ExpiringQuery, SaveRecord};
 use super::jobs::{Job, JobListed};
 use super::policies::{PolicyPreview, PolicyView};
 use super::runs::{Edit, EditedLetter, RunDetail, RunView};
-pub use super::view::QueuesQuery;
 use super::view::{self, AttemptView, BrowsedMessage, Check, EndpointView, Page, QueueView, RateRow, Readiness, Retry};
+pub use super::view::{EndpointsQuery, QueuesQuery};
 use super::{Engine, EngineError, handover};
 use crate::ambient;
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::event::{Event, EventType, Reference};
 use crate::domain::id::{ExecutionId, QueueName};
 use crate::domain::job::{JobId, Lifetime};
+use crate::domain::series::Span;
 use crate::domain::url::EndpointUrl;
 pub use crate::store::{AttemptQuery, AuditEntry, Incarnation, PolicyScope, PolicyVersion, SaveQuery};
 
@@ -111,14 +112,7 @@ queries! { of_lists, engine, true;
     /// Queues, filtered, sorted, a page.
     Queues(query: QueuesQuery) -> Page<QueueView> { engine.0.queues.queues(&query) }
     /// Endpoints, those that are not available first.
-    Endpoints {
-        /// Only those that are not available.
-        not_available: bool,
-        /// At most this many.
-        limit: u32,
-        /// Where to go on.
-        cursor: Option<String>,
-    } -> Page<EndpointView> { engine.0.endpoints.endpoint_views(not_available, limit, cursor.as_deref()) }
+    Endpoints(query: EndpointsQuery) -> Page<EndpointView> { engine.0.endpoints.endpoint_views(&query) }
     /// Dead letters of every home, a page.
     Dead(query: DeadListQuery) -> DeadPage<DeadLetter> { engine.0.dead_letters.dead_list(&query) }
     /// The same in groups of those that failed alike (sort and cursor do not apply).
@@ -184,7 +178,15 @@ queries! { of_others, engine, false;
         of_endpoints: bool,
         /// At most this many.
         limit: u32,
-    } -> Page<RateRow> { engine.0.endpoints.rates(of_endpoints, limit) }
+    } -> Page<RateRow> {
+        async {
+            if of_endpoints {
+                engine.0.endpoints.endpoint_rates(limit).await
+            } else {
+                engine.0.endpoints.queue_rates(limit).await
+            }
+        }
+    }
     /// How a queue or an endpoint moved over the last hour, or the last week.
     RateSeries {
         /// Which queue.
@@ -193,7 +195,12 @@ queries! { of_others, engine, false;
         url: Option<EndpointUrl>,
         /// A week by four hours instead of an hour by the minute.
         week: bool,
-    } -> view::RateSeries { async { engine.0.endpoints.rate_series(queue.as_ref(), url.as_ref(), week) } }
+    } -> view::RateSeries {
+        async {
+            let span = if week { Span::Week } else { Span::Hour };
+            engine.0.endpoints.rate_series(queue.as_ref(), url.as_ref(), span)
+        }
+    }
     /// The attempt log, newest first.
     Attempts(query: AttemptQuery) -> Page<AttemptView> { engine.0.daemon.delivery.attempts(query) }
     /// The audit, newest first.

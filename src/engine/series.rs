@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::ambient::HashMap;
 use crate::domain::attempt::Attempt;
 use crate::domain::id::QueueName;
-use crate::domain::series::{BUCKETS, Moving, Point, Rings, SPARK, bucket, packed, quantile};
+use crate::domain::series::{BUCKETS, MINUTES, Moving, Point, Rings, SPARK, Span, bucket, packed, quantile};
 use crate::domain::url::EndpointUrl;
 
 /// A rate that only passes changes once in so many seconds.
@@ -80,10 +80,15 @@ impl Meter {
         }
     }
 
-    /// An attempt ended.
-    pub(super) fn attempted(&self, delivered: bool, took: Duration) {
-        let counter = if delivered { &self.sent } else { &self.failed };
-        counter.fetch_add(1, Ordering::Relaxed);
+    /// An attempt ended with a delivery.
+    pub(super) fn delivered(&self, took: Duration) {
+        self.sent.fetch_add(1, Ordering::Relaxed);
+        self.took(took);
+    }
+
+    /// An attempt failed.
+    pub(super) fn failed(&self, took: Duration) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
         self.took(took);
     }
 
@@ -299,16 +304,15 @@ impl Series {
     }
 
     /// Its last hour by the minute, or its last week by four hours, oldest first.
-    pub(super) fn points(&self, key: Key, week: bool) -> Vec<Point> {
+    pub(super) fn points(&self, key: Key, span: Span) -> Vec<Point> {
         let Some(meter) = lock(&self.meters).get(&key).map(Arc::clone) else {
             return Vec::new();
         };
         let minute = self.minute.load(Ordering::SeqCst);
         let rings = lock(&meter.rings);
-        if week {
-            rings.last_week(minute)
-        } else {
-            rings.last_minutes(minute, crate::domain::series::MINUTES)
+        match span {
+            Span::Hour => rings.last_minutes(minute, MINUTES),
+            Span::Week => rings.last_week(minute),
         }
     }
 }
@@ -371,7 +375,11 @@ mod tests {
         series.roll(at(60));
         for number in 0..60_u64 {
             for meter in [&first, &endpoint] {
-                meter.attempted(number % 4 != 0, Duration::from_millis(100));
+                if number % 4 == 0 {
+                    meter.failed(Duration::from_millis(100));
+                } else {
+                    meter.delivered(Duration::from_millis(100));
+                }
             }
         }
         series.listed([(&queue, Some(85))].into_iter());
@@ -385,10 +393,10 @@ mod tests {
         }
         // Half a minute on, half of it has gone.
         assert_eq!(series.moving(Key::queue(&queue), at(150)).unwrap().out_milli, 366);
-        let points = series.points(Key::queue(&queue), false);
+        let points = series.points(Key::queue(&queue), Span::Hour);
         let (last, before) = (points[points.len() - 1], points[points.len() - 2]);
         assert_eq!((before.depth, last.depth, last.failed), (Some(100), Some(85), 15));
-        assert_eq!(series.points(Key::queue(&self::queue(2)), false), []);
+        assert_eq!(series.points(Key::queue(&self::queue(2)), Span::Hour), []);
     }
 
     #[test]
@@ -419,7 +427,7 @@ mod tests {
     fn what_happened_before_the_first_look_counts_however_long_the_machine_runs() {
         let series = Series::since(at(54_030));
         let [meter, _] = series.of(&queue(1), &url(1));
-        meter.attempted(false, Duration::from_millis(5));
+        meter.failed(Duration::from_millis(5));
         series.roll(at(54_031));
         let moving = series.moving(Key::queue(&queue(1)), at(54_031)).unwrap();
         assert_eq!(moving.failed_milli, Some(1_000));
@@ -429,12 +437,12 @@ mod tests {
     fn minutes_in_which_nobody_looked_are_empty() {
         let series = Series::default();
         let [meter, _] = series.of(&queue(1), &url(1));
-        meter.attempted(true, Duration::from_millis(5));
+        meter.delivered(Duration::from_millis(5));
         series.roll(at(60));
         series.roll(at(5 * 60));
         series.roll(at(4 * 60));
         let sent: Vec<u64> = series
-            .points(Key::queue(&queue(1)), false)
+            .points(Key::queue(&queue(1)), Span::Hour)
             .iter()
             .map(|point| point.sent)
             .collect();

@@ -28,9 +28,9 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::ambient::HashMap;
+use crate::broker::Delivery;
 use crate::domain::fingerprint::Fingerprint;
 use crate::domain::id::QueueName;
-use crate::domain::message::Message;
 
 /// Remembered of one queue, at most.
 const QUEUE_MAX: usize = 2_048;
@@ -119,9 +119,9 @@ impl LastSettled {
     }
 
     /// Whether this delivery was acked before and came again. They come in their order, before all else.
-    pub(super) fn came_again(&mut self, message: &Message, fingerprint: Fingerprint, redelivered: bool) -> bool {
+    pub(super) fn came_again(&mut self, delivery: &Delivery, fingerprint: Fingerprint) -> bool {
         let was_in_hand = self.in_hand == Some(fingerprint);
-        let asked = self.again.take().filter(|_| redelivered && !was_in_hand);
+        let asked = self.again.take().filter(|_| delivery.redelivered && !was_in_hand);
         let Some(mut again) = asked else {
             self.in_hand = Some(fingerprint);
             return false;
@@ -129,7 +129,7 @@ impl LastSettled {
         let ahead = self.settled.iter().take(again.until).skip(again.from);
         let found = ahead.enumerate().find(|(_, settled)| **settled == fingerprint);
         let is_older = self.is_full && again.from == 0;
-        let is_certain = again.strangers == 0 || message.timestamp_s.is_some() || is_older;
+        let is_certain = again.strangers == 0 || delivery.message.timestamp_s.is_some() || is_older;
         if let Some((at, _)) = found.filter(|_| is_certain) {
             again.from += at + 1;
             if is_older {

@@ -54,8 +54,8 @@ pub(super) enum Tell {
     Room { queue: QueueName, share: Share },
     /// A worker ended.
     Ended { claim: Claim, end: Box<WorkerEnd> },
-    /// A queue was released after its worker ended; `more`: it is not empty.
-    Released { asked: Asked, more: bool },
+    /// A queue was released after its worker ended.
+    Released { asked: Asked, left: Left },
     /// A queue that was to be deleted.
     Closed { asked: Asked, ending: Ending },
 }
@@ -113,6 +113,15 @@ pub(super) struct WorkerEnd {
     pub(super) unused_probe: Option<i64>,
     /// What its last message took of the memory, if one was seen.
     pub(super) bytes: Option<usize>,
+}
+
+/// What there is to do in a queue that was released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// It is empty, or what it waits for is told in another way.
+    Nothing,
+    /// It has more, or nobody knows.
+    More,
 }
 
 /// What became of a queue that was to be deleted.

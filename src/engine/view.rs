@@ -33,6 +33,17 @@ pub struct QueuesQuery {
     pub cursor: Option<String>,
 }
 
+/// Which endpoints.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct EndpointsQuery {
+    /// Only those that are not available.
+    pub not_available: bool,
+    /// At most this many.
+    pub limit: u32,
+    /// Where to go on.
+    pub cursor: Option<String>,
+}
+
 /// A queue.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct QueueView {

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::bounds::Bounds;
+use super::bounds::{Bounds, FirstContacts};
 use super::rooms::Roomy;
 use super::{ANSWER_MAX, Asked, Dispatcher, Looks, Tell, micros};
 use crate::domain::endpoint::EndpointState;
@@ -192,9 +192,12 @@ impl Dispatcher {
 
     /// Whether one more from `line` may be begun.
     pub(super) fn admits(&self, line: Line) -> bool {
-        let first_waits = self.candidates.may_wait_in(Line::First) || self.candidates.unknown_waits();
-        let places = self.holdings.places();
-        self.bounds.admits(line, places, first_waits)
+        let first = if self.candidates.may_wait_in(Line::First) || self.candidates.unknown_waits() {
+            FirstContacts::Wait
+        } else {
+            FirstContacts::Absent
+        };
+        self.bounds.admits(line, self.holdings.places(), first)
     }
 
     pub(super) fn slow_is_full(&self) -> bool {
@@ -258,8 +261,8 @@ impl Dispatcher {
     /// lingers or had a turn makes room when somebody waits.
     pub(super) fn look_at_workers(&mut self) {
         let now = self.outside.uptime();
-        let somebody_waits = self.candidates.len() > 0 || self.rooms.somebody_waits();
-        if !self.looks.is_due(now, somebody_waits) {
+        let is_soon = self.looks.soon || self.candidates.len() > 0 || self.rooms.somebody_waits();
+        if !self.looks.is_due(now, if is_soon { LOOK_SOON } else { LOOK }) {
             return;
         }
         let moves = self.moves(now);
@@ -366,9 +369,9 @@ pub(super) const fn place_of(line: Line) -> Place {
 }
 
 impl Looks {
-    /// Whether it is time to look at the workers; then the next time is later.
-    fn is_due(&mut self, now: u64, somebody_waits: bool) -> bool {
-        let pause = micros(if self.soon || somebody_waits { LOOK_SOON } else { LOOK });
+    /// Whether it is time to look at the workers, with such a pause between two looks; then the next time is later.
+    fn is_due(&mut self, now: u64, pause: Duration) -> bool {
+        let pause = micros(pause);
         let is_due = now >= self.last.saturating_add(pause);
         if is_due {
             (self.last, self.soon) = (now, false);

@@ -28,6 +28,15 @@ const QUEUES_PER_REQUEST: usize = 8;
 /// One of so many is kept for those that answer this process.
 const KEPT_FOR_ANSWERING: usize = 4;
 
+/// Whether URLs that nobody has tried wait in line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FirstContacts {
+    /// At least one does.
+    Wait,
+    /// None does.
+    Absent,
+}
+
 /// The bounds of a daemon.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
@@ -46,13 +55,14 @@ impl Bounds {
         }
     }
 
-    /// Whether one more from `line` may be begun, where `first_waits` says whether a first contact waits.
-    pub(super) fn admits(self, line: Line, places: Places, first_waits: bool) -> bool {
+    /// Whether one more from `line` may be begun.
+    pub(super) fn admits(self, line: Line, places: Places, first: FirstContacts) -> bool {
         let has_worker = places.workers() < self.workers;
         let for_first = self.workers / KEPT_FOR_FIRST;
         let unproven_max = self.workers - self.workers / KEPT_FOR_ANSWERING;
         let may_hang = has_worker && places.remembered + places.first < unproven_max;
-        let leaves_first = !first_waits || places.answering + places.remembered < self.workers - for_first;
+        let leaves_first =
+            first == FirstContacts::Absent || places.answering + places.remembered < self.workers - for_first;
         match line {
             Line::Answering => has_worker && leaves_first,
             Line::Remembered => may_hang && leaves_first && places.remembered < unproven_max - for_first,
@@ -90,6 +100,7 @@ impl Bounds {
 
 #[cfg(test)]
 mod tests {
+    use super::FirstContacts::{Absent, Wait};
     use super::*;
 
     const BOUNDS: Bounds = Bounds::new(16, 8);
@@ -112,7 +123,7 @@ mod tests {
     fn whatever_hangs_of_those_that_never_answered_this_process_a_quarter_is_left_for_those_that_do() {
         let mut places = places(0, 0, 32);
         for line in [Line::Remembered, Line::First].into_iter().cycle().take(64) {
-            if holding(usize::MAX).admits(line, places, true) {
+            if holding(usize::MAX).admits(line, places, Wait) {
                 if line == Line::Remembered {
                     places.remembered += 1;
                 } else {
@@ -121,11 +132,11 @@ mod tests {
             }
         }
         assert_eq!(places.workers(), 12);
-        assert!(holding(usize::MAX).admits(Line::Answering, places, false));
+        assert!(holding(usize::MAX).admits(Line::Answering, places, Absent));
         (places.remembered, places.first) = (10, 0);
-        assert!(!holding(usize::MAX).admits(Line::Remembered, places, false));
+        assert!(!holding(usize::MAX).admits(Line::Remembered, places, Absent));
         assert!(
-            holding(usize::MAX).admits(Line::First, places, true),
+            holding(usize::MAX).admits(Line::First, places, Wait),
             "and an eighth for first contacts"
         );
     }
@@ -134,18 +145,18 @@ mod tests {
     fn those_that_answer_and_first_contacts_leave_each_other_workers() {
         let cases = [
             // Answering, first, whether a first contact waits: what each line may.
-            ((0, 0, true), (true, true)),
-            ((13, 0, true), (true, true)),
-            ((14, 0, true), (false, true)),
-            ((14, 0, false), (true, true)),
-            ((14, 2, true), (false, false)),
-            ((0, 8, true), (true, false)),
-            ((7, 8, true), (true, false)),
-            ((8, 8, false), (false, false)),
+            ((0, 0, Wait), (true, true)),
+            ((13, 0, Wait), (true, true)),
+            ((14, 0, Wait), (false, true)),
+            ((14, 0, Absent), (true, true)),
+            ((14, 2, Wait), (false, false)),
+            ((0, 8, Wait), (true, false)),
+            ((7, 8, Wait), (true, false)),
+            ((8, 8, Absent), (false, false)),
         ];
-        for ((answering, first, first_waits), (answering_may, first_may)) in cases {
+        for ((answering, first, waiting), (answering_may, first_may)) in cases {
             let places = places(answering, first, 0);
-            let may = |line| BOUNDS.admits(line, places, first_waits);
+            let may = |line| BOUNDS.admits(line, places, waiting);
             assert_eq!(
                 (may(Line::Answering), may(Line::First)),
                 (answering_may, first_may),
@@ -157,11 +168,11 @@ mod tests {
     #[test]
     fn what_hangs_takes_nothing_from_those_that_proceed() {
         let full = places(0, 0, 32);
-        assert!(holding(usize::MAX).admits(Line::Answering, full, true));
-        assert!(holding(usize::MAX).admits(Line::First, full, true));
-        assert!(!BOUNDS.admits(Line::Silent, full, true));
+        assert!(holding(usize::MAX).admits(Line::Answering, full, Wait));
+        assert!(holding(usize::MAX).admits(Line::First, full, Wait));
+        assert!(!BOUNDS.admits(Line::Silent, full, Wait));
         assert!(
-            BOUNDS.admits(Line::Silent, places(16, 0, 7), true),
+            BOUNDS.admits(Line::Silent, places(16, 0, 7), Wait),
             "it needs no worker"
         );
     }
@@ -187,7 +198,7 @@ mod tests {
     fn a_single_worker_takes_whoever_comes() {
         let one = Bounds::new(1, 1);
         for line in [Line::Answering, Line::Remembered, Line::First, Line::Silent] {
-            assert!(one.admits(line, Places::default(), true), "{line:?}");
+            assert!(one.admits(line, Places::default(), Wait), "{line:?}");
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::broker::Look;
 use crate::domain::id::Epoch;
 use crate::engine::ending::Held;
 use crate::engine::holdings::Holding;
-use crate::engine::tell::{Claim, End, Ending, WorkerEnd};
+use crate::engine::tell::{Claim, End, Ending, Left, WorkerEnd};
 use crate::store::HeldLease;
 use crate::telemetry::names;
 
@@ -123,7 +123,7 @@ impl Outside {
         let engine = Arc::clone(&self.engine);
         let without = Tell::Released {
             asked: asked.clone(),
-            more: true,
+            left: Left::More,
         };
         let releasing = async move {
             let freed = {
@@ -141,16 +141,15 @@ impl Outside {
                     tracing::warn!(queue = ?asked.queue, error = ?error, "lease is freed by the next comparison only");
                 }
             }
-            let more = match release {
-                Release::More => true,
-                Release::Wait => false,
+            let left = match release {
+                Release::More => Left::More,
+                Release::Wait => Left::Nothing,
                 Release::Look | Release::Stray => match engine.broker.look(&asked.queue).await {
-                    Ok(Look::Present { ready, .. }) => ready > 0,
-                    Ok(Look::Missing) => false,
-                    Err(_) => true,
+                    Ok(Look::Missing | Look::Present { ready: 0, .. }) => Left::Nothing,
+                    Ok(Look::Present { .. }) | Err(_) => Left::More,
                 },
             };
-            Tell::Released { asked, more }
+            Tell::Released { asked, left }
         };
         self.have_answered("release", ANSWER_MAX, releasing, without);
     }

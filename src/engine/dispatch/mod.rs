@@ -32,7 +32,7 @@ use self::rooms::Rooms;
 use self::timers::Timers;
 use super::candidates::Candidates;
 use super::holdings::{Holding, Holdings, Places};
-use super::tell::{Asked, Ending, Tell};
+use super::tell::{Asked, Ending, Left, Tell};
 use super::worker::Stops;
 use crate::ambient;
 use crate::domain::id::{IncarnationId, QueueName};
@@ -205,16 +205,16 @@ impl Dispatcher {
             Tell::Leases(outcomes) => self.leases(outcomes),
             Tell::Probe { url, asked, claimed } => self.probe_claimed(&url, asked, claimed),
             Tell::Ended { claim, end } => self.worker_ended(claim, *end),
-            Tell::Released { asked, more } => self.released(asked, more),
+            Tell::Released { asked, left } => self.released(asked, left),
             Tell::Closed { asked, ending } => self.closed(asked, ending),
         }
     }
 
-    fn released(&mut self, asked: Asked, more: bool) {
+    fn released(&mut self, asked: Asked, left: Left) {
         if self.holdings.end(&asked.queue, asked.claim).is_none() {
             return;
         }
-        if self.holdings.take_again(&asked.queue) || more {
+        if self.holdings.take_again(&asked.queue) || left == Left::More {
             self.candidate(asked.queue);
         }
     }

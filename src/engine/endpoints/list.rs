@@ -10,7 +10,7 @@ use crate::engine::EngineError;
 use crate::engine::paging::{bounded, offset_of};
 use crate::engine::queues::listing::Oldest;
 use crate::engine::queues::seen::Seen;
-use crate::engine::view::{EndpointView, Page, Unread};
+use crate::engine::view::{EndpointView, EndpointsQuery, Page, Unread};
 use crate::store::EndpointQuery;
 
 /// So long the pages after the first are made from what the first one counted.
@@ -26,14 +26,12 @@ pub(in crate::engine) struct WaitingCache(Mutex<Option<(Duration, Arc<Waiting>)>
 impl Endpoints {
     pub(in crate::engine) async fn endpoint_views(
         &self,
-        not_available: bool,
-        limit: u32,
-        cursor: Option<&str>,
+        query: &EndpointsQuery,
     ) -> Result<Page<EndpointView>, EngineError> {
-        let offset = offset_of(cursor)?;
-        let limit = bounded(limit);
+        let offset = offset_of(query.cursor.as_deref())?;
+        let limit = bounded(query.limit);
         let query = EndpointQuery {
-            not_available,
+            not_available: query.not_available,
             offset: offset as u64,
             limit,
         };

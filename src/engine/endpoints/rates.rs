@@ -2,7 +2,7 @@
 
 use super::Endpoints;
 use crate::domain::id::QueueName;
-use crate::domain::series::COARSE_MINUTES;
+use crate::domain::series::{COARSE_MINUTES, Span};
 use crate::domain::url::EndpointUrl;
 use crate::engine::EngineError;
 use crate::engine::paging::bounded;
@@ -14,24 +14,8 @@ use crate::store::EndpointQuery;
 const MINUTE_S: u64 = 60;
 
 impl Endpoints {
-    /// What moved in the last ten minutes or has something waiting, the busiest first.
-    pub(in crate::engine) async fn rates(&self, of_endpoints: bool, limit: u32) -> Result<Page<RateRow>, EngineError> {
-        let mut items = if of_endpoints {
-            self.endpoint_rates().await?
-        } else {
-            self.queue_rates().await?
-        };
-        items.sort_by_key(|row| std::cmp::Reverse((row.moving.out_milli, row.waiting)));
-        items.truncate(bounded(limit) as usize);
-        Ok(Page {
-            problems: Vec::new(),
-            items,
-            next_cursor: None,
-            taken_at: self.clock.now(),
-        })
-    }
-
-    async fn queue_rates(&self) -> Result<Vec<RateRow>, EngineError> {
+    /// The queues that moved in the last ten minutes or have something waiting, the busiest first.
+    pub(in crate::engine) async fn queue_rates(&self, limit: u32) -> Result<Page<RateRow>, EngineError> {
         let mut items = Vec::new();
         let mut pages = self.queue_pages(None);
         while let Some(rows) = pages.next().await? {
@@ -45,10 +29,11 @@ impl Endpoints {
                 })
             }));
         }
-        Ok(items)
+        Ok(self.busiest(items, limit))
     }
 
-    async fn endpoint_rates(&self) -> Result<Vec<RateRow>, EngineError> {
+    /// The same of endpoints.
+    pub(in crate::engine) async fn endpoint_rates(&self, limit: u32) -> Result<Page<RateRow>, EngineError> {
         let mut items = Vec::new();
         let mut query = EndpointQuery {
             not_available: false,
@@ -69,8 +54,19 @@ impl Endpoints {
                 })
             }));
             if is_last {
-                return Ok(items);
+                return Ok(self.busiest(items, limit));
             }
+        }
+    }
+
+    fn busiest(&self, mut items: Vec<RateRow>, limit: u32) -> Page<RateRow> {
+        items.sort_by_key(|row| std::cmp::Reverse((row.moving.out_milli, row.waiting)));
+        items.truncate(bounded(limit) as usize);
+        Page {
+            problems: Vec::new(),
+            items,
+            next_cursor: None,
+            taken_at: self.clock.now(),
         }
     }
 
@@ -79,7 +75,7 @@ impl Endpoints {
         &self,
         queue: Option<&QueueName>,
         url: Option<&EndpointUrl>,
-        week: bool,
+        span: Span,
     ) -> Result<RateSeries, EngineError> {
         let key = match (queue, url) {
             (Some(queue), None) => Key::queue(queue),
@@ -91,12 +87,11 @@ impl Endpoints {
                 });
             }
         };
-        let step_s = if week {
-            COARSE_MINUTES as u64 * MINUTE_S
-        } else {
-            MINUTE_S
+        let step_s = match span {
+            Span::Hour => MINUTE_S,
+            Span::Week => COARSE_MINUTES as u64 * MINUTE_S,
         };
-        let (now, points) = (self.clock.now(), self.seen.series.points(key, week));
+        let (now, points) = (self.clock.now(), self.seen.series.points(key, span));
         let last = points.len() as u64;
         let at = |place: u64| now.minus(std::time::Duration::from_secs((last - place) * step_s));
         let point = |(place, point): (usize, _)| RatePoint {

@@ -3,6 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::broker::DeliveryTag;
+use crate::domain::message::Message;
 
 fn message(n: u32) -> Message {
     Message {
@@ -34,8 +36,21 @@ fn lost(list: &mut LastSettled) {
     list.expect_again(0);
 }
 
+fn delivery(message: Message, redelivered: bool) -> Delivery {
+    Delivery {
+        tag: DeliveryTag(1),
+        redelivered,
+        addressed_to: None,
+        message,
+    }
+}
+
 fn came_again(list: &mut LastSettled, message: &Message) -> bool {
-    list.came_again(message, Fingerprint::of(message), true)
+    list.came_again(&delivery(message.clone(), true), Fingerprint::of(message))
+}
+
+fn came_first(list: &mut LastSettled, message: &Message) -> bool {
+    list.came_again(&delivery(message.clone(), false), Fingerprint::of(message))
 }
 
 #[test]
@@ -92,7 +107,7 @@ fn a_channel_that_is_closed_before_anything_came_leaves_the_question_to_the_next
 fn what_was_in_hand_is_sent_again_although_an_equal_one_was_acked() {
     let mut list = settled(3, timeless);
     // Published again, and the attempt was cut off with its connection.
-    assert!(!list.came_again(&timeless(2), Fingerprint::of(&timeless(2)), false));
+    assert!(!came_first(&mut list, &timeless(2)));
     lost(&mut list);
     assert!(!came_again(&mut list, &timeless(2)));
     assert!(!came_again(&mut list, &timeless(3)), "all that was acked is before it");
@@ -152,7 +167,7 @@ fn behind_a_stranger_a_message_without_a_time_is_sent() {
 fn a_delivery_that_is_not_flagged_is_sent_and_ends_the_question() {
     let mut list = settled(5, message);
     lost(&mut list);
-    assert!(!list.came_again(&message(1), Fingerprint::of(&message(1)), false));
+    assert!(!came_first(&mut list, &message(1)));
     assert!(!came_again(&mut list, &message(5)), "it is over");
     list.push(Fingerprint::of(&message(5)));
     lost(&mut list);
@@ -272,7 +287,7 @@ fn play(steps: &[Step], forgets: bool) -> (Vec<usize>, HashMap<usize, u32>) {
                     continue;
                 };
                 let fingerprint = Fingerprint::of(&message);
-                if list.came_again(&message, fingerprint, redelivered) {
+                if list.came_again(&delivery(message.clone(), redelivered), fingerprint) {
                     if !sent.contains_key(&number) {
                         swallowed.push(number);
                     }

@@ -167,7 +167,11 @@ impl Worker {
             .moves
             .get_or_insert_with(|| engine.seen.series.of(queue, &hand.notification.url));
         for meter in moves {
-            meter.attempted(!has_failed, took);
+            if has_failed {
+                meter.failed(took);
+            } else {
+                meter.delivered(took);
+            }
         }
     }
 
@@ -403,23 +407,24 @@ fn bounded(text: &str) -> String {
 impl crate::engine::core::Core {
     /// Takes over a new state of an endpoint and tells whoever listens.
     pub(in crate::engine) fn endpoint_moved(&self, endpoint: &crate::domain::endpoint::Endpoint) {
-        let was = self.endpoints.get(&endpoint.url).is_available();
-        let live = self.endpoints.update(endpoint);
-        self.tell_endpoint(&live, was, endpoint.state);
+        self.move_endpoint(&endpoint.url, endpoint.state, || self.endpoints.update(endpoint));
     }
 
     /// Reads an endpoint and takes over what the store says of it, also when the store went back.
     pub(in crate::engine) async fn look_at_endpoint(&self, url: &EndpointUrl) -> Result<(), StoreError> {
         let question = self.endpoints.question();
         let found = self.store.endpoint_get(url).await?;
-        let was = self.endpoints.get(url).is_available();
-        let live = self.endpoints.believe(url, found.as_ref(), question);
-        let state = found.map_or(EndpointState::Available, |endpoint| endpoint.state);
-        self.tell_endpoint(&live, was, state);
+        let state = found
+            .as_ref()
+            .map_or(EndpointState::Available, |endpoint| endpoint.state);
+        self.move_endpoint(url, state, || self.endpoints.believe(url, found.as_ref(), question));
         Ok(())
     }
 
-    fn tell_endpoint(&self, live: &LiveEndpoint, was_available: bool, state: EndpointState) {
+    /// Takes a change of an endpoint over and tells whoever listens that it is in `state`.
+    fn move_endpoint(&self, url: &EndpointUrl, state: EndpointState, change: impl FnOnce() -> Arc<LiveEndpoint>) {
+        let was_available = self.endpoints.get(url).is_available();
+        let live = change();
         if was_available != live.is_available() || state != EndpointState::Available {
             self.tell(crate::engine::Event::EndpointChanged {
                 url: live.url.clone(),

@@ -28,9 +28,7 @@ const LETTERS_WAIT: Duration = Duration::from_secs(2);
 impl Worker {
     pub(super) async fn message(&mut self, attached: &mut dyn Attached, delivery: Delivery) -> Flow {
         let fingerprint = Fingerprint::of(&delivery.message);
-        let came_again = self
-            .settled
-            .came_again(&delivery.message, fingerprint, delivery.redelivered);
+        let came_again = self.settled.came_again(&delivery, fingerprint);
         let message = delivery.message;
         let decoded = self.hold.decode(&message);
         let belongs_to = self.hold.belongs_to(&decoded, delivery.addressed_to.as_deref());
