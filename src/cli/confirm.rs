@@ -40,7 +40,7 @@ pub(super) fn consent(session: &Session<'_>, plan: &Plan) -> Result<Consent, Fai
     }
     say(&describe(plan));
     if ask(
-        &confirmation(std::slice::from_ref(plan), session.is_protected),
+        &confirmation(std::slice::from_ref(plan), session.caution),
         &mut io::stdin().lock(),
     )? {
         Ok(Consent::Go)
@@ -164,18 +164,21 @@ fn ask(confirmation: &Confirmation, input: &mut impl BufRead) -> io::Result<bool
 mod tests {
     use super::*;
     use crate::domain::id::QueueName;
-    use crate::engine::RedeliverTarget;
+    use crate::engine::{Caution, RedeliverTarget};
 
     #[test]
     fn only_what_was_asked_for_goes_on() {
         let says = |confirmation: &Confirmation, answer: &str| ask(confirmation, &mut answer.as_bytes()).unwrap();
         let queue = QueueName::parse("redrive.a.b").unwrap();
-        let purge = confirmation(&[Plan::of(Command::PurgeQueue(queue), 1, Danger::Destroys)], false);
+        let purge = confirmation(
+            &[Plan::of(Command::PurgeQueue(queue), 1, Danger::Destroys)],
+            Caution::Usual,
+        );
         assert!(says(&purge, "redrive.a.b\n") && !says(&purge, "y\n") && !says(&purge, "\n"));
         let yes = Confirmation::Yes;
         assert!(says(&yes, "y\n") && !says(&yes, "\n") && !says(&yes, "n\n") && !says(&yes, ""));
         let many = Plan::of(Command::Redeliver(RedeliverTarget::All), 12, Danger::Reversible);
-        let many = confirmation(&[many], false);
+        let many = confirmation(&[many], Caution::Usual);
         assert!(says(&many, "12\n") && !says(&many, "y\n"));
     }
 

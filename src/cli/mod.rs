@@ -48,7 +48,7 @@ mod who;
 use clap::{CommandFactory as _, FromArgMatches as _};
 
 use crate::config::ProfileConfig;
-use crate::engine::{Access, Command, EngineHandle, Plan, WriteGrant};
+use crate::engine::{Access, Caution, Command, EngineHandle, Plan, WriteGrant};
 
 pub use args::Cli;
 pub use exit::{Exit, Failure};
@@ -312,7 +312,11 @@ pub async fn run(
         warnings,
         output: Output::new(&cli.global),
         access: cli.access(access(profile)),
-        is_protected: profile.protected,
+        caution: if profile.protected {
+            Caution::Protected
+        } else {
+            Caution::Usual
+        },
     };
     // `doctor` tells whose the broker is, and `store adopt` changes it.
     if !matches!(cli.command, Some(Sub::Doctor | Sub::Store(_) | Sub::Vhost(_))) {
@@ -376,7 +380,7 @@ struct Session<'a> {
     output: Output<'a>,
     access: Access,
     /// Whether the profile asks for more than a yes where others do not yet.
-    is_protected: bool,
+    caution: Caution,
     /// What is possible in the configuration but not advisable.
     warnings: &'a [String],
 }

@@ -13,6 +13,15 @@ const TYPED_FROM: u64 = 11;
 /// The same in a protected profile.
 const TYPED_FROM_PROTECTED: u64 = 2;
 
+/// How careful the profile is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caution {
+    /// A number is typed where it is large.
+    Usual,
+    /// The profile is protected: a number is typed from two on.
+    Protected,
+}
+
 /// What has to be done to accept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Confirmation {
@@ -29,7 +38,7 @@ pub enum Confirmation {
 
 /// What these plans, which are carried out together, need.
 #[must_use]
-pub fn confirmation(plans: &[Plan], is_protected: bool) -> Confirmation {
+pub fn confirmation(plans: &[Plan], caution: Caution) -> Confirmation {
     let Some(first) = plans.first() else {
         return Confirmation::Yes;
     };
@@ -65,10 +74,10 @@ pub fn confirmation(plans: &[Plan], is_protected: bool) -> Confirmation {
         },
         Friction::Events => (events(plans), "number of events"),
     };
-    let from = match (destroys, is_protected) {
-        (true, _) => 1,
-        (false, true) => TYPED_FROM_PROTECTED,
-        (false, false) => TYPED_FROM,
+    let from = match caution {
+        Caution::Usual | Caution::Protected if destroys => 1,
+        Caution::Protected => TYPED_FROM_PROTECTED,
+        Caution::Usual => TYPED_FROM,
     };
     if number < from {
         return Confirmation::Yes;
@@ -124,8 +133,8 @@ mod tests {
     use crate::engine::RedeliverTarget;
     use crate::engine::runs::{Order, OrderKind};
 
-    fn word(plan: Plan, is_protected: bool) -> Option<String> {
-        match confirmation(&[plan], is_protected) {
+    fn word(plan: Plan, caution: Caution) -> Option<String> {
+        match confirmation(&[plan], caution) {
             Confirmation::Yes => None,
             Confirmation::Word { word, .. } => Some(word),
         }
@@ -135,18 +144,18 @@ mod tests {
     fn what_is_to_be_typed_grows_with_what_is_lost_and_with_how_much_is_touched() {
         let queue = QueueName::parse("redrive.a.b").unwrap();
         let purge = Plan::of(Command::PurgeQueue(queue.clone()), 1, Danger::Destroys);
-        assert_eq!(word(purge, false).as_deref(), Some("redrive.a.b"));
+        assert_eq!(word(purge, Caution::Usual).as_deref(), Some("redrive.a.b"));
         let pause = Plan::of(Command::PauseQueue(queue.clone()), 1, Danger::Reversible);
-        assert_eq!(word(pause, true), None);
+        assert_eq!(word(pause, Caution::Protected), None);
         let move_away = Order::new(OrderKind::Move, Selection::Queue(queue.clone()));
         assert!(Command::PurgeQueue(queue.clone()).needs_whole_name() && Command::Run(move_away).needs_whole_name());
         assert!(!Command::RescueQueue(queue).needs_whole_name());
         let many = |lines| Plan::of(Command::Redeliver(RedeliverTarget::All), lines, Danger::Reversible);
-        assert_eq!(
-            (word(many(10), false), word(many(11), false).as_deref()),
-            (None, Some("11"))
-        );
-        assert_eq!((word(many(1), true), word(many(2), true).as_deref()), (None, Some("2")));
+        let typed = |lines, caution| word(many(lines), caution);
+        assert_eq!(typed(10, Caution::Usual), None);
+        assert_eq!(typed(11, Caution::Usual).as_deref(), Some("11"));
+        assert_eq!(typed(1, Caution::Protected), None);
+        assert_eq!(typed(2, Caution::Protected).as_deref(), Some("2"));
     }
 
     #[test]
@@ -156,7 +165,7 @@ mod tests {
             (order.canary, order.canary_watch) = (canary, watch.map(Duration::from_secs));
             let mut plan = Plan::of(Command::Run(order), 0, danger);
             plan.messages = Some(3_000);
-            word(plan, false)
+            word(plan, Caution::Usual)
         };
         let all = Some("3000".to_owned());
         assert_eq!(redrive(None, None, Danger::Reversible), all);

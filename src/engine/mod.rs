@@ -92,7 +92,7 @@ pub use command::{
     Access, Command, Danger, Done, PaceWish, Plan, PlanLine, Receivers, RedeliverTarget, Redelivered, RunPlan, Tested,
     WriteGrant,
 };
-pub use confirmation::{Confirmation, confirmation};
+pub use confirmation::{Caution, Confirmation, confirmation};
 pub use error::EngineError;
 pub use event::Event;
 pub use handle::{EngineHandle, RemoteEngine};

@@ -14,7 +14,7 @@ use crate::console::state::keymap::Keymap;
 use crate::console::state::saved::NamedViews;
 use crate::domain::mask::MaskRules;
 use crate::engine::snapshot::Snapshot;
-use crate::engine::{Access, EngineHandle};
+use crate::engine::{Access, Caution, EngineHandle};
 
 /// What the console is told at its start.
 #[derive(Clone, Debug)]
@@ -70,6 +70,18 @@ pub struct Profiles {
     pub window: bool,
     /// The others.
     pub others: Vec<OtherProfile>,
+}
+
+impl Profiles {
+    /// How careful the one in use is.
+    #[must_use]
+    pub const fn caution(&self) -> Caution {
+        if self.protected {
+            Caution::Protected
+        } else {
+            Caution::Usual
+        }
+    }
 }
 
 /// A profile that can be switched to.

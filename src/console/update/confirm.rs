@@ -12,7 +12,7 @@ use crate::console::state::action::{Action, Also};
 use crate::console::state::dialog::{Asked, Dialog, Friction, ReasonLine, Report, ScopeKind, Task};
 use crate::console::state::effect::Effect;
 use crate::domain::text::is_hidden;
-use crate::engine::{Confirmation, Plan, confirmation};
+use crate::engine::{Caution, Confirmation, Plan, confirmation};
 
 /// Accepts where a key is enough. Never a key that opens a confirmation: see `keymap`.
 const ACCEPT: char = 'y';
@@ -72,7 +72,7 @@ pub(super) fn close(state: &mut State) {
 /// The plans came, or why there are none. What was closed meanwhile is forgotten.
 pub(super) fn planned(state: &mut State, request: u64, result: Result<Vec<Plan>, String>) -> Vec<Effect> {
     let now = state.now;
-    let protected = state.session.profiles.protected;
+    let caution = state.session.profiles.caution();
     let mut waiting = state.commands.tasks.iter();
     if waiting.any(|task| task.request == request && task.at_once && task.ended.is_none()) {
         return planned_at_once(state, request, result);
@@ -87,7 +87,7 @@ pub(super) fn planned(state: &mut State, request: u64, result: Result<Vec<Plan>,
         Ok(plans) => {
             dialog.plans = Some(plans);
             dialog.ready_at = Some(now);
-            dialog.friction = friction(dialog, protected);
+            dialog.friction = friction(dialog, caution);
         }
         Err(why) => {
             let text = format!("{}: {why}", dialog.action.title);
@@ -101,9 +101,9 @@ pub(super) fn planned(state: &mut State, request: u64, result: Result<Vec<Plan>,
 
 /// Done without a further key, as far as nothing has to be typed for it.
 fn planned_at_once(state: &mut State, request: u64, result: Result<Vec<Plan>, String>) -> Vec<Effect> {
-    let protected = state.session.profiles.protected;
+    let caution = state.session.profiles.caution();
     let refused = match result {
-        Ok(plans) if confirmation(&plans, protected) == Confirmation::Yes => {
+        Ok(plans) if confirmation(&plans, caution) == Confirmation::Yes => {
             let reason = state.session.reason().map(ToOwned::to_owned);
             return execute(state, request, plans, reason);
         }
@@ -247,8 +247,8 @@ fn is_free_to_answer(state: &State, press: Press) -> bool {
 }
 
 /// As the engine says of these plans.
-fn friction(dialog: &Dialog, protected: bool) -> Friction {
-    match confirmation(dialog.plans.as_deref().unwrap_or_default(), protected) {
+fn friction(dialog: &Dialog, caution: Caution) -> Friction {
+    match confirmation(dialog.plans.as_deref().unwrap_or_default(), caution) {
         Confirmation::Yes => Friction::Key(ACCEPT),
         Confirmation::Word { what, word } => Friction::Type { what, word },
     }
