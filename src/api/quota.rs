@@ -143,7 +143,10 @@ impl Account {
             return;
         }
         let counted = |execution: &_, url: &_| self.prefix.as_ref().is_none_or(|prefix| prefix.covers(execution, url));
-        let usage = engine.usage(counted, self.quota.bytes_waiting.is_some()).await;
+        let usage = match self.quota.bytes_waiting {
+            Some(_) => engine.usage_with_bytes(counted).await,
+            None => engine.usage(counted).await,
+        };
         let took = clock.uptime().saturating_sub(now);
         let mut state = self.state();
         match usage {

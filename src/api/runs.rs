@@ -134,7 +134,11 @@ pub(super) async fn skip(
     Input(input): Input<SkipInput>,
 ) -> Result<Acted<Run>, Problem> {
     options.reason = input.reason.or(options.reason);
-    let order = Order::skip(shared.engine()?.naming(), name, input.to == SkipTo::Dead);
+    let engine = shared.engine()?;
+    let order = match input.to {
+        SkipTo::Dead => Order::skip_to_dead(engine.naming(), name),
+        SkipTo::Tail => Order::skip(name),
+    };
     act(&shared, &caller, options, Command::Run(order), Asked::One).await
 }
 

@@ -127,7 +127,10 @@ pub(super) async fn one(session: &Session<'_>, queue: &Queue) -> Result<Exit, Fa
             (Command::Run(order), How::ONE.run(OfRun::started(*detach)))
         }
         Queue::Skip { to, .. } => {
-            let order = Order::skip(session.engine.naming(), name, matches!(to, SkipTo::Dead));
+            let order = match to {
+                SkipTo::Dead => Order::skip_to_dead(session.engine.naming(), name),
+                SkipTo::Tail => Order::skip(name),
+            };
             (Command::Run(order), How::ONE.run(OfRun::Followed))
         }
     };

@@ -19,15 +19,13 @@ pub struct Usage {
 }
 
 impl Engine {
-    /// What queues of which `is_counted` says so take; bytes are only counted where they are asked for. Reads every row
-    /// of the store, and with `bytes` every queue of the vhost.
+    /// The queues of which `is_counted` says so; their bytes are not counted. Reads every row of the store.
     ///
     /// # Errors
-    /// Store or broker could not be asked.
+    /// The store could not be asked.
     pub async fn usage(
         &self,
         is_counted: impl Fn(&ExecutionId, &EndpointUrl) -> bool + Send,
-        bytes: bool,
     ) -> Result<Usage, EngineError> {
         let mut usage = Usage::default();
         let mut pages = self.0.queue_pages(None);
@@ -38,8 +36,20 @@ impl Engine {
             });
             usage.queues.extend(counted.map(|row| row.name));
         }
+        Ok(usage)
+    }
+
+    /// The same with their bytes. Reads every queue of the vhost, too.
+    ///
+    /// # Errors
+    /// Store or broker could not be asked.
+    pub async fn usage_with_bytes(
+        &self,
+        is_counted: impl Fn(&ExecutionId, &EndpointUrl) -> bool + Send,
+    ) -> Result<Usage, EngineError> {
+        let mut usage = self.usage(is_counted).await?;
         let mut page = 1;
-        while bytes && !usage.queues.is_empty() {
+        while !usage.queues.is_empty() {
             let request = PageRequest {
                 page,
                 size: PAGE,

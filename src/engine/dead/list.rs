@@ -600,9 +600,7 @@ impl DeadLetters {
             messages: known.and_then(|known| known.messages),
             looked_at: known.and_then(|known| known.looked_at),
             looking: looking.map(|known| (known.seen, known.expected)),
-            consumed: self
-                .targets
-                .is_worked_on(&target.name, looking.is_some(), target.consumers),
+            consumed: self.targets.is_worked_on(&target.name, known, target.consumers),
             problem: target
                 .out_of_bounds(known, looks)
                 .or_else(|| known.and_then(|known| known.problem.clone())),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::sum::Place;
 use super::{DeadSum, DeadTargets};
-use crate::ambient::HashSet;
+use crate::ambient::{HashMap, HashSet};
 use crate::broker::ListedQueue;
 use crate::domain::dead_letter::STORE;
 use crate::domain::event::EventState;
@@ -69,19 +69,14 @@ impl DeadPlaces {
     async fn found(&mut self, engine: &DeadTargets, listed: &[ListedQueue]) -> Result<(), EngineError> {
         let policies = compiled(&engine.broker.policies().await?);
         let names = engine.target_names(listed, &policies).await?;
-        let known = engine.store.dead_queues().await?;
-        let looked_at: HashSet<QueueName> = known
-            .into_iter()
-            .filter(|known| known.claimed_by.is_some())
-            .map(|known| known.name)
-            .collect();
+        let known = engine.store.dead_queues().await?.into_iter();
+        let known: HashMap<_, _> = known.map(|known| (known.name.clone(), known)).collect();
         let is_target = |queue: &&ListedQueue| names.contains(queue.name.as_str());
         let targets: Vec<&ListedQueue> = listed.iter().filter(is_target).collect();
         let mut consumed = HashSet::default();
         let has_some = |queue: &&&ListedQueue| queue.ready.zip(queue.unacked) != Some((0, 0));
-        let others = |queue: &&&ListedQueue| {
-            has_some(queue) && engine.is_worked_on(&queue.name, looked_at.contains(&queue.name), 1)
-        };
+        let others =
+            |queue: &&&ListedQueue| has_some(queue) && engine.is_worked_on(&queue.name, known.get(&queue.name), 1);
         for queue in targets.iter().filter(others).take(ASKED_MAX) {
             let detail = engine.broker.queue_detail(&queue.name).await?;
             if detail.is_some_and(|detail| detail.consumers.is_some_and(|consumers| consumers > 0)) {

@@ -4,6 +4,7 @@ use super::{DeadPage, DeadQueueView, DeadTargets};
 use crate::domain::dead_letter::EVENT_TABLE;
 use crate::domain::id::QueueName;
 use crate::engine::view::Source;
+use crate::store::DeadQueue;
 
 /// The dead letters of a vhost, and the dead events of the table beside them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -55,7 +56,8 @@ impl DeadSum {
 impl DeadTargets {
     /// Whether what is in a dead-letter queue is in the hands of those who consume it, and no dead letter that waits:
     /// not where it is we who look at it. Our own queue has no other consumers.
-    pub(super) fn is_worked_on(&self, queue: &QueueName, is_looked_at: bool, consumers: u64) -> bool {
+    pub(super) fn is_worked_on(&self, queue: &QueueName, known: Option<&DeadQueue>, consumers: u64) -> bool {
+        let is_looked_at = known.is_some_and(|known| known.claimed_by.is_some());
         consumers > 0 && !is_looked_at && queue.as_str() != self.settings.naming.dead_letter_queue()
     }
 }

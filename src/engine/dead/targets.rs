@@ -364,7 +364,7 @@ impl DeadTargets {
                         exchange,
                         key: Some(key.clone()),
                     };
-                    feed(&mut fed, key, &way, &[&queue.name], true);
+                    feed(&mut fed, key, &way, &[&queue.name], &BTreeSet::new());
                 }
                 // A queue that dies into itself.
                 ("", None) => {}
@@ -375,7 +375,7 @@ impl DeadTargets {
         for (way, from) in ways {
             let reached = self.follow_among(VecDeque::from([way.clone()]), exchanges).await?;
             for name in reached.queues {
-                feed(&mut fed, name, &way, &from, reached.doubts.is_empty());
+                feed(&mut fed, name, &way, &from, &reached.doubts);
             }
         }
         fed.retain(|name, _| !naming.is_delivery_queue(name) && *name != naming.wake_queue());
@@ -431,15 +431,15 @@ async fn those_there(asking: Vec<Asking<'_>>) -> Result<Vec<DeadTarget>, EngineE
     Ok(answers.into_iter().flatten().collect())
 }
 
-/// Notes that dead letters of these queues end in the queue of this name.
-fn feed(fed: &mut Fed, name: String, way: &Way, from: &[&QueueName], is_certain: bool) {
+/// Notes that dead letters of these queues end in the queue of this name; `doubts` are why they may not.
+fn feed(fed: &mut Fed, name: String, way: &Way, from: &[&QueueName], doubts: &BTreeSet<String>) {
     let feeders = fed.entry(name).or_default();
     let room = FEEDERS_MAX.saturating_sub(feeders.len());
     feeders.extend(from.iter().take(room).map(|queue| Feeder {
         queue: queue.as_str().to_owned(),
         exchange: Some(way.exchange.clone()),
         routing_key: way.key.clone(),
-        is_certain,
+        is_certain: doubts.is_empty(),
         letters: 0,
     }));
 }

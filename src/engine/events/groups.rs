@@ -14,6 +14,7 @@ use crate::domain::dead_letter::{fingerprint, kind_of};
 use crate::domain::event::{Event, EventState};
 use crate::domain::time::Timestamp;
 use crate::engine::EngineError;
+use crate::engine::view::Page;
 
 /// Events that are looked at, at most.
 const LOOKED_MAX: usize = 5_000;
@@ -67,11 +68,11 @@ impl EventOperations {
         loop {
             let page = self.events_list(&asked).await?;
             page.items.iter().for_each(|event| grouped.add(event));
-            asked.cursor = page.next_cursor;
             let enough = grouped.looked >= LOOKED_MAX || self.clock.uptime().saturating_sub(started) > LOOK;
-            if asked.cursor.is_none() || enough {
-                return Ok(grouped.finish(asked.cursor.is_some(), page.taken_at));
+            if page.next_cursor.is_none() || enough {
+                return Ok(grouped.finish(&page));
             }
+            asked.cursor = page.next_cursor;
         }
     }
 }
@@ -102,14 +103,15 @@ impl Grouped {
         group.last_failed_at = group.last_failed_at.max(event.last_failed_at);
     }
 
-    fn finish(self, more: bool, taken_at: Timestamp) -> EventGroups {
+    /// `last` is the page that was looked at last.
+    fn finish(self, last: &Page<Event>) -> EventGroups {
         let mut groups: Vec<EventGroup> = self.by_id.into_values().collect();
         groups.sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.id.cmp(&other.id)));
         EventGroups {
             groups,
             looked: self.looked as u64,
-            more,
-            taken_at,
+            more: last.next_cursor.is_some(),
+            taken_at: last.taken_at,
         }
     }
 }
@@ -177,7 +179,12 @@ mod tests {
         ] {
             grouped.add(&event);
         }
-        let found = grouped.finish(false, Timestamp::EPOCH);
+        let found = grouped.finish(&Page {
+            items: Vec::new(),
+            next_cursor: None,
+            taken_at: Timestamp::EPOCH,
+            problems: Vec::new(),
+        });
         let counts: Vec<(EventState, u64)> = found.groups.iter().map(|group| (group.state, group.count)).collect();
         assert_eq!(counts[0], (EventState::Dead, 2));
         assert_eq!((counts.len(), found.looked), (3, 4));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::EXPIRES;
+use super::{EXPIRES, Lifetimes};
 use crate::broker::ListedQueue;
 use crate::domain::broker_rules::Policies;
 use crate::domain::expiry::{Living, Looked, unused_since};
@@ -15,43 +15,44 @@ pub(super) fn lifetime_ms(listed: &ListedQueue, policies: &Policies) -> Option<u
     u64::try_from(millis).ok()
 }
 
-/// A queue as it is listed, with what was known of it `before`. `exact`: the broker's time is the very one that its
-/// life counts from.
-pub(super) fn record(
-    listed: ListedQueue,
-    policies: &Policies,
-    before: Option<&LifetimeRecord>,
-    exact: bool,
-) -> LifetimeRecord {
-    let lifetime_ms = lifetime_ms(&listed, policies);
-    let lifetime = lifetime_ms.map(Duration::from_millis);
-    let declared = listed.declared();
-    let argument = Policies::default().smallest(&declared, EXPIRES);
-    let by_operator = policies
-        .in_force(declared.name, declared.queue_type)
-        .any(|policy| policy.operator && policy.definition.iter().any(|(key, _)| key == EXPIRES));
-    let unused_since = unused_since(
-        before.and_then(|before| before.unused_since),
-        &Looked {
-            at: listed.taken_at,
-            in_use: listed.consumers.unwrap_or(0) > 0,
-            idle_since: listed.idle_since,
-            exact,
-            lifetime,
-        },
-    );
-    LifetimeRecord {
-        quorum: is_quorum(&listed),
-        lifetime_ms,
-        argument_ms: argument.and_then(|millis| u64::try_from(millis).ok()),
-        by_operator,
-        consumers: listed.consumers,
-        messages: listed.ready.map(|ready| ready + listed.unacked.unwrap_or(0)),
-        bytes: listed.bytes,
-        unused_since,
-        expires_at: unused_since.zip(lifetime).map(|(since, lifetime)| since.plus(lifetime)),
-        seen_at: listed.taken_at,
-        name: listed.name,
+impl Lifetimes {
+    /// A queue as it is listed, with what was known of it `before`.
+    pub(super) fn record(
+        &self,
+        listed: ListedQueue,
+        policies: &Policies,
+        before: Option<&LifetimeRecord>,
+    ) -> LifetimeRecord {
+        let lifetime_ms = lifetime_ms(&listed, policies);
+        let lifetime = lifetime_ms.map(Duration::from_millis);
+        let declared = listed.declared();
+        let argument = Policies::default().smallest(&declared, EXPIRES);
+        let by_operator = policies
+            .in_force(declared.name, declared.queue_type)
+            .any(|policy| policy.operator && policy.definition.iter().any(|(key, _)| key == EXPIRES));
+        let unused_since = unused_since(
+            before.and_then(|before| before.unused_since),
+            &Looked {
+                at: listed.taken_at,
+                in_use: listed.consumers.unwrap_or(0) > 0,
+                idle_since: listed.idle_since,
+                exact: self.tells_exactly(),
+                lifetime,
+            },
+        );
+        LifetimeRecord {
+            quorum: is_quorum(&listed),
+            lifetime_ms,
+            argument_ms: argument.and_then(|millis| u64::try_from(millis).ok()),
+            by_operator,
+            consumers: listed.consumers,
+            messages: listed.ready.map(|ready| ready + listed.unacked.unwrap_or(0)),
+            bytes: listed.bytes,
+            unused_since,
+            expires_at: unused_since.zip(lifetime).map(|(since, lifetime)| since.plus(lifetime)),
+            seen_at: listed.taken_at,
+            name: listed.name,
+        }
     }
 }
 

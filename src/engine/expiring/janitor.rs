@@ -130,7 +130,7 @@ impl Janitor {
         self.each_listed(None, PAGES_MAX, |listed| {
             if facts::lifetime_ms(&listed, &read).is_some() || self.lifetimes.is_leftover(&listed.name) {
                 let before = known.get(&listed.name);
-                records.push(facts::record(listed, &read, before, self.lifetimes.tells_exactly()));
+                records.push(self.lifetimes.record(listed, &read, before));
             }
         })
         .await?;
@@ -142,12 +142,7 @@ impl Janitor {
         let mut there = Vec::new();
         for (place, record) in self.store.lifetimes_swept(sweep).await?.into_iter().enumerate() {
             match self.still_there(&record, place).await {
-                Some(listed) => there.push(facts::record(
-                    listed,
-                    &read,
-                    Some(&record),
-                    self.lifetimes.tells_exactly(),
-                )),
+                Some(listed) => there.push(self.lifetimes.record(listed, &read, Some(&record))),
                 None => self.gone(&record, self.how_it_went(&record)).await,
             }
         }

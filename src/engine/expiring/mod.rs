@@ -248,7 +248,7 @@ impl Lifetimes {
         let read = self.each_listed(None, PAGES_MAX, |listed| {
             if facts::lifetime_ms(&listed, &policies).is_some() || self.is_leftover(&listed.name) {
                 let before = known.get(&listed.name);
-                records.push(facts::record(listed, &policies, before, self.tells_exactly()));
+                records.push(self.record(listed, &policies, before));
             }
         });
         self.listed(read.await)?;
@@ -273,12 +273,7 @@ impl Lifetimes {
         };
         let policies = compiled(&self.broker.policies().await?);
         let before = self.store.lifetime_get(queue).await?;
-        Ok(Some(facts::record(
-            listed,
-            &policies,
-            before.as_ref(),
-            self.tells_exactly(),
-        )))
+        Ok(Some(self.record(listed, &policies, before.as_ref())))
     }
 
     /// Whether the broker's idle time is the one that lifetimes count from.

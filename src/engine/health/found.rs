@@ -77,9 +77,14 @@ impl PartState {
     }
 }
 
-/// Whether a source can be read; `None`: nobody asked it yet.
-pub(super) fn up(source: &'static str, is_up: Option<bool>) {
-    let value = is_up.map_or(f64::NAN, |up| f64::from(u8::from(up)));
+/// Nobody asked a source yet.
+pub(super) fn unasked(source: &'static str) {
+    metrics::gauge!(names::SOURCE_UP, "source" => source).set(f64::NAN);
+}
+
+/// A source was asked; `problem` is why it cannot be read.
+pub(super) fn asked(source: &'static str, problem: Option<&str>) {
+    let value = if problem.is_none() { 1.0 } else { 0.0 };
     metrics::gauge!(names::SOURCE_UP, "source" => source).set(value);
 }
 
@@ -95,13 +100,10 @@ impl Health {
 
     /// What came of it.
     pub(in crate::engine) fn beat_answered(&self, problem: Option<String>, now: Timestamp) {
+        asked("store", problem.as_deref());
         let mut found = self.found();
         found.beats.sent = None;
-        let is_up = problem.is_none();
-        let state = PartState::follow(found.beats.last.as_ref(), problem, now);
-        found.beats.last = Some(state);
-        drop(found);
-        up("store", Some(is_up));
+        found.beats.last = Some(PartState::follow(found.beats.last.as_ref(), problem, now));
     }
 
     /// The highest numbers of the store that this process saw.

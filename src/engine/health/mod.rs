@@ -31,7 +31,7 @@ use super::view::{Degraded, PartState, Readiness};
 use crate::domain::time::Timestamp;
 
 pub(super) use bind::BOUND;
-use found::{Found, up};
+use found::{Found, asked, unasked};
 pub(super) use found::{Health, Unbound};
 pub(super) use heal::{COMMAND, WENT_BACK};
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::{PartState, up};
+use super::{PartState, asked, unasked};
 use crate::ambient;
 use crate::broker::{BrokerError, Standing};
 use crate::domain::id::StoreId;
@@ -22,12 +22,12 @@ const AGAIN: Duration = Duration::from_millis(50);
 pub(super) fn begin(engine: &Arc<Healing>) {
     let weak = || Arc::downgrade(engine);
     for source in ["broker", "store"] {
-        up(source, None);
+        unasked(source);
     }
     ambient::spawn("health of the broker", watch_broker(weak()));
     ambient::spawn("health of the store", watch_store(weak()));
     if !engine.broker.is_embedded() {
-        up("management", None);
+        unasked("management");
         ambient::spawn("health of the management api", watch_management(weak()));
     }
 }
@@ -110,7 +110,7 @@ impl Healing {
 
     fn broker_found(&self, problem: Option<String>) {
         let now = self.clock.now();
-        up("broker", Some(problem.is_none()));
+        asked("broker", problem.as_deref());
         let mut found = self.health.found();
         // Before delivery begins, whatever is missing is about to be made.
         if let Some(problem) = &problem
@@ -124,7 +124,7 @@ impl Healing {
 
     fn degraded_found(&self, management: Option<String>, blocked: Option<String>) {
         let now = self.clock.now();
-        up("management", Some(management.is_none()));
+        asked("management", management.as_deref());
         let mut found = self.health.found();
         found.management = Some(PartState::follow(found.management.as_ref(), management, now));
         found.blocked = Some(PartState::follow(found.blocked.as_ref(), blocked, now));
@@ -178,7 +178,7 @@ impl Healing {
         let now = self.clock.now();
         let mut found = self.health.found();
         if found.beats.last.is_none() {
-            up("store", Some(problem.is_none()));
+            asked("store", problem.as_deref());
         }
         found.store = Some(PartState::follow(found.store.as_ref(), problem, now));
     }

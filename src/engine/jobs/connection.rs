@@ -34,9 +34,12 @@ impl Engine {
             Some(id) => id,
             None => JobId::parse(&crate::ambient::new_id())?,
         };
-        let lifetime = options.auto_cleanup_after_ttl.unwrap_or_else(|| self.job_lifetime());
-        let job = self.job_submit(id, lifetime).await?;
-        JobConnection::of(self, job, options.auto_disconnect_on_result).await
+        let options = ConnectOptions {
+            reconnect: false,
+            auto_cleanup_after_ttl: options.auto_cleanup_after_ttl,
+            auto_disconnect_on_result: options.auto_disconnect_on_result,
+        };
+        self.connect_to_submitted_job(id, options).await
     }
 
     /// Follows a job that was submitted before. It is looked for first, without using its queues.
@@ -51,7 +54,14 @@ impl Engine {
             let lifetime = options.auto_cleanup_after_ttl.unwrap_or_else(|| self.job_lifetime());
             self.job_submit(id, lifetime).await?
         };
-        JobConnection::of(self, job, options.auto_disconnect_on_result).await
+        Ok(JobConnection {
+            engine: self.clone(),
+            followed: Some(self.job_follow(&job.id).await?),
+            job,
+            in_hand: None,
+            over: false,
+            auto_disconnect_on_result: options.auto_disconnect_on_result,
+        })
     }
 }
 
@@ -70,18 +80,6 @@ pub struct JobConnection {
 }
 
 impl JobConnection {
-    async fn of(engine: &Engine, job: Job, auto_disconnect_on_result: bool) -> Result<Self, EngineError> {
-        let followed = engine.job_follow(&job.id).await?;
-        Ok(Self {
-            engine: engine.clone(),
-            job,
-            followed: Some(followed),
-            in_hand: None,
-            over: false,
-            auto_disconnect_on_result,
-        })
-    }
-
     /// Which job.
     #[must_use]
     pub const fn job(&self) -> &Job {

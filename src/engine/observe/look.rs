@@ -123,7 +123,7 @@ impl Looker {
         // What was listed before is no count of today.
         let dead = engine.dead_letters.count(seen.as_deref().ok(), stored).await;
         let seen = seen.unwrap_or_else(|_| seen_before(&last.queues, last.broker.taken_at.unwrap_or(now)));
-        let listed = Listed::of(&seen, broker.taken_at.is_some());
+        let listed = Listed::of(&seen, broker.taken_at);
         let content = match known {
             Ok(known) => {
                 let world = World::new(

@@ -57,10 +57,11 @@ pub(super) struct Listed {
 }
 
 impl Listed {
-    pub(super) fn of(seen: &[Seen], known: bool) -> Self {
+    /// `read_at`: when the broker was read last.
+    pub(super) fn of(seen: &[Seen], read_at: Option<Timestamp>) -> Self {
         let uncounted = seen.iter().filter(|seen| seen.ready.is_none());
         Self {
-            known,
+            known: read_at.is_some(),
             uncounted: uncounted.map(|seen| seen.name.clone()).collect(),
         }
     }

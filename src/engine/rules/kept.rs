@@ -101,7 +101,10 @@ impl Kept {
                 operator,
                 definition,
             };
-            matched(&policy, matches_unknown)
+            Policy {
+                matches_unknown,
+                ..matched(&policy)
+            }
         };
         let policies = Policies::new(all.into_iter().map(one).collect());
         Ok(Self {

@@ -140,14 +140,15 @@ impl Rules {
 
 /// The vhost's policies as the domain matches them.
 pub(super) fn compiled(policies: &[BrokerPolicy]) -> Policies {
-    Policies::new(policies.iter().map(|policy| matched(policy, true)).collect())
+    Policies::new(policies.iter().map(matched).collect())
 }
 
-fn matched(policy: &BrokerPolicy, matches_unknown: bool) -> Policy {
+/// One whose pattern is not understood is taken to match.
+fn matched(policy: &BrokerPolicy) -> Policy {
     Policy {
         name: policy.name.clone(),
         pattern: Pattern::parse(&policy.pattern),
-        matches_unknown,
+        matches_unknown: true,
         apply_to: policy.applies_to.clone(),
         priority: policy.priority,
         operator: policy.operator,

@@ -12,7 +12,7 @@ use crate::domain::dead_letter::DeadLetterId;
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueRecord;
 use crate::domain::run::ItemState;
-use crate::store::ItemMark;
+use crate::store::{ItemMark, RunRecord};
 
 /// How often a claim is kept.
 const HOLD: Duration = Duration::from_secs(3);
@@ -99,8 +99,8 @@ impl SourceHold {
     /// The outcome of an item whose message is not there any more. What is paced is settled right after its own
     /// confirm, and recorded with its batch: of a batch that was cut short, what comes before the first one that
     /// is still there went its whole way.
-    pub(super) fn absent(&self, item: &Open, is_paced: bool) -> ItemMark {
-        let one_by_one = is_paced && self.met_journalled.is_none_or(|first| item.ordinal < first);
+    pub(super) fn absent(&self, item: &Open, run: &RunRecord) -> ItemMark {
+        let one_by_one = run.rate.is_some() && self.met_journalled.is_none_or(|first| item.ordinal < first);
         let (state, reason) = match item.state {
             ItemState::Published => (ItemState::Settled, None),
             ItemState::Journalled if one_by_one => (

@@ -216,7 +216,7 @@ impl Letters {
             walking: Some(walking), ..
         } = self.from
         {
-            walking.end(planner, false).await?;
+            walking.break_off(planner).await?;
         }
         Ok(())
     }
@@ -266,7 +266,7 @@ impl Letters {
                         let queue = current.queue.clone();
                         // The broker closed the channel of it: only the claim is left to be freed.
                         if let Some(broken) = walking.take()
-                            && let Err(error @ EngineError::Store(_)) = broken.end(planner, false).await
+                            && let Err(error @ EngineError::Store(_)) = broken.break_off(planner).await
                         {
                             return Err(error);
                         }
@@ -274,9 +274,11 @@ impl Letters {
                     }
                 };
                 if walked.is_empty() {
-                    let whole = !current.walk.is_cut();
-                    if let Some(done) = walking.take() {
-                        done.end(planner, whole).await?;
+                    let is_cut = current.walk.is_cut();
+                    match walking.take() {
+                        Some(done) if is_cut => done.break_off(planner).await?,
+                        Some(done) => done.end(planner).await?,
+                        None => {}
                     }
                     continue;
                 }
@@ -445,19 +447,31 @@ async fn begin_claimed(
 }
 
 impl Walking {
-    /// Gives everything back, at the end of the queue or before.
-    async fn end(self, planner: &RunPlanner, whole: bool) -> Result<(), EngineError> {
+    /// Gives everything back, at the end of the queue.
+    async fn end(self, planner: &RunPlanner) -> Result<(), EngineError> {
+        let (counts, again) = self.give_back(planner).await?;
+        if let Some(counts) = counts {
+            planner.looks.look_ended(counts.charge, counts.returns, again).await;
+        }
+        Ok(())
+    }
+
+    /// The same before its end.
+    async fn break_off(self, planner: &RunPlanner) -> Result<(), EngineError> {
+        let (counts, again) = self.give_back(planner).await?;
+        if let Some(counts) = counts {
+            planner.looks.look_broke_off(counts.charge, again).await;
+        }
+        Ok(())
+    }
+
+    /// Answers also how many of its messages were delivered before.
+    async fn give_back(self, planner: &RunPlanner) -> Result<(Option<Counts>, u64), EngineError> {
         let closed = self.walk.close().await;
         if let Some(generation) = self.claim {
             planner.store.dead_free(&self.queue, generation).await?;
         }
-        let again = closed?;
-        match self.counts {
-            Some(counts) if whole => planner.looks.look_ended(counts.charge, counts.returns, again).await,
-            Some(counts) => planner.looks.look_broke_off(counts.charge, again).await,
-            None => {}
-        }
-        Ok(())
+        Ok((self.counts, closed?))
     }
 
     /// The letter, refused where its queue could drop it.
@@ -505,12 +519,6 @@ pub(super) enum Chosen {
     LeftOut,
 }
 
-impl Chosen {
-    const fn of(is_meant: bool) -> Self {
-        if is_meant { Self::Yes } else { Self::No }
-    }
-}
-
 /// What is meant of these, one choice a row.
 pub(super) async fn chosen<T: Sync>(
     selection: &Selection,
@@ -525,7 +533,10 @@ pub(super) async fn chosen<T: Sync>(
             filter.matches(&DeadFields::of(letter, message, now))
         };
         let marks = sieve.ask(rows, is_in).await?;
-        return Ok(marks.into_iter().map(Chosen::of).collect());
+        let choices = marks
+            .into_iter()
+            .map(|is_in| if is_in { Chosen::Yes } else { Chosen::No });
+        return Ok(choices.collect());
     }
     let mut named: HashSet<&str> = HashSet::default();
     if let Selection::Ids(ids) = selection {
@@ -534,10 +545,15 @@ pub(super) async fn chosen<T: Sync>(
     let choose = |row: &T| {
         let (letter, _) = letter_of(row);
         match selection {
-            Selection::Ids(_) => Chosen::of(named.contains(letter.id.as_str())),
-            Selection::Group(fingerprint) => Chosen::of(*fingerprint == letter.fingerprint),
+            Selection::Ids(_) if !named.contains(letter.id.as_str()) => Chosen::No,
+            Selection::Group(fingerprint) if *fingerprint != letter.fingerprint => Chosen::No,
             Selection::All if letter.redriven > 0 => Chosen::LeftOut,
-            Selection::Queue(_) | Selection::Head(_) | Selection::All | Selection::Filter(_) => Chosen::Yes,
+            Selection::Ids(_)
+            | Selection::Queue(_)
+            | Selection::Head(_)
+            | Selection::Group(_)
+            | Selection::Filter(_)
+            | Selection::All => Chosen::Yes,
         }
     };
     Ok(rows.iter().map(choose).collect())
@@ -644,7 +660,11 @@ impl RunPlanner {
                 }
                 walking.tell(&mut batch);
                 alike = std::mem::take(&mut walking.alike);
-                walking.end(self, whole).await?;
+                if whole {
+                    walking.end(self).await?;
+                } else {
+                    walking.break_off(self).await?;
+                }
             }
             if !exists {
                 return Err(EngineError::NotFound {

@@ -138,13 +138,18 @@ impl Order {
         }
     }
 
-    /// Takes the head of a delivery queue to its end, or to the dead letters.
+    /// Takes the head of a delivery queue to its end.
     #[must_use]
-    pub fn skip(naming: &Naming, queue: QueueName, to_dead: bool) -> Self {
-        let dead = QueueName::parse(&naming.dead_letter_queue()).ok();
+    pub const fn skip(queue: QueueName) -> Self {
+        Self::new(OrderKind::Skip, Selection::Head(queue))
+    }
+
+    /// Takes the head of a delivery queue to the dead letters.
+    #[must_use]
+    pub fn skip_to_dead(naming: &Naming, queue: QueueName) -> Self {
         Self {
-            to: dead.filter(|_| to_dead),
-            ..Self::new(OrderKind::Skip, Selection::Head(queue))
+            to: QueueName::parse(&naming.dead_letter_queue()).ok(),
+            ..Self::skip(queue)
         }
     }
 }

@@ -130,7 +130,7 @@ impl Driver<'_> {
     ) -> Result<bool, Halt> {
         self.run.engine.looks.unconsumed(part).await?;
         let charge = self.run.engine.looks.run_passes(part, &cost).await?;
-        let options = self.run.walk_options(cost.quorum);
+        let options = self.run.walk_options(&cost);
         let Some(mut walk) = self.run.engine.walk_as(self.run.manager.id(), part, options).await? else {
             return Ok(true);
         };
@@ -278,11 +278,10 @@ impl Driver<'_> {
 
     /// What the whole walk did not meet.
     async fn leave_behind(&mut self, open: OpenItems) -> Result<(), Halt> {
-        let is_paced = self.run.record.rate.is_some();
         let mut marks: Vec<ItemMark> = open
             .into_values()
             .flatten()
-            .map(|item| self.hold.absent(&item, is_paced))
+            .map(|item| self.hold.absent(&item, &self.run.record))
             .collect();
         marks.sort_unstable_by_key(|mark| mark.ordinal);
         for chunk in marks.chunks(1_000) {

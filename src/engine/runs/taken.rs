@@ -17,6 +17,7 @@ use crate::domain::message::Message;
 use crate::domain::run::{ItemState, RunState, Target};
 use crate::engine::EngineError;
 use crate::engine::error::chain;
+use crate::engine::looks::Cost;
 use crate::engine::manage::Manager;
 use crate::store::{ItemQuery, Lease, RunRecord, StoreError};
 
@@ -258,14 +259,14 @@ impl<'a> TakenRun<'a> {
         Ok(sources)
     }
 
-    pub(super) fn walk_options(&self, quorum: bool) -> WalkOptions {
+    pub(super) fn walk_options(&self, cost: &Cost) -> WalkOptions {
         let window_messages = self
             .record
             .rate
             .map_or(AHEAD, |rate| rate.saturating_mul(30).clamp(1, AHEAD));
         WalkOptions {
             window_messages,
-            quorum,
+            quorum: cost.quorum,
             ..WalkOptions::default()
         }
     }

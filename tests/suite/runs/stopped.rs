@@ -115,7 +115,7 @@ async fn a_run_does_not_wait_for_a_lease_that_it_has_itself() {
         }
     });
     let queue = stage.queue("a", "/ok");
-    let order = Order::skip(stage.engine.naming(), queue.clone(), false);
+    let order = Order::skip(queue.clone());
     let Done::Run(run) = stage.execute(Command::Run(order)).await else {
         panic!("no run")
     };
