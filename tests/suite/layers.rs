@@ -639,6 +639,99 @@ fn the_methods_of_a_trait_are_those_of_its_own_block() {
     assert_eq!(traits_of(&file), found);
 }
 
+/// Functions that take a `bool`, each with the reason why.
+const BOOL_PARAMETERS: &[(&str, &str)] = &[(
+    "src/engine/policies/document.rs::visit_bool",
+    "serde hands over the value that it read",
+)];
+
+#[test]
+fn engine_and_store_take_no_bool_parameter() {
+    let folders = ["engine", "store", "sqlite", "broker", "delivery"];
+    let is_below = |file: &SourceFile| folders.contains(source::module_of(&file.path).first().unwrap_or(&""));
+    let mut files = source::repository_files();
+    files.retain(|file| is_program(&file.path) && is_below(file));
+    let found: Vec<String> = files.iter().flat_map(bool_parameters).collect();
+    let allowed: Vec<&str> = BOOL_PARAMETERS.iter().map(|(function, _)| *function).collect();
+    assert_eq!(
+        found, allowed,
+        "a call says by a word what it means, or there are two functions; an exception that is over goes"
+    );
+}
+
+/// The functions of a file that take a `bool`, outside of its tests.
+fn bool_parameters(file: &SourceFile) -> Vec<String> {
+    let tokens = source::program_tokens(&file.text);
+    let named = tokens.windows(2).enumerate();
+    let functions = named.filter(|(_, pair)| pair[0] == "fn" && pair[1] != "(");
+    let with_bool = functions.filter(|(at, _)| {
+        let parameters = parameters(&tokens[at + 2..]);
+        parameters.windows(3).any(|three| match three {
+            [before, mark, of] if of == "bool" => {
+                matches!(mark.as_str(), ":" | "&" | "mut" | "(") || (before == "Option" && mark == "<")
+            }
+            _ => false,
+        })
+    });
+    with_bool
+        .map(|(_, pair)| format!("{}::{}", file.path, pair[1]))
+        .collect()
+}
+
+/// What stands in the first parentheses behind the name of a function that are not in its type parameters.
+fn parameters(behind_name: &[String]) -> &[String] {
+    let (mut angles, mut depth, mut begin) = (0_usize, 0_usize, None);
+    for (at, token) in behind_name.iter().enumerate() {
+        match token.as_str() {
+            "<" if begin.is_none() => angles += 1,
+            ">" if begin.is_none() && behind_name[at - 1] != "-" => angles -= 1,
+            "(" if angles == 0 => {
+                begin.get_or_insert(at);
+                depth += 1;
+            }
+            ")" if angles == 0 => {
+                depth -= 1;
+                if depth == 0 {
+                    return &behind_name[begin.unwrap_or(at)..at];
+                }
+            }
+            _ => {}
+        }
+    }
+    &[]
+}
+
+#[test]
+fn a_bool_parameter_is_found_however_it_is_written() {
+    let check = |text: &str, expected: &[&str]| {
+        let expected: Vec<String> = expected.iter().map(|name| format!("src/a.rs::{name}")).collect();
+        assert_eq!(bool_parameters(&SourceFile::new("src/a.rs", text)), expected, "{text}");
+    };
+    check(
+        "fn one(on: bool) {} trait T { fn two(&self, on: bool); }",
+        &["one", "two"],
+    );
+    check(
+        "async fn lines<F: Fn(u8) -> bool>(\n    f: F,\n    // : bool\n    on: bool,\n) {}",
+        &["lines"],
+    );
+    check(
+        "fn out(on: &mut bool) {} fn known(on: Option<bool>) {}",
+        &["out", "known"],
+    );
+    check("fn both((on, at): (bool, u8)) {}", &["both"]);
+    check(
+        "fn is(a: impl Fn(&u8) -> bool, b: Result<bool, u8>) -> bool { let c: bool = a(&1); c }",
+        &[],
+    );
+    check("type F = fn(bool) -> u8;", &[]);
+    check(
+        "#[cfg(test)] mod tests { fn f(on: bool) {} } fn after(on: bool) {}",
+        &["after"],
+    );
+    check("#[cfg(test)] mod tests; fn after(on: bool) {}", &["after"]);
+}
+
 fn engine_files() -> Vec<SourceFile> {
     let mut files = source::repository_files();
     files.retain(|file| is_program(&file.path) && file.path.starts_with("src/engine/"));

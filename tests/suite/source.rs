@@ -249,6 +249,38 @@ pub fn tokens(text: &str) -> Vec<String> {
     found
 }
 
+/// The same without what `#[cfg(test)]` guards.
+pub fn program_tokens(text: &str) -> Vec<String> {
+    const GUARD: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
+    let all = tokens(text);
+    let (mut program, mut rest) = (Vec::new(), all.as_slice());
+    while let [first, after @ ..] = rest {
+        let is_guarded = rest.len() > GUARD.len() && rest.iter().zip(GUARD).all(|(token, guard)| token == guard);
+        if is_guarded {
+            let item = &rest[GUARD.len()..];
+            rest = &item[item_length(item)..];
+        } else {
+            program.push(first.clone());
+            rest = after;
+        }
+    }
+    program
+}
+
+/// To its closing brace, or to its semicolon where it has none.
+fn item_length(item: &[String]) -> usize {
+    let mut depth = 0_usize;
+    let end = item.iter().position(|token| {
+        match token.as_str() {
+            "(" | "[" | "{" => depth += 1,
+            ")" | "]" | "}" => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && matches!(token.as_str(), "}" | ";")
+    });
+    end.map_or(item.len(), |end| end + 1)
+}
+
 fn block_comment_length(rest: &[char]) -> usize {
     let mut depth = 0_usize;
     let mut at = 0;

@@ -336,16 +336,15 @@ impl Tap {
             }
             gone
         };
-        let closed = match gone {
-            Some(gone) => Err(gone),
-            None => {
-                shared.task.wake();
-                let answer = poll_fn(|context| shared.lock().poll_reply(self.channel, CHANNEL_CLOSE_OK, context));
-                ambient::timeout(CLOSE, answer).await.unwrap_or_else(|_| {
-                    self.feed.abandon(format!("no answer within {} s", CLOSE.as_secs()));
-                    Err(CallError::Silent(CLOSE))
-                })
-            }
+        let closed = if let Some(gone) = gone {
+            Err(gone)
+        } else {
+            shared.task.wake();
+            let answer = poll_fn(|context| shared.lock().poll_reply(self.channel, CHANNEL_CLOSE_OK, context));
+            ambient::timeout(CLOSE, answer).await.unwrap_or_else(|_| {
+                self.feed.abandon(format!("no answer within {} s", CLOSE.as_secs()));
+                Err(CallError::Silent(CLOSE))
+            })
         };
         shared.lock().free(self.channel);
         closed.map(drop)

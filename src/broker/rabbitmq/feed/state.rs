@@ -139,10 +139,8 @@ impl State {
 
     /// Why the broker does not know the channel as open any more, if that is so.
     pub(super) fn gone(&mut self, channel: u16) -> Option<CallError> {
-        match self.stopped(channel)? {
-            Stopped::Cancelled => None,
-            stopped => Some(stopped.into()),
-        }
+        let stopped = self.stopped(channel).filter(|stopped| *stopped != Stopped::Cancelled);
+        stopped.map(CallError::from)
     }
 
     /// Why nothing more comes on the channel, if that is so.

@@ -348,22 +348,23 @@ impl Management {
 
     /// Policies and operator policies of the vhost.
     pub(in crate::broker::rabbitmq) async fn policies(&self) -> Result<Vec<BrokerPolicy>, BrokerError> {
-        let mut policies = Vec::new();
-        let kinds: [(&str, fn(&Value) -> Option<BrokerPolicy>); 2] = [
-            ("policies", answers::policy),
-            ("operator-policies", answers::operator_policy),
-        ];
-        for (path, read) in kinds {
-            let path = [path, self.vhost()];
-            let listed = self
-                .call("list policies", "the tag `management`", Method::GET, &path, None)
-                .await?;
-            // One that is left out could be the one that destroys what waits.
-            for item in list(&listed, "policies")? {
-                policies.push(read(item).ok_or_else(|| not_understood("a policy has no pattern"))?);
-            }
-        }
+        let mut policies = self.policies_at("policies", answers::policy).await?;
+        policies.extend(self.policies_at("operator-policies", answers::operator_policy).await?);
         Ok(policies)
+    }
+
+    async fn policies_at(
+        &self,
+        path: &str,
+        read: fn(&Value) -> Option<BrokerPolicy>,
+    ) -> Result<Vec<BrokerPolicy>, BrokerError> {
+        let path = [path, self.vhost()];
+        let listed = self
+            .call("list policies", "the tag `management`", Method::GET, &path, None)
+            .await?;
+        // One that is left out could be the one that destroys what waits.
+        let read = |item| read(item).ok_or_else(|| not_understood("a policy has no pattern"));
+        list(&listed, "policies")?.iter().map(read).collect()
     }
 
     /// Sets a policy; one of that name is replaced whole (docs/rabbitmq.md, *Events and policies of the broker*).
