@@ -73,6 +73,11 @@ impl Admin {
         }
     }
 
+    /// Our exchange.
+    pub(super) const fn exchange(&self) -> &ShortString {
+        &self.exchange
+    }
+
     /// The spare connection.
     pub(super) async fn line(&self) -> Result<Arc<Line>, BrokerError> {
         self.slot.get(&self.dialer, |_| ()).await

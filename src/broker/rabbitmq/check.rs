@@ -44,7 +44,7 @@ pub(super) async fn check(broker: &RabbitMq, store: &StoreId) -> Result<Standing
     let naming = &broker.settings.naming;
     let (wake, dead) = (short(&naming.wake_queue())?, short(&naming.dead_letter_queue())?);
     let mut missing = Vec::new();
-    for exchange in [broker.exchange.clone(), short(&naming.owner_exchange(store))?] {
+    for exchange in [broker.admin.exchange().clone(), short(&naming.owner_exchange(store))?] {
         if !broker
             .admin
             .exchange_stands(&exchange)
@@ -87,7 +87,8 @@ pub(super) async fn mark_bound(broker: &RabbitMq) -> Result<(), BrokerError> {
     let marked = on_channel(&line, async |channel: &Channel| {
         line.call(channel.exchange_declare(mark.clone(), ExchangeKind::Fanout, passing, FieldTable::default()))
             .await?;
-        let (exchange, key, options) = (broker.exchange.clone(), "".into(), ExchangeBindOptions::default());
+        let exchange = broker.admin.exchange().clone();
+        let (key, options) = ("".into(), ExchangeBindOptions::default());
         line.call(channel.exchange_bind(exchange, mark.clone(), key, options, FieldTable::default()))
             .await
     });
@@ -122,7 +123,8 @@ async fn try_rights(broker: &RabbitMq, line: &Line, wake: &ShortString) -> Resul
     let tried = on_channel(line, async |channel: &Channel| {
         line.call(channel.queue_declare(wake.clone(), durable, wake_arguments()))
             .await?;
-        let (exchange, key, options) = (broker.exchange.clone(), WAKE.into(), QueueBindOptions::default());
+        let exchange = broker.admin.exchange().clone();
+        let (key, options) = (WAKE.into(), QueueBindOptions::default());
         line.call(channel.queue_bind(wake.clone(), exchange, key, options, FieldTable::default()))
             .await?;
         line.call(channel.basic_get(wake.clone(), BasicGetOptions { no_ack: true }))
@@ -131,21 +133,20 @@ async fn try_rights(broker: &RabbitMq, line: &Line, wake: &ShortString) -> Resul
     let taken = match tried.await {
         Ok(taken) => taken,
         // It says nothing of these; the next check does.
-        Err(error) if error.is_astray(&[wake.as_str(), broker.exchange.as_str()]) => None,
+        Err(error) if error.is_astray(&[wake.as_str(), broker.admin.exchange().as_str()]) => None,
         Err(error) => return Err(broker.admin.error("check", &error)),
     };
     let nudge = taken.map(|taken| message::received(taken.delivery.properties, taken.delivery.data));
     let queue = nudge.and_then(|nudge| QueueName::parse(std::str::from_utf8(&nudge.body).ok()?).ok());
     if let Some(queue) = queue {
-        // Nobody listens: the sweep finds it.
-        let _ = broker.signals.send(Signal::Nudged(queue));
+        broker.listeners.tell(Signal::Nudged(queue));
     }
     Ok(())
 }
 
 /// Once refused, it is tried each time: what stands is told until it is over.
 async fn try_new_queue(broker: &RabbitMq, line: &Line) -> Result<(), BrokerError> {
-    let last = || broker.made.lock().unwrap_or_else(PoisonError::into_inner);
+    let last = || broker.times.made.lock().unwrap_or_else(PoisonError::into_inner);
     let now = broker.clock.uptime();
     if last().is_some_and(|at| now.saturating_sub(at) < MADE_LATELY) {
         return Ok(());
@@ -166,7 +167,7 @@ async fn try_new_queue(broker: &RabbitMq, line: &Line) -> Result<(), BrokerError
             Ok(())
         }
         // It says nothing of these; the next check does.
-        Err(error) if error.is_astray(&[queue.as_str(), broker.exchange.as_str()]) => Ok(()),
+        Err(error) if error.is_astray(&[queue.as_str(), broker.admin.exchange().as_str()]) => Ok(()),
         Err(error) => {
             // Refused after it was made; else it would stay for as long as the connection.
             if error.code().is_some() {
@@ -192,7 +193,7 @@ async fn make_and_read(
     let mut arguments = FieldTable::default();
     insert(&mut arguments, "x-queue-type", text("classic"));
     line.call(channel.queue_declare(queue.clone(), own, arguments)).await?;
-    let (exchange, options) = (broker.exchange.clone(), QueueBindOptions::default());
+    let (exchange, options) = (broker.admin.exchange().clone(), QueueBindOptions::default());
     line.call(channel.queue_bind(queue.clone(), exchange, queue.clone(), options, FieldTable::default()))
         .await?;
     line.call(channel.basic_get(queue.clone(), BasicGetOptions { no_ack: true }))
@@ -207,7 +208,7 @@ async fn is_bound(broker: &RabbitMq) -> Result<bool, BrokerError> {
         // What the wake queue refuses has reached it.
         Ok(Published::Accepted | Published::Refused(_) | Published::NotNow(_)) | Err(BrokerError::Blocked { .. }) => {}
         // The publisher waits for as long as a confirm may take, and an alarm may have begun meanwhile.
-        Err(BrokerError::Unknown { .. }) if broker.alarm.reason().is_some() => {}
+        Err(BrokerError::Unknown { .. }) if broker.publisher.alarm_reason().is_some() => {}
         Err(error) => return Err(error),
     }
     let mark = short(&broker.settings.naming.bound_exchange())?;

@@ -2,8 +2,6 @@
 //!
 //! Never an error: what cannot be asked is a sentence that says how to mend it.
 
-use std::sync::atomic::Ordering;
-
 use super::{RabbitMq, listen, wire};
 use crate::broker::{BrokerError, BrokerHealth};
 use crate::domain::broker_rules::{CHECKED, Version, facts};
@@ -12,7 +10,7 @@ use crate::domain::naming::QueueType;
 /// Asks the broker and the management API.
 pub(super) async fn health(broker: &RabbitMq) -> BrokerHealth {
     let mut health = BrokerHealth {
-        blocked: broker.alarm.reason(),
+        blocked: broker.publisher.alarm_reason(),
         ..BrokerHealth::default()
     };
     match broker.admin.line().await {
@@ -37,17 +35,17 @@ pub(super) async fn health(broker: &RabbitMq) -> BrokerHealth {
             .warnings
             .extend(health.version.as_deref().and_then(unchecked_series));
     }
-    health.events = broker.events.load(Ordering::Relaxed)
-        || (health.reachable && !broker.is_listening() && listen::has_events(&broker.dialer).await);
+    health.events = broker.listeners.hear_events()
+        || (health.reachable && !broker.listeners.have_begun() && listen::has_events(&broker.dialer).await);
     health
 }
 
 /// Whether the exchange of our settings is there.
 async fn exchange(broker: &RabbitMq, health: &mut BrokerHealth) {
-    let problem = match broker.admin.exchange_stands(&broker.exchange).await {
+    let problem = match broker.admin.exchange_stands(broker.admin.exchange()).await {
         Ok(true) => return,
         Ok(false) => BrokerError::NoExchange {
-            exchange: broker.exchange.as_str().to_owned(),
+            exchange: broker.admin.exchange().as_str().to_owned(),
         },
         Err(error) => broker.admin.error("look for the exchange", &error),
     };

@@ -5,8 +5,8 @@
 //! first is *the broker is down*; the second degrades in silence (the plugin is optional, docs/rabbitmq.md, *Events and
 //! policies of the broker*).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -14,17 +14,21 @@ use lapin::options::{BasicConsumeOptions, ExchangeDeclareOptions, QueueBindOptio
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{Channel, Consumer, ExchangeKind};
 use tokio::sync::broadcast;
+use tokio::task::AbortHandle;
 
 use super::admin::insert;
 use super::failure::CallError;
 use super::line::{Dialer, Line};
 use super::message;
+use super::prepare::short;
 use crate::ambient;
-use crate::broker::Signal;
+use crate::broker::{BrokerError, Signal};
 use crate::domain::id::QueueName;
 use crate::domain::message::Message;
 use crate::domain::naming::Naming;
 
+/// Signals that wait for a slow receiver.
+const SIGNALS_MAX: usize = 4096;
 const BACKOFF_MIN: Duration = Duration::from_millis(200);
 const BACKOFF_MAX: Duration = Duration::from_secs(10);
 /// How often a missing event exchange is looked for again.
@@ -40,15 +44,79 @@ const EVENT_KEYS: [&str; 5] = [
     "alarm.#",
 ];
 
+/// Both tasks, and where what they hear is told.
+#[derive(Debug)]
+pub(super) struct Listeners {
+    signals: broadcast::Sender<Signal>,
+    /// Whether events are being heard.
+    events: Arc<AtomicBool>,
+    tasks: Mutex<Vec<AbortHandle>>,
+}
+
+impl Listeners {
+    pub(super) fn new() -> Self {
+        Self {
+            signals: broadcast::channel(SIGNALS_MAX).0,
+            events: Arc::default(),
+            tasks: Mutex::default(),
+        }
+    }
+
+    /// For others who have something to tell.
+    pub(super) fn sender(&self) -> broadcast::Sender<Signal> {
+        self.signals.clone()
+    }
+
+    pub(super) fn subscribe(&self) -> broadcast::Receiver<Signal> {
+        self.signals.subscribe()
+    }
+
+    pub(super) fn tell(&self, signal: Signal) {
+        // Nobody listens: nobody needs to know.
+        let _ = self.signals.send(signal);
+    }
+
+    /// Begins both tasks, once.
+    pub(super) fn begin(&self, dialer: &Arc<Dialer>, naming: &Naming) -> Result<(), BrokerError> {
+        let wake_queue = short(&naming.wake_queue())?;
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        if tasks.is_empty() {
+            let listening = Listening {
+                dialer: Arc::clone(dialer),
+                naming: naming.clone(),
+                wake_queue,
+                signals: self.signals.clone(),
+                events: Arc::clone(&self.events),
+            };
+            tasks.push(ambient::spawn("broker-wake", listening.clone().wake()).abort_handle());
+            tasks.push(ambient::spawn("broker-events", listening.event_exchange()).abort_handle());
+        }
+        Ok(())
+    }
+
+    pub(super) fn have_begun(&self) -> bool {
+        !self.tasks.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    pub(super) fn hear_events(&self) -> bool {
+        self.events.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn stop(&self) {
+        for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            task.abort();
+        }
+    }
+}
+
 /// What both tasks need.
 #[derive(Clone, Debug)]
-pub(super) struct Listening {
-    pub(super) dialer: Arc<Dialer>,
-    pub(super) naming: Naming,
-    pub(super) wake_queue: ShortString,
-    pub(super) signals: broadcast::Sender<Signal>,
-    /// Whether events are being heard.
-    pub(super) events: Arc<AtomicBool>,
+struct Listening {
+    dialer: Arc<Dialer>,
+    naming: Naming,
+    wake_queue: ShortString,
+    signals: broadcast::Sender<Signal>,
+    events: Arc<AtomicBool>,
 }
 
 impl Listening {
@@ -58,7 +126,7 @@ impl Listening {
     }
 
     /// Consumes the wake queue for ever.
-    pub(super) async fn wake(self) {
+    async fn wake(self) {
         let mut backoff = BACKOFF_MIN;
         let mut down = false;
         loop {
@@ -101,7 +169,7 @@ impl Listening {
     }
 
     /// Hears the event exchange for ever.
-    pub(super) async fn event_exchange(self) {
+    async fn event_exchange(self) {
         let mut backoff = BACKOFF_MIN;
         loop {
             match self.hear_events(&mut backoff).await {
@@ -132,7 +200,7 @@ impl Listening {
     async fn hear_events(&self, backoff: &mut Duration) -> Heard {
         let line = match self.dialer.open_vhost("events", "/", |_| ()).await {
             Ok(line) => line,
-            Err(crate::broker::BrokerError::Unreachable { .. }) => return Heard::Lost,
+            Err(BrokerError::Unreachable { .. }) => return Heard::Lost,
             Err(error) => return Heard::Absent(error.to_string()),
         };
         let (_channel, mut consumer) = match subscribe(&line).await {

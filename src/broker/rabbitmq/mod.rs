@@ -25,6 +25,7 @@ mod line;
 mod listen;
 mod management;
 mod message;
+mod nudges;
 mod numbers;
 mod pool;
 mod prepare;
@@ -36,30 +37,26 @@ mod vhost;
 mod walk;
 mod wire;
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use lapin::types::ShortString;
 use tokio::sync::broadcast;
-use tokio::task::AbortHandle;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use self::address::Address;
 use self::admin::Admin;
 pub use self::client_tls::ClientTls;
 use self::line::Dialer;
-use self::listen::Listening;
+use self::listen::Listeners;
 use self::management::Management;
+use self::nudges::Nudges;
 use self::pool::Pool;
 use self::prepare::short;
 pub use self::probe::Probe;
-use self::publish::{Alarm, Publisher};
+use self::publish::Publisher;
 use super::{
     AttachOptions, AttachOutcome, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicies, BrokerPolicy,
     Browsed, Deleted, ExchangeDetail, Health, Intake, IntakeQueue, ListedQueue, Listings, Look, Outgoing, Owner,
@@ -75,15 +72,7 @@ use crate::domain::naming::{Naming, QueueType};
 use crate::domain::numbers::Numbers;
 use crate::domain::on_broker::{OnBroker, QueueBinding};
 
-/// Signals that wait for a slow receiver.
-const SIGNALS_MAX: usize = 4096;
-/// Queues whose last nudge is remembered.
-const NUDGES_MAX: usize = 10_000;
-/// At most one nudge in this time and queue (docs/protocols.md 24).
-const NUDGE_EVERY: Duration = Duration::from_secs(1);
-/// How long a close waits for nudges under way.
-const NUDGED: Duration = Duration::from_secs(1);
-/// And for all connections.
+/// How long a close waits for all connections.
 const CLOSED: Duration = Duration::from_secs(15);
 
 /// What the driver is told; `Debug` leaves the logins out.
@@ -142,23 +131,22 @@ pub struct RabbitMq {
     settings: RabbitSettings,
     clock: Clock,
     dialer: Arc<Dialer>,
-    exchange: ShortString,
     admin: Admin,
     publisher: Arc<Publisher>,
     pool: Arc<Pool>,
     management: Option<Management>,
-    /// When (uptime) the vhost or the rights on it were made last.
+    times: Times,
+    listeners: Listeners,
+    nudges: Nudges,
+}
+
+/// When (uptime) something was done last, so that it is not done again at once.
+#[derive(Debug, Default)]
+struct Times {
+    /// The vhost or the rights on it were made.
     entered: Mutex<Option<Duration>>,
-    /// When (uptime) a queue could be made; `None` where it was refused since.
+    /// A queue could be made; `None` where it was refused since.
     made: Mutex<Option<Duration>>,
-    alarm: Arc<Alarm>,
-    signals: broadcast::Sender<Signal>,
-    events: Arc<AtomicBool>,
-    nudges: Mutex<HashMap<QueueName, Duration>>,
-    /// Nudges under way; a command that ends at once waits for its own.
-    nudging: TaskTracker,
-    closing: CancellationToken,
-    listening: Mutex<Vec<AbortHandle>>,
 }
 
 impl RabbitMq {
@@ -190,31 +178,23 @@ impl RabbitMq {
             settings.tls.clone(),
             settings.name.clone(),
         ));
-        let (signals, _) = broadcast::channel(SIGNALS_MAX);
-        let alarm = Arc::new(Alarm::new(signals.clone()));
+        let listeners = Listeners::new();
         let publisher = Publisher::new(
             Arc::clone(&dialer),
             exchange.clone(),
             settings.confirm_timeout,
-            Arc::clone(&alarm),
+            listeners.sender(),
         );
         Ok(Self {
-            admin: Admin::new(Arc::clone(&dialer), exchange.clone(), naming),
+            admin: Admin::new(Arc::clone(&dialer), exchange, naming),
             publisher: Arc::new(publisher),
             pool: Arc::new(Pool::new(settings.queues_per_connection)),
             management: management.transpose()?,
-            entered: Mutex::default(),
-            made: Mutex::default(),
+            times: Times::default(),
+            listeners,
+            nudges: Nudges::default(),
             clock,
             dialer,
-            exchange,
-            alarm,
-            signals,
-            events: Arc::default(),
-            nudges: Mutex::default(),
-            nudging: TaskTracker::new(),
-            closing: CancellationToken::new(),
-            listening: Mutex::default(),
             settings,
         })
     }
@@ -249,40 +229,11 @@ impl RabbitMq {
             }
         }
     }
-
-    /// How long to wait before the next nudge of `queue`, and remembers it; `None` when one is to come
-    /// already. A nudge too early is sent late and not dropped: the worker that the one before woke may
-    /// have let go in between.
-    fn nudge_after(&self, queue: &QueueName) -> Option<Duration> {
-        let now = self.clock.uptime();
-        let mut nudges = self.nudges.lock().unwrap_or_else(PoisonError::into_inner);
-        if nudges.len() >= NUDGES_MAX {
-            nudges.retain(|_, at| *at + NUDGE_EVERY > now);
-        }
-        let at = match nudges.get(queue) {
-            Some(last) if *last > now => return None,
-            Some(last) => now.max(*last + NUDGE_EVERY),
-            None if nudges.len() >= NUDGES_MAX => return None,
-            None => now,
-        };
-        nudges.insert(queue.clone(), at);
-        Some(at.saturating_sub(now))
-    }
-
-    fn is_listening(&self) -> bool {
-        !self.listening.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
-    fn stop_listening(&self) {
-        for task in self.listening.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            task.abort();
-        }
-    }
 }
 
 impl Drop for RabbitMq {
     fn drop(&mut self) {
-        self.stop_listening();
+        self.listeners.stop();
     }
 }
 
@@ -306,24 +257,11 @@ impl Broker for RabbitMq {
     }
 
     fn signals(&self) -> broadcast::Receiver<Signal> {
-        self.signals.subscribe()
+        self.listeners.subscribe()
     }
 
     async fn listen(&self) -> Result<(), BrokerError> {
-        let wake_queue = short(&self.settings.naming.wake_queue())?;
-        let mut tasks = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
-        if tasks.is_empty() {
-            let listening = Listening {
-                dialer: Arc::clone(&self.dialer),
-                naming: self.settings.naming.clone(),
-                wake_queue,
-                signals: self.signals.clone(),
-                events: Arc::clone(&self.events),
-            };
-            tasks.push(ambient::spawn("broker-wake", listening.clone().wake()).abort_handle());
-            tasks.push(ambient::spawn("broker-events", listening.event_exchange()).abort_handle());
-        }
-        Ok(())
+        self.listeners.begin(&self.dialer, &self.settings.naming)
     }
 
     fn losses(&self) -> u64 {
@@ -335,11 +273,8 @@ impl Broker for RabbitMq {
     }
 
     async fn close(&self) {
-        self.stop_listening();
-        self.closing.cancel();
-        self.nudging.close();
-        // One that does not get through is found by the sweep.
-        let _ = ambient::timeout(NUDGED, self.nudging.wait()).await;
+        self.listeners.stop();
+        self.nudges.close().await;
         let feeds = self.pool.feeds();
         let closing = async {
             join_all(feeds.iter().map(|feed| feed.close())).await;
@@ -474,17 +409,7 @@ impl Queues for RabbitMq {
     }
 
     async fn nudge(&self, queue: &QueueName) {
-        if let Some(wait) = self.nudge_after(queue) {
-            let (publisher, queue, closing) = (Arc::clone(&self.publisher), queue.clone(), self.closing.clone());
-            let nudge = async move {
-                tokio::select! {
-                    () = ambient::sleep(wait) => {}
-                    () = closing.cancelled() => {}
-                }
-                publisher.fling(prepare::WAKE, queue.as_str().as_bytes()).await;
-            };
-            ambient::spawn("nudge", self.nudging.track_future(nudge));
-        }
+        self.nudges.send(&self.publisher, queue, self.clock.uptime());
     }
 }
 
@@ -504,7 +429,7 @@ impl Reading for RabbitMq {
             } else {
                 options.prefetch.max(1)
             },
-            bind: options.bind.then(|| self.exchange.clone()),
+            bind: options.bind.then(|| self.admin.exchange().clone()),
         };
         attach::attach(&self.dialer, &self.pool, &wanted).await
     }
@@ -582,7 +507,7 @@ impl BrokerPolicies for RabbitMq {
 #[async_trait]
 impl Health for RabbitMq {
     async fn blocked(&self) -> Option<String> {
-        if let Some(reason) = self.alarm.reason() {
+        if let Some(reason) = self.publisher.alarm_reason() {
             return Some(reason);
         }
         self.management.as_ref()?.alarms().await.ok().flatten()

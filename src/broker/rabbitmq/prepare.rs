@@ -134,7 +134,7 @@ async fn enter(broker: &RabbitMq) -> Result<(), BrokerError> {
 
 fn may_enter_again(broker: &RabbitMq) -> bool {
     let now = broker.clock.uptime();
-    let mut entered = broker.entered.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut entered = broker.times.entered.lock().unwrap_or_else(PoisonError::into_inner);
     let is_due = entered.is_none_or(|at| now.saturating_sub(at) >= ENTER_EVERY);
     if is_due {
         *entered = Some(now);

@@ -121,7 +121,7 @@ async fn is_prepared(broker: &RabbitMq, line: &Arc<Line>) -> bool {
         ..ExchangeDeclareOptions::default()
     };
     let looked = on_channel(line, async |channel: &Channel| {
-        let name = broker.exchange.clone();
+        let name = broker.admin.exchange().clone();
         line.call(channel.exchange_declare(name, ExchangeKind::Direct, passive, FieldTable::default()))
             .await
     });

@@ -51,20 +51,13 @@ struct Idle {
 
 /// Whether the broker blocks us, and who is told.
 #[derive(Debug)]
-pub(super) struct Alarm {
+struct Alarm {
     reason: Mutex<Option<String>>,
     signals: broadcast::Sender<Signal>,
 }
 
 impl Alarm {
-    pub(super) fn new(signals: broadcast::Sender<Signal>) -> Self {
-        Self {
-            reason: Mutex::new(None),
-            signals,
-        }
-    }
-
-    pub(super) fn reason(&self) -> Option<String> {
+    fn reason(&self) -> Option<String> {
         self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -100,7 +93,13 @@ enum Failure {
 }
 
 impl Publisher {
-    pub(super) fn new(dialer: Arc<Dialer>, exchange: ShortString, timeout: Duration, alarm: Arc<Alarm>) -> Self {
+    /// `signals` hear of alarms.
+    pub(super) fn new(
+        dialer: Arc<Dialer>,
+        exchange: ShortString,
+        timeout: Duration,
+        signals: broadcast::Sender<Signal>,
+    ) -> Self {
         Self {
             dialer,
             slot: Slot::new("publish"),
@@ -108,7 +107,10 @@ impl Publisher {
             timeout,
             window: Semaphore::new(WINDOW),
             idle: Mutex::default(),
-            alarm,
+            alarm: Arc::new(Alarm {
+                reason: Mutex::default(),
+                signals,
+            }),
         }
     }
 
