@@ -10,7 +10,9 @@
 //! (evidence of a process' death is the store's).
 
 mod backup;
+mod connection;
 mod error;
+mod lookout;
 mod migrate;
 mod owned;
 mod place;
@@ -101,7 +103,7 @@ impl SqliteFile {
 
     async fn open_owned(path: &Path, found: Owned) -> Result<Self, SqliteError> {
         let options = writing(path);
-        let mut connection = writer::connect(&options).await?;
+        let mut connection = connection::connect(&options).await?;
         if found == Owned::Empty {
             owned::sign(&mut connection).await?;
         }
@@ -230,7 +232,7 @@ impl SqliteFile {
             ambient::sleep(LINGERING_LOOK).await;
         }
         if place::has_log(path)
-            && let Ok(last) = writer::connect(&writing(path)).await
+            && let Ok(last) = connection::connect(&writing(path)).await
             && let Err(error) = last.close().await
         {
             tracing::debug!(error = ?error, "the log of the SQLite file stays until it is opened again");
