@@ -127,7 +127,7 @@ impl Attachment {
     fn hand_out(&mut self, stored: Stored) -> Next {
         if self.handed_to == 0 {
             // Asked at the first message, when earlier attachments have ended.
-            self.handed_before = self.shared.handed_before(self.queue);
+            self.handed_before = self.shared.registry.handed_before(self.queue);
         }
         let Stored { id, message, .. } = stored;
         self.handed_to = id;

@@ -11,6 +11,8 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use tokio::sync::Notify;
+
 use super::failure;
 use super::shared::Shared;
 use super::tables::{self, Expiring};
@@ -32,19 +34,30 @@ const NOTED: Duration = Duration::from_secs(10);
 /// A calendar that goes wrong by less was not set.
 const STEP_MIN: Duration = Duration::from_secs(1);
 
-/// The time by which lifetimes go: the calendar as it was at the last look, and uptime since.
+/// What is known of lifetimes beside the queues.
 #[derive(Debug)]
-pub(super) struct LifetimeClock {
+pub(super) struct Lifetimes {
     clock: Clock,
     looked: Mutex<(Duration, Timestamp)>,
+    /// A queue with a lifetime is new.
+    moved: Arc<Notify>,
 }
 
-impl LifetimeClock {
+impl Lifetimes {
     pub(super) fn new(clock: Clock) -> Self {
-        let looked = Mutex::new((clock.uptime(), clock.now()));
-        Self { clock, looked }
+        Self {
+            looked: Mutex::new((clock.uptime(), clock.now())),
+            moved: Arc::default(),
+            clock,
+        }
     }
 
+    /// A queue with a lifetime is new: the next sweep is due.
+    pub(super) fn tell_of_new(&self) {
+        self.moved.notify_one();
+    }
+
+    /// The time by which they go: the calendar as it was at the last look, and uptime since.
     pub(super) fn now(&self) -> Timestamp {
         let (uptime, then) = *self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         then.plus(self.clock.uptime().saturating_sub(uptime))
@@ -110,7 +123,7 @@ pub(super) async fn declare(shared: &Shared, queue: &QueueName, lifetime: Lifeti
     match declared {
         tables::Declared::New => {
             shared.signals.send(Signal::QueueCreated(queue.clone()));
-            shared.expiry_moved.notify_one();
+            shared.lifetimes.tell_of_new();
             Ok(())
         }
         tables::Declared::Same => Ok(()),
@@ -146,7 +159,7 @@ pub(super) async fn run(shared: Weak<Shared>) {
                 REST_MAX
             }
         };
-        let (closed, moved) = (held.closed.clone(), Arc::clone(&held.expiry_moved));
+        let (closed, moved) = (held.closed.clone(), Arc::clone(&held.lifetimes.moved));
         drop(held);
         tokio::select! {
             () = ambient::sleep(rest) => {}

@@ -130,7 +130,7 @@ impl Taking {
         let shared = &self.shared;
         let handed_before = *self
             .handed_before
-            .get_or_insert_with(|| shared.handed_before(self.queue));
+            .get_or_insert_with(|| shared.registry.handed_before(self.queue));
         self.read_to = stored.id;
         self.position += 1;
         self.unsettled.insert(stored.id);

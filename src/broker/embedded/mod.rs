@@ -22,7 +22,6 @@ mod tables;
 mod walk;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use async_trait::async_trait;
@@ -111,7 +110,7 @@ impl Broker for Embedded {
     }
 
     async fn listen(&self) -> Result<(), BrokerError> {
-        self.0.listening.store(true, Ordering::Release);
+        self.0.signals.begin_telling_of_others();
         Ok(())
     }
 
@@ -342,14 +341,14 @@ impl Reading for Embedded {
         let attachment = Attachment::new(Arc::clone(&self.0), id, options.prefetch);
         // A use, if it is a queue with a lifetime; delivery queues have none.
         if !self.0.naming.is_delivery_queue(&name) {
-            self.0.expiry_moved.notify_one();
+            self.0.lifetimes.tell_of_new();
         }
         Ok(AttachOutcome::Attached(Box::new(attachment)))
     }
 
     async fn browse(&self, queue: &QueueName, limit: u32) -> Result<Vec<Browsed>, BrokerError> {
         let (id, stored) = self.0.first_messages("browse", queue, limit).await?;
-        let handed_before = self.0.handed_before(id);
+        let handed_before = self.0.registry.handed_before(id);
         Ok((1..)
             .zip(stored)
             .map(|(position, stored)| Browsed {

@@ -20,8 +20,12 @@ pub(super) struct Slot {
     pub(super) in_hand: AtomicU64,
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Registry(Mutex<Tables>);
+#[derive(Debug)]
+pub(super) struct Registry {
+    /// The last message that was there when this process opened the file.
+    opened_behind: i64,
+    tables: Mutex<Tables>,
+}
 
 #[derive(Debug, Default)]
 struct Tables {
@@ -34,6 +38,14 @@ struct Tables {
 }
 
 impl Registry {
+    /// `opened_behind` is the last message that is in the file already.
+    pub(super) fn new(opened_behind: i64) -> Self {
+        Self {
+            opened_behind,
+            tables: Mutex::default(),
+        }
+    }
+
     /// The head of a queue cannot be read.
     pub(super) fn damage(&self, queue: i64, why: String) {
         self.lock().damaged.insert(queue, why);
@@ -79,9 +91,11 @@ impl Registry {
         front.is_some_and(|front| Arc::ptr_eq(front, slot))
     }
 
-    /// The last place handed out by an attachment that left something unsettled; 0 when there is none.
-    pub(super) fn handed_out(&self, queue: i64) -> i64 {
-        self.lock().handed_out.get(&queue).copied().unwrap_or(0)
+    /// The place up to which messages of a queue may have been handed out before: by an attachment that left something
+    /// unsettled, or by another process.
+    pub(super) fn handed_before(&self, queue: i64) -> i64 {
+        let handed_out = self.lock().handed_out.get(&queue).copied();
+        handed_out.unwrap_or(0).max(self.opened_behind)
     }
 
     /// How many are attached, and how many messages they have in hand.
@@ -124,7 +138,7 @@ impl Registry {
 
     /// Nothing under this lock can panic half-way, so a poisoned one is as good.
     fn lock(&self) -> MutexGuard<'_, Tables> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,12 +2,11 @@
 //! the seam's methods take.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::expiry::LifetimeClock;
+use super::expiry::Lifetimes;
 use super::registry::Registry;
 use super::signals::Signals;
 use super::tables::{self, Binding, Counted, Deletion, Removed, Window};
@@ -31,16 +30,10 @@ pub(super) struct Shared {
     pub(super) registry: Registry,
     pub(super) signals: Signals,
     pub(super) closed: CancellationToken,
-    /// The last message that was there when this process opened the file, and when that was.
-    opened_behind: i64,
+    /// When this process opened the file.
     opened_at: Timestamp,
     pub(super) name: Mutex<String>,
-    /// Somebody wants to hear what other processes do.
-    pub(super) listening: AtomicBool,
-    /// The time by which lifetimes go.
-    pub(super) lifetimes: LifetimeClock,
-    /// A queue with a lifetime is new.
-    pub(super) expiry_moved: Arc<Notify>,
+    pub(super) lifetimes: Lifetimes,
     /// Our exchange was seen; it never goes away.
     exchange_seen: AtomicBool,
 }
@@ -51,23 +44,15 @@ impl Shared {
         Self {
             file,
             naming,
-            registry: Registry::default(),
+            registry: Registry::new(opened_behind),
             signals: Signals::new(),
             closed: CancellationToken::new(),
-            opened_behind,
             opened_at: clock.now(),
             name: Mutex::new("embedded".to_owned()),
-            listening: AtomicBool::new(false),
-            lifetimes: LifetimeClock::new(clock.clone()),
-            expiry_moved: Arc::default(),
+            lifetimes: Lifetimes::new(clock.clone()),
             exchange_seen: AtomicBool::new(false),
             clock,
         }
-    }
-
-    /// The place up to which messages of a queue may have been handed out before.
-    pub(super) fn handed_before(&self, queue: i64) -> i64 {
-        self.opened_behind.max(self.registry.handed_out(queue))
     }
 
     /// The exchange that `prepare` makes stands for the settings: others get an error, not a second queue.

@@ -5,7 +5,7 @@
 //! another process committed.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ const NUDGED_MAX: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Signals {
     sender: broadcast::Sender<Signal>,
+    /// Somebody wants to hear what other processes do.
+    tells_of_others: AtomicBool,
     nudged: Mutex<HashMap<QueueName, Duration>>,
 }
 
@@ -34,12 +36,18 @@ impl Signals {
     pub(super) fn new() -> Self {
         Self {
             sender: broadcast::channel(BEHIND_MAX).0,
+            tells_of_others: AtomicBool::new(false),
             nudged: Mutex::default(),
         }
     }
 
     pub(super) fn subscribe(&self) -> broadcast::Receiver<Signal> {
         self.sender.subscribe()
+    }
+
+    /// From now on what other processes do is told too.
+    pub(super) fn begin_telling_of_others(&self) {
+        self.tells_of_others.store(true, Ordering::Release);
     }
 
     pub(super) fn send(&self, signal: Signal) {
@@ -117,7 +125,7 @@ async fn report(shared: &Shared, seen: &mut Seen) -> Result<(), sqlx::Error> {
 }
 
 fn signal(shared: &Shared, name: &str, make: impl FnOnce(QueueName) -> Signal) {
-    if !shared.listening.load(Ordering::Acquire) {
+    if !shared.signals.tells_of_others.load(Ordering::Acquire) {
         return;
     }
     if let Ok(queue) = QueueName::parse(name) {

@@ -24,7 +24,7 @@ pub(super) struct Rows {
 impl Rows {
     pub(super) fn new(shared: Arc<Shared>, queue: i64, options: WalkOptions) -> Self {
         Self {
-            handed_before: shared.handed_before(queue),
+            handed_before: shared.registry.handed_before(queue),
             shared,
             queue,
             read_to: 0,
