@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use tokio::time::Interval;
 
 use super::super::failure::Ended;
-use super::super::frames;
+use super::super::frames::{self, Piece};
 use super::super::line::CLOSE;
 use super::super::wire::{Transport, Wire};
 use super::Shared;
@@ -30,16 +30,9 @@ const SILENT_MAX: u32 = 4;
 pub(super) struct Driver {
     stream: Box<dyn Transport>,
     shared: Arc<Shared>,
-    frame_max: usize,
-    came: Vec<u8>,
-    filled: usize,
-    sending: Vec<u8>,
-    sent: usize,
-    /// Each half heartbeat, where there are any.
-    beat: Option<Interval>,
-    heartbeat: Duration,
-    silent: u32,
-    has_written: bool,
+    inbound: Inbound,
+    outbound: Outbound,
+    heartbeat: Heartbeat,
     /// Once our close was asked for.
     patience: Option<Pin<Box<ambient::Sleep>>>,
     wakers: Vec<Waker>,
@@ -47,19 +40,12 @@ pub(super) struct Driver {
 
 impl Driver {
     pub(super) fn new(wire: Wire, shared: Arc<Shared>) -> Self {
-        let heartbeat = Duration::from_secs(wire.tuned.heartbeat_s.into());
         Self {
             stream: wire.stream,
             shared,
-            frame_max: wire.tuned.frame_max as usize,
-            came: vec![0; READ_BYTES],
-            filled: 0,
-            sending: Vec::new(),
-            sent: 0,
-            beat: (!heartbeat.is_zero()).then(|| ambient::interval(heartbeat / 2)),
-            heartbeat,
-            silent: 0,
-            has_written: false,
+            inbound: Inbound::new(wire.tuned.frame_max as usize),
+            outbound: Outbound::default(),
+            heartbeat: Heartbeat::new(Duration::from_secs(wire.tuned.heartbeat_s.into())),
             patience: None,
             wakers: Vec::new(),
         }
@@ -87,7 +73,7 @@ impl Driver {
                 return Poll::Ready(Ended::Lost("closed without an answer".to_owned()));
             }
         }
-        if let Poll::Ready(ended) = self.beats(context) {
+        if let Poll::Ready(ended) = self.heartbeat.poll(&self.shared, context) {
             return Poll::Ready(ended);
         }
         if let Poll::Ready(ended) = self.read(context) {
@@ -98,31 +84,9 @@ impl Driver {
         self.write(context)
     }
 
-    /// Says that we live, and looks whether the broker does.
-    fn beats(&mut self, context: &mut Context<'_>) -> Poll<Ended> {
-        let Some(beat) = &mut self.beat else {
-            return Poll::Pending;
-        };
-        while beat.poll_tick(context).is_ready() {
-            self.silent += 1;
-            if self.silent > SILENT_MAX {
-                let bound = (self.heartbeat * 2).as_secs();
-                return Poll::Ready(Ended::Lost(format!("the broker was silent for {bound} s")));
-            }
-            if !std::mem::take(&mut self.has_written) {
-                self.shared.lock().put_heartbeat();
-            }
-        }
-        Poll::Pending
-    }
-
     fn read(&mut self, context: &mut Context<'_>) -> Poll<Ended> {
         for _ in 0..READS_MAX {
-            if self.filled == self.came.len() {
-                let size = (self.came.len() * 2).min(self.frame_max + FRAME_BYTES);
-                self.came.resize(size.max(self.filled + FRAME_BYTES), 0);
-            }
-            let mut room = ReadBuf::new(&mut self.came[self.filled..]);
+            let mut room = self.inbound.room();
             let read = match Pin::new(&mut self.stream).poll_read(context, &mut room) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Err(error)) => return Poll::Ready(Ended::Lost(error.to_string())),
@@ -131,8 +95,8 @@ impl Driver {
             if read == 0 {
                 return Poll::Ready(Ended::Lost("the broker ended the connection".to_owned()));
             }
-            self.silent = 0;
-            self.filled += read;
+            self.heartbeat.silent = 0;
+            self.inbound.filled += read;
             if let Err(ended) = self.take() {
                 return Poll::Ready(ended);
             }
@@ -148,7 +112,7 @@ impl Driver {
         let outcome = {
             let mut state = self.shared.lock();
             loop {
-                match frames::first(&self.came[at..self.filled], self.frame_max) {
+                match self.inbound.first(at) {
                     Ok(Some(piece)) => {
                         at += piece.size;
                         if let Err(ended) = state.take(&piece, &mut self.wakers) {
@@ -160,22 +124,21 @@ impl Driver {
                 }
             }
         };
-        self.came.copy_within(at..self.filled, 0);
-        self.filled -= at;
+        self.inbound.remove(at);
         self.wake();
         outcome
     }
 
     fn write(&mut self, context: &mut Context<'_>) -> Poll<Ended> {
         loop {
-            if self.sent == self.sending.len() {
-                self.sent = 0;
-                self.shared.lock().next_to_write(&mut self.sending);
-                if self.sending.is_empty() {
+            if self.outbound.left().is_empty() {
+                self.outbound.sent = 0;
+                self.shared.lock().next_to_write(&mut self.outbound.bytes);
+                if self.outbound.bytes.is_empty() {
                     break;
                 }
             }
-            let written = match Pin::new(&mut self.stream).poll_write(context, &self.sending[self.sent..]) {
+            let written = match Pin::new(&mut self.stream).poll_write(context, self.outbound.left()) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(0)) => Err(io::ErrorKind::WriteZero.into()),
                 Poll::Ready(written) => written,
@@ -184,8 +147,8 @@ impl Driver {
                 Ok(written) => written,
                 Err(error) => return Poll::Ready(Ended::Lost(error.to_string())),
             };
-            self.sent += written;
-            self.has_written = true;
+            self.outbound.sent += written;
+            self.heartbeat.has_written = true;
             // Over TLS it is with the socket only when it is flushed.
             match Pin::new(&mut self.stream).poll_flush(context) {
                 Poll::Ready(Err(error)) => return Poll::Ready(Ended::Lost(error.to_string())),
@@ -201,5 +164,95 @@ impl Driver {
         for waker in self.wakers.drain(..) {
             waker.wake();
         }
+    }
+}
+
+/// What came and is not taken in yet.
+struct Inbound {
+    /// In use as far as `filled`.
+    bytes: Vec<u8>,
+    filled: usize,
+    frame_max: usize,
+}
+
+impl Inbound {
+    fn new(frame_max: usize) -> Self {
+        Self {
+            bytes: vec![0; READ_BYTES],
+            filled: 0,
+            frame_max,
+        }
+    }
+
+    /// Where more can be read into.
+    fn room(&mut self) -> ReadBuf<'_> {
+        if self.filled == self.bytes.len() {
+            let size = (self.bytes.len() * 2).min(self.frame_max + FRAME_BYTES);
+            self.bytes.resize(size.max(self.filled + FRAME_BYTES), 0);
+        }
+        ReadBuf::new(&mut self.bytes[self.filled..])
+    }
+
+    /// The first whole frame from `at` on.
+    fn first(&self, at: usize) -> io::Result<Option<Piece<'_>>> {
+        frames::first(&self.bytes[at..self.filled], self.frame_max)
+    }
+
+    /// Everything before `at` is taken in.
+    fn remove(&mut self, at: usize) {
+        self.bytes.copy_within(at..self.filled, 0);
+        self.filled -= at;
+    }
+}
+
+/// What is being written.
+#[derive(Default)]
+struct Outbound {
+    bytes: Vec<u8>,
+    sent: usize,
+}
+
+impl Outbound {
+    fn left(&self) -> &[u8] {
+        &self.bytes[self.sent..]
+    }
+}
+
+/// The signs of life of both sides.
+struct Heartbeat {
+    /// Each half heartbeat, where there are any.
+    beat: Option<Interval>,
+    every: Duration,
+    /// Half heartbeats since something came.
+    silent: u32,
+    has_written: bool,
+}
+
+impl Heartbeat {
+    fn new(every: Duration) -> Self {
+        Self {
+            beat: (!every.is_zero()).then(|| ambient::interval(every / 2)),
+            every,
+            silent: 0,
+            has_written: false,
+        }
+    }
+
+    /// Says that we live, and looks whether the broker does.
+    fn poll(&mut self, shared: &Shared, context: &mut Context<'_>) -> Poll<Ended> {
+        let Some(beat) = &mut self.beat else {
+            return Poll::Pending;
+        };
+        while beat.poll_tick(context).is_ready() {
+            self.silent += 1;
+            if self.silent > SILENT_MAX {
+                let bound = (self.every * 2).as_secs();
+                return Poll::Ready(Ended::Lost(format!("the broker was silent for {bound} s")));
+            }
+            if !std::mem::take(&mut self.has_written) {
+                shared.lock().put_heartbeat();
+            }
+        }
+        Poll::Pending
     }
 }
