@@ -67,13 +67,9 @@ pub struct Demo {
     begun: Duration,
     ledger: Ledger,
     observer: Observer,
-    observing: JoinHandle<()>,
     receivers: Receivers,
     traffic: Traffic,
-    stop: CancellationToken,
-    /// Cancelled when the engine no longer runs, whatever the cause.
-    over: CancellationToken,
-    running: JoinHandle<Result<(), EngineError>>,
+    tasks: Tasks,
 }
 
 impl Demo {
@@ -97,15 +93,7 @@ impl Demo {
         events::handle(&engine, &clock)?;
         events::prepare(&engine).await?;
         let observer = Observer::default();
-        let observing = ambient::spawn("demo observer", observer.clone().run(engine.events(), clock.clone()));
-        let (stop, over) = (CancellationToken::new(), CancellationToken::new());
-        let running = ambient::spawn("demo engine", {
-            let (engine, stop, over) = (engine.clone(), stop.clone(), over.clone().drop_guard());
-            async move {
-                let _over = over;
-                engine.run(stop).await
-            }
-        });
+        let tasks = Tasks::start(&engine, &observer, &clock);
         Ok(Self {
             traffic: Traffic::start(&engine, &clock, &ledger, &receivers.endpoints, plan)?,
             begun: clock.uptime(),
@@ -115,11 +103,8 @@ impl Demo {
             clock,
             ledger,
             observer,
-            observing,
             receivers,
-            stop,
-            over,
-            running,
+            tasks,
         })
     }
 
@@ -138,7 +123,7 @@ impl Demo {
     /// Cancelled when the engine no longer runs, whatever the cause.
     #[must_use]
     pub fn over(&self) -> CancellationToken {
-        self.over.clone()
+        self.tasks.over.clone()
     }
 
     /// How long it runs.
@@ -165,8 +150,8 @@ impl Demo {
     pub async fn stop(self) -> anyhow::Result<DemoReport> {
         let elapsed = self.elapsed();
         let ended = self.traffic.stop().await;
-        self.stop.cancel();
-        let ran = self.running.await;
+        self.tasks.stop.cancel();
+        let ran = self.tasks.engine.await;
         let mut endpoints = Vec::new();
         for endpoint in &self.receivers.endpoints {
             endpoints.push((endpoint.clone(), state_of(&self.engine, endpoint).await));
@@ -174,7 +159,7 @@ impl Demo {
         self.receivers.stop().await;
         let found = found(&self.engine, &self.broker, &self.ledger).await;
         self.engine.close().await;
-        self.observing.abort();
+        self.tasks.observer.abort();
         ran??;
         let found = found.context("cannot count what is left")?;
         let judgement = self.ledger.judge(&found);
@@ -194,6 +179,38 @@ impl Demo {
             lost: judgement.lost,
             events_missed: self.observer.missed(),
         })
+    }
+}
+
+/// What runs beside the endpoints and the traffic.
+#[derive(Debug)]
+struct Tasks {
+    engine: JoinHandle<Result<(), EngineError>>,
+    /// Stops the engine.
+    stop: CancellationToken,
+    /// Cancelled when the engine no longer runs, whatever the cause.
+    over: CancellationToken,
+    observer: JoinHandle<()>,
+}
+
+impl Tasks {
+    fn start(engine: &Engine, observer: &Observer, clock: &Clock) -> Self {
+        let observing = observer.clone().run(engine.events(), clock.clone());
+        let observer = ambient::spawn("demo observer", observing);
+        let (stop, over) = (CancellationToken::new(), CancellationToken::new());
+        let engine = ambient::spawn("demo engine", {
+            let (engine, stop, over) = (engine.clone(), stop.clone(), over.clone().drop_guard());
+            async move {
+                let _over = over;
+                engine.run(stop).await
+            }
+        });
+        Self {
+            engine,
+            stop,
+            over,
+            observer,
+        }
     }
 }
 

@@ -62,7 +62,7 @@ impl<'a> Play<'a> {
         while !self.is_over() {
             let line = tokio::select! {
                 () = stop.cancelled() => return Ok(()),
-                () = self.demo.over.cancelled() => return Ok(()),
+                () = self.demo.tasks.over.cancelled() => return Ok(()),
                 event = self.events.recv() => match event {
                     Ok(event) => self.line_of(event).await,
                     Err(RecvError::Lagged(_)) => None,
