@@ -14,7 +14,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -38,7 +38,7 @@ use super::Shared;
 use super::export::{self, Form};
 use super::extract::{Input, LARGE};
 use super::guard::Caller;
-use super::problem::{answer, with_type};
+use super::problem::{Json, with_type};
 use super::sse::{self, BEAT, BEATS, Telling, Writer};
 
 /// Between two looks for all that are attached.
@@ -55,8 +55,7 @@ pub(super) async fn ask(
     }
     let engine = shared.engine()?;
     match query::named(engine, &asked.name, asked.given.get().as_bytes()).await {
-        Some(Ok(bytes)) => Ok(with_type(StatusCode::OK, Body::from(bytes), "application/json")),
-        Some(Err(error)) => Ok(failed(engine, error)),
+        Some(answered) => Ok(written(engine, answered)),
         None => Err(Problem::field("name", other_release())),
     }
 }
@@ -76,9 +75,7 @@ pub(super) async fn call(
     match call.asks() {
         Asks::ToPublish(new) => {
             caller.must_have(Scope::Publish)?;
-            caller.may_publish(&new.execution, &new.url)?;
-            caller.publishes(engine, new, &shared.clock).await?;
-            engine.check_url(&new.url)?;
+            caller.begins_publish(&shared, new).await?;
         }
         Asks::ToEnd(execution, url) => {
             caller.must_have(Scope::Publish)?;
@@ -92,10 +89,7 @@ pub(super) async fn call(
         Asks::ToOperate => caller.must_have(Scope::Operate)?,
     }
     let grant = caller.grant(None)?;
-    match call.carried_out(engine, &grant).await {
-        Ok(bytes) => Ok(with_type(StatusCode::OK, Body::from(bytes), "application/json")),
-        Err(error) => Ok(failed(engine, error)),
-    }
+    Ok(written(engine, call.carried_out(engine, &grant).await))
 }
 
 /// `POST /v1/attach/export`: dead letters with their messages, a line each; the last line may be an error.
@@ -127,14 +121,11 @@ pub(super) async fn plan(
     Input(command): Input<Command>,
 ) -> Result<Response, Problem> {
     let engine = shared.engine()?;
-    match engine.plan(command).await {
-        Ok(plan) => {
-            let ticket = shared.plans.keep(caller.actor(), plan.clone(), shared.clock.now());
-            let planned = Planned { id: ticket.id, plan };
-            Ok(answer(StatusCode::OK, &planned))
-        }
-        Err(error) => Ok(failed(engine, error)),
-    }
+    let planned = engine.plan(command).await.map(|plan| {
+        let ticket = shared.plans.keep(caller.actor(), plan.clone(), shared.clock.now());
+        Planned { id: ticket.id, plan }
+    });
+    Ok(answered(engine, planned))
 }
 
 /// `POST /v1/attach/execute`.
@@ -148,10 +139,7 @@ pub(super) async fn execute(
     let plan = shared.plans.take(&asked.id, caller.actor(), None, now)?.plan;
     caller.must_have(needs(&plan.command))?;
     let grant = caller.grant(asked.reason)?;
-    match engine.execute(&plan, &grant).await {
-        Ok(done) => Ok(answer(StatusCode::OK, &done)),
-        Err(error) => Ok(failed(engine, error)),
-    }
+    Ok(answered(engine, engine.execute(&plan, &grant).await))
 }
 
 /// `POST /v1/attach/reveal`.
@@ -162,10 +150,8 @@ pub(super) async fn reveal(
 ) -> Result<Response, Problem> {
     let engine = shared.engine()?;
     let grant = caller.grant(None)?;
-    match engine.reveal(&reveal, &grant).await {
-        Ok(()) => Ok(answer(StatusCode::OK, &serde_json::json!({}))),
-        Err(error) => Ok(failed(engine, error)),
-    }
+    let revealed = engine.reveal(&reveal, &grant).await;
+    Ok(answered(engine, revealed.map(|()| Empty {})))
 }
 
 /// The scope that a command needs, as its own route has it.
@@ -196,12 +182,36 @@ const fn needs(command: &Command) -> Scope {
     }
 }
 
+/// There is nothing to tell.
+#[derive(Serialize)]
+pub(super) struct Empty {}
+
+fn answered<T: Serialize>(engine: &Engine, came: Result<T, EngineError>) -> Response {
+    match came {
+        Ok(shape) => {
+            let document: Json<T> = Json(shape);
+            document.into_response()
+        }
+        Err(error) => failed(engine, error),
+    }
+}
+
+/// The same with a document that is written already.
+fn written(engine: &Engine, came: Result<Vec<u8>, EngineError>) -> Response {
+    match came {
+        Ok(bytes) => with_type(StatusCode::OK, Body::from(bytes), "application/json"),
+        Err(error) => failed(engine, error),
+    }
+}
+
 /// The engine's own error, in full, with the status that it has everywhere.
 fn failed(engine: &Engine, error: EngineError) -> Response {
     let told = ToldError::of(engine, error);
     let problem = Problem::from(EngineError::from(told.clone()));
-    let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    answer(status, &Told { error: told })
+    let document: Json<Told> = Json(Told { error: told });
+    let mut response = document.into_response();
+    *response.status_mut() = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response
 }
 
 fn other_release() -> String {
@@ -275,9 +285,9 @@ impl Attending {
 }
 
 /// `POST /v1/attach/look`.
-pub(super) async fn look(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
+pub(super) async fn look(State(shared): State<Arc<Shared>>) -> Result<Json<Empty>, Problem> {
     shared.sights.sight(shared.engine()?).observer.look_now();
-    Ok(answer(StatusCode::OK, &serde_json::json!({})))
+    Ok(Json(Empty {}))
 }
 
 /// What a stream may be asked for.

@@ -124,8 +124,22 @@ impl Caller {
         account.publishes(count, now)
     }
 
+    /// Refuses a notification that his token may not publish, that is beyond its quota, or that would never be sent;
+    /// counts it, and answers what to publish it with.
+    pub(super) async fn begins_publish<'a>(
+        &self,
+        shared: &'a Shared,
+        new: &NewNotification,
+    ) -> Result<&'a Engine, Problem> {
+        self.may_publish(&new.execution, &new.url)?;
+        let engine = shared.engine()?;
+        self.publishes(engine, new, &shared.clock).await?;
+        engine.check_url(&new.url)?;
+        Ok(engine)
+    }
+
     /// Counts a notification, or refuses it where the quota of his token is used up.
-    pub(super) async fn publishes(&self, engine: &Engine, new: &NewNotification, clock: &Clock) -> Result<(), Problem> {
+    async fn publishes(&self, engine: &Engine, new: &NewNotification, clock: &Clock) -> Result<(), Problem> {
         let Some(account) = &self.account else { return Ok(()) };
         account.publishes(1, clock.uptime())?;
         let queue = engine.naming().delivery_queue(&new.execution, &new.url);

@@ -288,11 +288,8 @@ mod tests {
     async fn values_that_are_hidden_are_counted() {
         let document =
             json!({"headers": [{"name": "cookie", "value": "a"}], "body": "password=b", "url": "https://a/?k=v"});
-        let (_, hidden) = counted(
-            &rules(),
-            super::super::problem::answer(axum::http::StatusCode::OK, &document),
-        )
-        .await;
+        let answer: super::super::problem::Json<_> = super::super::problem::Json(document);
+        let (_, hidden) = counted(&rules(), answer.into_response()).await;
         assert_eq!(hidden, 2);
     }
 }

@@ -35,21 +35,14 @@ pub(super) async fn publish(
     let mut new = publish::notification(&bytes)?;
     // What goes on is a copy.
     drop(bytes);
-    caller.may_publish(&new.execution, &new.url)?;
     trace_on(&mut new, &headers);
     let id = match new.id.take() {
         Some(id) => id,
         None => input::id(&ambient::new_id())?,
     };
     new.id = Some(id.clone());
-    if let Ok(engine) = shared.engine() {
-        caller.publishes(engine, &new, &shared.clock).await?;
-    }
-    let published = match shared.engine() {
-        Ok(engine) => match engine.check_url(&new.url) {
-            Ok(()) => published(engine, new, memory).await.map_err(Problem::from),
-            Err(refused) => Err(refused.into()),
-        },
+    let published = match caller.begins_publish(&shared, &new).await {
+        Ok(engine) => published(engine, new, memory).await.map_err(Problem::from),
         Err(problem) => Err(problem),
     };
     match published {

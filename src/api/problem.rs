@@ -98,11 +98,6 @@ other_answers! {
     Text;
 }
 
-/// A JSON document.
-pub(super) fn answer(status: StatusCode, shape: &impl Serialize) -> Response {
-    document(status.as_u16(), shape, "application/json")
-}
-
 /// Text of another kind.
 pub(super) fn text(text: String, content_type: &'static str) -> Response {
     with_type(StatusCode::OK, Body::from(text), content_type)
