@@ -153,7 +153,7 @@ impl TakenRun<'_> {
         if !self.has_edits {
             return Ok(HashMap::default());
         }
-        let query = edits_of(window);
+        let query = edits_of(letters_of(window));
         let mut edited = HashMap::default();
         for kept in self.engine.store.kept_list(&query).await? {
             let Some(message) = decode(&kept.message) else {
@@ -189,7 +189,7 @@ impl TakenRun<'_> {
         if !self.has_edits || settled.is_empty() {
             return Ok(());
         }
-        let query = edits_of(settled);
+        let query = edits_of(letters_of(settled));
         for kept in self.engine.store.kept_list(&query).await? {
             self.engine.store.kept_drop(&kept.letter, KeptKind::Edited).await?;
         }
@@ -272,12 +272,17 @@ pub(super) async fn any_edit(store: &StoreHandle) -> Result<bool, StoreError> {
     Ok(!store.kept_list(&query).await?.is_empty())
 }
 
-fn edits_of(window: &[InHand]) -> KeptQuery {
+/// The edits of these letters, of which there is one at least: none would be all.
+pub(super) fn edits_of(letters: Vec<String>) -> KeptQuery {
     KeptQuery {
         kind: KeptKind::Edited,
         run: None,
-        letters: window.iter().map(|hand| hand.letter.clone()).collect(),
+        limit: u32::try_from(letters.len()).unwrap_or(u32::MAX),
+        letters,
         after: None,
-        limit: u32::try_from(window.len()).unwrap_or(u32::MAX),
     }
+}
+
+fn letters_of(window: &[InHand]) -> Vec<String> {
+    window.iter().map(|hand| hand.letter.clone()).collect()
 }

@@ -1,13 +1,13 @@
 //! One change of many dead letters: what is sent instead of each is kept in the store, for all of them in one go, and
 //! the originals stay where they are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
 use super::Runs;
-use super::edit::{any_edit, differences};
+use super::edit::{any_edit, differences, edits_of};
 use super::order::Selection;
 use super::view::{Edit, Patch};
 use crate::ambient;
@@ -27,6 +27,8 @@ use crate::store::{KeptKind, KeptMessage};
 const LETTERS_MAX: usize = 10_000;
 /// Bytes of what is kept of them.
 const BYTES_MAX: usize = 64 << 20;
+/// Letters whose edits are asked for at once.
+const WINDOW: usize = 16;
 /// Letters whose differences the plan shows.
 const SAMPLES: usize = 3;
 /// Differences of each of them.
@@ -148,19 +150,21 @@ impl PatchDead<'_> {
         let has_edits = any_edit(&runs.store).await?;
         let mut letters = runs.dead_letters.read(selection)?;
         let mut patched = Patched::default();
-        while let Some(read) = letters.recv().await {
-            let (detail, _memory) = read?;
-            if ids.is_some_and(|ids| !ids.iter().any(|id| id == detail.letter.id.as_str())) {
-                continue;
-            }
-            let id = detail.letter.id.as_str();
-            let edited = if has_edits {
-                runs.store.kept_get(id, KeptKind::Edited).await?
+        // Those that are read already: a window that waits to be full would hold the memory that the reader waits for.
+        let mut window = Vec::with_capacity(WINDOW);
+        while letters.recv_many(&mut window, WINDOW).await > 0 {
+            let mut read = window.drain(..).collect::<Result<Vec<_>, _>>()?;
+            read.retain(|(detail, _)| ids.is_none_or(|ids| ids.iter().any(|id| id == detail.letter.id.as_str())));
+            let mut edited = if has_edits && !read.is_empty() {
+                let letters = read.iter().map(|(detail, _)| detail.letter.id.as_str().to_owned());
+                edits(runs, letters.collect()).await?
             } else {
-                None
+                HashMap::default()
             };
-            let edited = edited.and_then(|kept| decode(&kept.message));
-            ambient::beside(|| patched.take(self.patch, &detail, edited.as_ref(), &runs.settings.masks))?;
+            for (detail, _memory) in read {
+                let edited = edited.remove(detail.letter.id.as_str());
+                ambient::beside(|| patched.take(self.patch, &detail, edited.as_ref(), &runs.settings.masks))?;
+            }
         }
         let found =
             patched.changed.len() as u64 + patched.unchanged + patched.events + patched.refused.values().sum::<u64>();
@@ -242,6 +246,13 @@ impl PatchDead<'_> {
         warnings.push("they are sent when they are redriven; the originals are kept beside them".to_owned());
         warnings
     }
+}
+
+/// What is sent instead of these letters at present, of those that were edited before.
+async fn edits(runs: &Runs, letters: Vec<String>) -> Result<HashMap<String, Message>, EngineError> {
+    let kept = runs.store.kept_list(&edits_of(letters)).await?.into_iter();
+    let messages = kept.filter_map(|kept| Some((kept.letter, decode(&kept.message)?)));
+    Ok(messages.collect())
 }
 
 impl Patched {
