@@ -189,10 +189,16 @@ pub(super) fn simple(title: String, target: String, effect: String) -> Plan {
 
 /// Over everything that the plan shows. Depths move all the time and are left out, but for what is lost.
 pub(super) fn hash(plan: &Plan) -> String {
+    hash_with(plan, "")
+}
+
+/// The same, and over what tells that something was changed, and changed back, and says nothing to people.
+pub(super) fn hash_with(plan: &Plan, unseen: &str) -> String {
     let mut text = format!("{:?}\n{}\n", plan.command, plan.title);
     for line in &plan.lines {
         let _ = writeln!(text, "{:?}", (&line.target, &line.now, &line.effect));
     }
+    text.push_str(unseen);
     hex(&Sha256::digest(text.as_bytes()))
 }
 

@@ -12,7 +12,9 @@ use crate::domain::text;
 use crate::domain::url::EndpointUrl;
 use crate::domain::words::plural_of;
 use crate::engine::EngineError;
-use crate::engine::command::{Command, Done, Plan, PlanLine, RedeliverTarget, Redelivered, Tested, WriteGrant, simple};
+use crate::engine::command::{
+    Command, Done, Plan, PlanLine, RedeliverTarget, Redelivered, Tested, WriteGrant, hash_with, simple,
+};
 use crate::engine::operation::{About, Friction, Operation, Subject};
 use crate::store::{Changed, HeadScope};
 use crate::telemetry::names;
@@ -66,11 +68,12 @@ impl Operation<Endpoints> for Redeliver<'_> {
             .order
             .map_or_else(String::new, |order| format!("; {}", order.in_words()));
         let mut plan = simple(String::new(), String::new(), String::new());
+        plan.command = self.command();
         plan.lines.clear();
         for (endpoint, queues) in &targets {
             plan.lines.push(PlanLine {
                 target: endpoint.url.redacted(),
-                now: format!("{}, epoch {}", endpoint.state.as_str(), endpoint.epoch),
+                now: endpoint.state.as_str().to_owned(),
                 effect: format!(
                     "available again; {} with all retries{at_pace}",
                     plural_of(*queues, "queue continues", "queues continue")
@@ -89,6 +92,7 @@ impl Operation<Endpoints> for Redeliver<'_> {
             ));
         }
         plan.title = format!("redeliver to {}", plural_of(targets.len(), "endpoint", "endpoints"));
+        plan.hash = hash_with(&plan, &epochs(targets.iter().map(|(endpoint, _)| endpoint)));
         Ok(plan)
     }
 
@@ -123,6 +127,16 @@ impl Operation<Endpoints> for Redeliver<'_> {
     }
 }
 
+impl Redeliver<'_> {
+    fn command(&self) -> Command {
+        let target = self.target.clone();
+        match self.order {
+            None => Command::Redeliver(target),
+            Some(order) => Command::RedeliverPaced { target, order: *order },
+        }
+    }
+}
+
 impl Operation<Endpoints> for Disable<'_> {
     fn about(&self) -> About {
         About {
@@ -140,8 +154,10 @@ impl Operation<Endpoints> for Disable<'_> {
             self.0.redacted(),
             "nothing is sent to it until `redrive redeliver`".to_owned(),
         );
-        plan.lines[0].now = format!("{}, epoch {}", view.endpoint.state.as_str(), view.endpoint.epoch);
+        plan.command = Command::DisableEndpoint(self.0.clone());
+        view.endpoint.state.as_str().clone_into(&mut plan.lines[0].now);
         plan.messages = view.waiting;
+        plan.hash = hash_with(&plan, &epochs([&view.endpoint]));
         Ok(plan)
     }
 
@@ -210,6 +226,12 @@ impl Operation<Endpoints> for Test<'_> {
             duration_ms: u64::try_from(sent.duration.as_millis()).unwrap_or(u64::MAX),
         }))
     }
+}
+
+/// An endpoint that was changed and changed back looks as before: its epoch does not.
+fn epochs<'a>(endpoints: impl IntoIterator<Item = &'a Endpoint>) -> String {
+    let epochs = endpoints.into_iter().map(|endpoint| endpoint.epoch.to_string());
+    epochs.collect::<Vec<_>>().join(" ")
 }
 
 /// What is out of bounds names its field.
