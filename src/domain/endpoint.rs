@@ -84,6 +84,28 @@ pub struct Endpoint {
     pub pace: Option<Pace>,
 }
 
+#[cfg(test)]
+impl Endpoint {
+    /// One of which nothing else is known, for tests.
+    pub(crate) fn of(url: EndpointUrl, state: EndpointState, since: Timestamp) -> Self {
+        Self {
+            url,
+            state,
+            epoch: EndpointEpoch(1),
+            since,
+            attempts: 0,
+            next_attempt_at: None,
+            last_status: None,
+            last_error: None,
+            last_success_at: None,
+            probe_queue: None,
+            probe_message: None,
+            probe: None,
+            pace: None,
+        }
+    }
+}
+
 /// A change of an endpoint's state. Times are spans from the store's own clock.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EndpointChange {

@@ -180,27 +180,18 @@ impl From<&EndpointView> for Endpoint {
 mod tests {
     use super::*;
     use crate::domain::endpoint::{Endpoint as Row, EndpointState};
-    use crate::domain::id::EndpointEpoch;
     use crate::domain::time::Timestamp;
     use crate::domain::url::EndpointUrl;
 
     #[test]
     fn an_endpoint_has_the_keys_of_the_contract() {
+        let url = EndpointUrl::parse("http://example.com").unwrap();
         let view = EndpointView {
             endpoint: Row {
-                url: EndpointUrl::parse("http://example.com").unwrap(),
-                state: EndpointState::Unavailable,
-                epoch: EndpointEpoch(1),
-                since: Timestamp::from_seconds(0),
                 attempts: 4,
                 next_attempt_at: Some(Timestamp::from_seconds(5)),
                 last_status: Some(503),
-                last_error: None,
-                last_success_at: None,
-                probe_queue: None,
-                probe_message: None,
-                probe: None,
-                pace: None,
+                ..Row::of(url, EndpointState::Unavailable, Timestamp::from_seconds(0))
             },
             queues: 2,
             waiting: None,

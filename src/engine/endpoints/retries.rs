@@ -107,7 +107,7 @@ fn head_of(record: &QueueRecord) -> Option<Retry> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::id::{EndpointEpoch, NotificationId};
+    use crate::domain::id::NotificationId;
     use crate::domain::time::Timestamp;
 
     const NOW: Timestamp = Timestamp::from_seconds(1_000);
@@ -118,19 +118,11 @@ mod tests {
 
     fn endpoint(host: &str, state: EndpointState, probe: &str) -> Endpoint {
         Endpoint {
-            url: url(host),
-            state,
-            epoch: EndpointEpoch(1),
-            since: NOW,
             attempts: 3,
             next_attempt_at: (state == EndpointState::Unavailable).then(|| NOW.plus(Duration::from_secs(60))),
             last_status: Some(503),
-            last_error: None,
-            last_success_at: None,
             probe_queue: Some(QueueName::parse(probe).unwrap()),
-            probe_message: None,
-            probe: None,
-            pace: None,
+            ..Endpoint::of(url(host), state, NOW)
         }
     }
 

@@ -12,7 +12,7 @@ use crate::console::state::event::Event;
 use crate::console::state::keymap::Keymap;
 use crate::console::state::settings::{ConsoleSettings, Deliver, Profiles};
 use crate::domain::endpoint::{Endpoint, EndpointState};
-use crate::domain::id::{EndpointEpoch, QueueName};
+use crate::domain::id::QueueName;
 use crate::domain::queue::{QueueKind, QueueState};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
@@ -141,21 +141,7 @@ pub(super) fn endpoint(url: &str, state: EndpointState) -> EndpointRow {
     EndpointRow {
         pace: None,
         moving: None,
-        endpoint: Endpoint {
-            url: self::url(url),
-            state,
-            epoch: EndpointEpoch(1),
-            since: START,
-            attempts: 0,
-            next_attempt_at: None,
-            last_status: None,
-            last_error: None,
-            last_success_at: None,
-            probe_queue: None,
-            probe_message: None,
-            probe: None,
-            pace: None,
-        },
+        endpoint: Endpoint::of(self::url(url), state, START),
         queues: 2,
         waiting: Some(3),
         oldest_at: None,

@@ -266,7 +266,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::id::EndpointEpoch;
     use crate::domain::outcome::{FailureKind, Outcome};
     use crate::domain::pace::{self, Pace, PaceChange, PaceOrder};
 
@@ -335,19 +334,9 @@ mod tests {
     /// As the store has it, with its probe due at once.
     fn unavailable(url: &EndpointUrl) -> Endpoint {
         Endpoint {
-            url: url.clone(),
-            state: EndpointState::Unavailable,
-            epoch: EndpointEpoch(1),
-            since: Timestamp::from_micros(0),
             attempts: 1,
             next_attempt_at: Some(Timestamp::from_micros(1)),
-            last_status: None,
-            last_error: None,
-            last_success_at: None,
-            probe_queue: None,
-            probe_message: None,
-            probe: None,
-            pace: None,
+            ..Endpoint::of(url.clone(), EndpointState::Unavailable, Timestamp::from_micros(0))
         }
     }
 
@@ -428,12 +417,7 @@ mod tests {
     }
 
     fn unpaced(url: &EndpointUrl) -> Endpoint {
-        Endpoint {
-            state: EndpointState::Available,
-            next_attempt_at: None,
-            attempts: 0,
-            ..unavailable(url)
-        }
+        Endpoint::of(url.clone(), EndpointState::Available, Timestamp::from_micros(0))
     }
 
     #[test]
