@@ -8,6 +8,7 @@
 
 mod event;
 
+use std::cmp::Ordering;
 use std::fmt;
 
 pub use event::{EVENT_TABLE, of_event};
@@ -17,6 +18,7 @@ use super::death::{self, COUNTING_HEADERS, DeathHistory, NoOrigin};
 use super::error_queue::{self, GivenUp};
 use super::id::QueueName;
 use super::message::{HeaderValue, Message, encode_without};
+use super::named::named;
 use super::naming::hex;
 use super::notification::{HEADER_EXECUTION, HEADER_URL};
 use super::time::Timestamp;
@@ -154,17 +156,16 @@ pub enum Home {
     Store,
 }
 
-impl Home {
+named! {
     /// As printed, stored and filtered by.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Broker => "broker",
-            Self::Event => "event",
-            Self::Store => "store",
-        }
+    Home {
+        Self::Broker => "broker",
+        Self::Event => "event",
+        Self::Store => "store",
     }
+}
 
+impl Home {
     /// The home of this word.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
@@ -199,19 +200,49 @@ pub enum DeadQueueKind {
     Event,
 }
 
-impl DeadQueueKind {
-    /// Every word.
-    pub const NAMES: [&'static str; 5] = ["own", "dead_letter", "error", "store", "event"];
-
+named! {
     /// As printed and filtered by.
+    DeadQueueKind {
+        Self::Own => "own",
+        Self::DeadLetter => "dead_letter",
+        Self::Error => "error",
+        Self::Store => "store",
+        Self::Event => "event",
+    }
+}
+
+/// How many died in the last hour, against the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trend {
+    /// More.
+    Rising,
+    /// As many.
+    Steady,
+    /// Fewer.
+    Falling,
+    /// None in both.
+    Quiet,
+}
+
+named! {
+    /// As printed.
+    Trend {
+        Self::Rising => "rising",
+        Self::Steady => "steady",
+        Self::Falling => "falling",
+        Self::Quiet => "quiet",
+    }
+}
+
+impl Trend {
+    /// Of so many.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Own => "own",
-            Self::DeadLetter => "dead_letter",
-            Self::Error => "error",
-            Self::Store => "store",
-            Self::Event => "event",
+    pub fn of(last_hour: u64, hour_before: u64) -> Self {
+        match last_hour.cmp(&hour_before) {
+            Ordering::Greater => Self::Rising,
+            Ordering::Equal if last_hour == 0 => Self::Quiet,
+            Ordering::Equal => Self::Steady,
+            Ordering::Less => Self::Falling,
         }
     }
 }

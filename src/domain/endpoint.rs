@@ -1,6 +1,7 @@
 //! An endpoint: a URL with its state, and the changes that the state can make.
 
 use super::id::{EndpointEpoch, NotificationId, QueueName};
+use super::named::named;
 use super::pace::{Pace, PaceOrder};
 use super::time::Timestamp;
 use super::url::EndpointUrl;
@@ -19,21 +20,17 @@ pub enum EndpointState {
     Disabled,
 }
 
-impl EndpointState {
-    /// What each is called.
-    pub const NAMES: [&'static str; 4] = ["available", "unavailable", "parked", "disabled"];
-
+named! {
     /// As printed, stored and filtered by.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Available => "available",
-            Self::Unavailable => "unavailable",
-            Self::Parked => "parked",
-            Self::Disabled => "disabled",
-        }
+    EndpointState {
+        Self::Available => "available",
+        Self::Unavailable => "unavailable",
+        Self::Parked => "parked",
+        Self::Disabled => "disabled",
     }
+}
 
+impl EndpointState {
     /// The state of that name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {

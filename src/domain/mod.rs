@@ -19,6 +19,7 @@ pub mod id;
 pub mod job;
 pub mod mask;
 pub mod message;
+pub(crate) mod named;
 pub mod naming;
 pub mod nearest;
 pub mod notification;

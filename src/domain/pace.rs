@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::named::named;
 use super::time::Timestamp;
 use super::words::about;
 
@@ -140,18 +141,15 @@ pub enum Stage {
     Steady,
 }
 
-impl Stage {
+named! {
     /// The word for a program.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Canary(_) => "canary",
-            Self::Watched(_) => "watched",
-            Self::Asks => "asks",
-            Self::Braked => "paused",
-            Self::Ramp => "ramp",
-            Self::Steady => "steady",
-        }
+    Stage {
+        Self::Canary(_) => "canary",
+        Self::Watched(_) => "watched",
+        Self::Asks => "asks",
+        Self::Braked => "paused",
+        Self::Ramp => "ramp",
+        Self::Steady => "steady",
     }
 }
 

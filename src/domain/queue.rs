@@ -2,6 +2,7 @@
 
 use super::fingerprint::Fingerprint;
 use super::id::{Epoch, ExecutionId, IncarnationId, NotificationId, QueueName};
+use super::named::named;
 use super::policy::Phase;
 use super::time::Timestamp;
 use super::url::EndpointUrl;
@@ -23,21 +24,15 @@ pub enum QueueKind {
     Foreign,
 }
 
-impl QueueKind {
-    /// What each is called.
-    pub const NAMES: [&'static str; 6] = ["delivery", "dead_letter", "intake", "job", "wake", "foreign"];
-
+named! {
     /// As printed, stored and filtered by.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Delivery => "delivery",
-            Self::DeadLetter => "dead_letter",
-            Self::Intake => "intake",
-            Self::Job => "job",
-            Self::Wake => "wake",
-            Self::Foreign => "foreign",
-        }
+    QueueKind {
+        Self::Delivery => "delivery",
+        Self::DeadLetter => "dead_letter",
+        Self::Intake => "intake",
+        Self::Job => "job",
+        Self::Wake => "wake",
+        Self::Foreign => "foreign",
     }
 }
 

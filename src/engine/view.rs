@@ -12,6 +12,7 @@ use crate::domain::endpoint::Endpoint;
 use crate::domain::findings::Finding;
 use crate::domain::id::{ExecutionId, NotificationId, QueueName};
 use crate::domain::message::Message;
+use crate::domain::named::named;
 use crate::domain::on_broker::OnBroker;
 use crate::domain::policy::Phase;
 use crate::domain::queue::{Head, Pause, QueueKind, QueueState, Why};
@@ -315,6 +316,15 @@ pub enum CheckResult {
     Warning,
     /// Does not work.
     Broken,
+}
+
+named! {
+    /// As printed.
+    CheckResult {
+        Self::Fine => "fine",
+        Self::Warning => "warning",
+        Self::Broken => "broken",
+    }
 }
 
 /// Whether everything that delivery needs works, as found within the last seconds.

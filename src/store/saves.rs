@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use super::StoreError;
 use super::columns::{Columns, named, number, number_optional, parsed, text, time, time_optional};
 use crate::domain::id::{IncarnationId, QueueName};
+use crate::domain::named::named;
 use crate::domain::time::Timestamp;
 
 /// What goes within this time is counted.
@@ -102,17 +103,16 @@ pub enum SaveCause {
     Expiry,
 }
 
-impl SaveCause {
+named! {
     /// As stored and printed.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Asked => "save",
-            Self::Purge => "purge",
-            Self::Expiry => "expiry",
-        }
+    SaveCause {
+        Self::Asked => "save",
+        Self::Purge => "purge",
+        Self::Expiry => "expiry",
     }
+}
 
+impl SaveCause {
     fn parse(text: &str) -> Option<Self> {
         [Self::Asked, Self::Purge, Self::Expiry]
             .into_iter()
@@ -131,17 +131,16 @@ pub enum SaveState {
     Restored,
 }
 
-impl SaveState {
+named! {
     /// As stored and printed.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Taking => "taking",
-            Self::Kept => "kept",
-            Self::Restored => "restored",
-        }
+    SaveState {
+        Self::Taking => "taking",
+        Self::Kept => "kept",
+        Self::Restored => "restored",
     }
+}
 
+impl SaveState {
     fn parse(text: &str) -> Option<Self> {
         [Self::Taking, Self::Kept, Self::Restored]
             .into_iter()

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::domain::dead_letter::{DeadLetter as Letter, DeadQueueKind, Target, policy, response};
+use crate::domain::dead_letter::{DeadLetter as Letter, DeadQueueKind, Target, Trend, policy, response};
 use crate::domain::death::Death as DomainDeath;
 use crate::engine::dead::{
     Compared, DeadComparison, DeadDetail, DeadGroup, DeadPage, DeadQueueRow, DeadQueueView, DeadSum, Feeder,
@@ -135,12 +135,7 @@ impl From<&DeadGroup> for Group {
             last_failed_at: group.last_failed_at.and_then(time),
             last_hour: group.recent,
             hour_before: group.before,
-            trend: match group.recent.cmp(&group.before) {
-                std::cmp::Ordering::Greater => "rising",
-                std::cmp::Ordering::Equal if group.recent == 0 => "quiet",
-                std::cmp::Ordering::Equal => "steady",
-                std::cmp::Ordering::Less => "falling",
-            },
+            trend: Trend::of(group.recent, group.before).as_str(),
         }
     }
 }

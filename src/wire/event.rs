@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use crate::domain::event::{Event as EventRow, EventError, EventType, NewEvent, Reference, due_time};
 use crate::domain::time::Timestamp;
 use crate::engine::events::{
-    Claim as ClaimRow, EventCount, EventTypeRecord, EventsDone, Processed, Pushed as PushedRow,
+    Claim as ClaimRow, EventCount, EventTypeRecord, EventsDone, Finished, Processed, Pushed as PushedRow,
     Subscription as SubscriptionRow, shown_options,
 };
 
@@ -159,7 +159,7 @@ impl Pushed {
         Self {
             id: pushed.id,
             r#type: event.event_type.as_str().to_owned(),
-            subtype: if event.nbf.is_some() { "delayed" } else { "" },
+            subtype: event.subtype().as_str(),
             reference: event.reference.as_str().to_owned(),
             revision: pushed.revision,
             result: pushed.how.as_str(),
@@ -354,17 +354,8 @@ pub fn done(done: &EventsDone, asked: Asked) -> Value {
 #[must_use]
 pub fn processed(processed: &Processed) -> Value {
     let mut counts = serde_json::Map::new();
-    for how in [
-        "done",
-        "requeued",
-        "retried",
-        "dead",
-        "released",
-        "superseded",
-        "gone",
-        "stale",
-    ] {
-        counts.insert(how.to_owned(), Value::from(0));
+    for how in Finished::ALL {
+        counts.insert(how.as_str().to_owned(), Value::from(0));
     }
     for (how, count) in &processed.ended {
         counts.insert(how.as_str().to_owned(), Value::from(*count));

@@ -213,11 +213,6 @@ impl From<&ForecastView> for Forecast {
 
 impl From<&ForecastLine> for ForecastItem {
     fn from(line: &ForecastLine) -> Self {
-        let (next_attempt_at, then) = match line.after {
-            Rescheduled::At { at, .. } => (time(at), "waits"),
-            Rescheduled::Parked => (None, "parked"),
-            Rescheduled::DeadLettered => (None, "dead_lettered"),
-        };
         Self {
             queue: line.queue.as_str().to_owned(),
             url: line.url.as_str().to_owned(),
@@ -226,8 +221,11 @@ impl From<&ForecastLine> for ForecastItem {
             of_before: line.of_before,
             of: line.of,
             next_attempt_at_before: line.before.and_then(time),
-            next_attempt_at,
-            then,
+            next_attempt_at: match line.after {
+                Rescheduled::At { at, .. } => time(at),
+                Rescheduled::Parked | Rescheduled::DeadLettered => None,
+            },
+            then: line.after.as_str(),
         }
     }
 }

@@ -5,9 +5,7 @@ use serde::Serialize;
 
 use crate::engine::audit;
 use crate::engine::query::AuditEntry;
-use crate::engine::view::{
-    AttemptView, Check as CheckView, CheckResult, PartState, Readiness as ReadinessView, Retry as RetryView,
-};
+use crate::engine::view::{AttemptView, Check as CheckView, PartState, Readiness as ReadinessView, Retry as RetryView};
 
 use super::{Time, time, words};
 
@@ -196,11 +194,7 @@ impl From<&CheckView> for Check {
     fn from(view: &CheckView) -> Self {
         Self {
             name: view.name.clone(),
-            result: match view.result {
-                CheckResult::Fine => "fine",
-                CheckResult::Warning => "warning",
-                CheckResult::Broken => "broken",
-            },
+            result: view.result.as_str(),
             found: view.found.clone(),
             mend: view.mend.clone(),
         }

@@ -5,14 +5,19 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use crate::domain::dead_letter::DeadQueueKind;
+use crate::domain::dead_letter::{self, DeadQueueKind, Home};
 use crate::domain::endpoint::EndpointState;
-use crate::domain::event::EventState;
+use crate::domain::event::{EventState, Subtype};
 use crate::domain::job::JobPart;
 use crate::domain::outcome::OutcomeClass;
-use crate::domain::policy::{BackoffFunction, OnExhausted, OnRefused, Phase};
+use crate::domain::pace::Stage;
+use crate::domain::policy::{BackoffFunction, OnExhausted, OnRefused, Phase, PolicySource, Rescheduled};
 use crate::domain::queue::{self, QueueState};
 use crate::domain::run::{ItemState, RunState};
+use crate::engine::events::{Finished, PushedHow};
+use crate::engine::expiring::{self, SaveCause, SaveState};
+use crate::engine::runs::Via;
+use crate::engine::view;
 
 macro_rules! words {
     ($($name:ident = $words:expr, $about:literal;)*) => {$(
@@ -36,29 +41,29 @@ words! {
     QueueKind = queue::QueueKind::NAMES, "What a queue is for.";
     DeliveryState = QueueState::ALL.map(QueueState::as_str), "Whether a delivery queue moves, and if not, why.";
     Availability = EndpointState::NAMES, "Whether something is sent to an endpoint.";
-    PaceStage = ["canary", "watched", "asks", "paused", "ramp", "steady"], "Where a pace stands.";
+    PaceStage = Stage::NAMES, "Where a pace stands.";
     AttemptClass = OutcomeClass::ALL.map(OutcomeClass::as_str), "How an attempt ended.";
     RetryPhase = Phase::ALL.map(Phase::as_str), "A part of a schedule.";
-    DeadHome = ["broker", "event", "store"], "Where a dead letter is kept.";
+    DeadHome = Home::NAMES, "Where a dead letter is kept.";
     DeadQueueOrigin = DeadQueueKind::NAMES, "Where the letters of a queue come from.";
-    Trend = ["rising", "steady", "falling", "quiet"], "The last hour against the one before.";
+    Trend = dead_letter::Trend::NAMES, "The last hour against the one before.";
     EventStatus = EventState::NAMES, "Where an event stands.";
-    EventSubtype = ["", "delayed"], "Whether an event is dated.";
-    PushResult = ["new", "coalesced", "revived"], "What came of a push.";
-    FinishResult = ["done", "requeued", "retried", "dead", "released", "superseded", "gone", "stale"], "What came of what a claim held.";
+    EventSubtype = Subtype::NAMES, "Whether an event is dated.";
+    PushResult = PushedHow::NAMES, "What came of a push.";
+    FinishResult = Finished::ALL.map(Finished::as_str), "What came of what a claim held.";
     RunStatus = RunState::NAMES, "Where a run stands.";
     RunItemState = ItemState::ALL.map(ItemState::as_str), "Where one message of a run stands.";
-    Way = ["exchange", "queue"], "By which way messages go back.";
-    ExpiringResult = ["saved", "purged", "restored", "extended", "left"], "What came of it.";
+    Way = Via::ALL.map(Via::as_str), "By which way messages go back.";
+    ExpiringResult = expiring::ExpiringResult::NAMES, "What came of it.";
     ExtendedBy = ["redeclare", "policy"], "What begins a queue's time again.";
-    SaveReason = ["save", "purge", "expiry"], "Why messages were saved.";
-    SaveStatus = ["taking", "kept", "restored"], "Where a save stands.";
+    SaveReason = SaveCause::NAMES, "Why messages were saved.";
+    SaveStatus = SaveState::NAMES, "Where a save stands.";
     Backoff = BackoffFunction::ALL.map(BackoffFunction::as_str), "How the delay grows.";
     WhenExhausted = OnExhausted::ALL.map(OnExhausted::as_str), "What happens when the retries are used up.";
     WhenRefused = OnRefused::ALL.map(OnRefused::as_str), "What happens when the receiver refuses.";
-    PolicyFrom = ["queue", "subscription", "default"], "Whose policy applies.";
-    Then = ["waits", "parked", "dead_lettered"], "What happens to a head under another policy.";
-    CheckResult = ["fine", "warning", "broken"], "What a check came to.";
+    PolicyFrom = PolicySource::NAMES, "Whose policy applies.";
+    Then = Rescheduled::NAMES, "What happens to a head under another policy.";
+    CheckResult = view::CheckResult::NAMES, "What a check came to.";
     DegradedPart = ["management", "publishing"], "What delivery can do without.";
     JobQueue = JobPart::ALL.map(JobPart::as_str), "Which of a job's queues.";
 }

@@ -19,6 +19,7 @@ use sha2::{Digest, Sha256};
 
 use super::as_text;
 use super::id::{EVENT_ID_PREFIX, IncarnationId};
+use super::named::named;
 use super::naming::hex;
 use super::time::Timestamp;
 use super::trace::TraceContext;
@@ -132,16 +133,15 @@ pub enum Subtype {
     Delayed,
 }
 
-impl Subtype {
+named! {
     /// As stored and printed.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Immediate => "",
-            Self::Delayed => "delayed",
-        }
+    Subtype {
+        Self::Immediate => "",
+        Self::Delayed => "delayed",
     }
+}
 
+impl Subtype {
     /// The subtype of this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
@@ -164,22 +164,19 @@ pub enum EventState {
     Held,
 }
 
+named! {
+    /// As printed.
+    EventState {
+        Self::Ready => "ready",
+        Self::Leased => "leased",
+        Self::Dead => "dead",
+        Self::Held => "held",
+    }
+}
+
 impl EventState {
     /// All, in the order of their numbers.
     pub const ALL: [Self; 4] = [Self::Ready, Self::Leased, Self::Dead, Self::Held];
-    /// What each is called.
-    pub const NAMES: [&'static str; 4] = ["ready", "leased", "dead", "held"];
-
-    /// As printed.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Leased => "leased",
-            Self::Dead => "dead",
-            Self::Held => "held",
-        }
-    }
 
     /// As stored.
     #[must_use]
@@ -220,6 +217,15 @@ pub struct NewEvent {
 }
 
 impl NewEvent {
+    /// Whether it is dated.
+    #[must_use]
+    pub const fn subtype(&self) -> Subtype {
+        match self.nbf {
+            Some(_) => Subtype::Delayed,
+            None => Subtype::Immediate,
+        }
+    }
+
     /// The bounds that its parts do not check by themselves.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ mod reschedule;
 mod schedule;
 mod validate;
 
+use super::named::named;
 use super::pace::{PaceOrder, Ramp};
 
 pub use reschedule::{Failing, Failures, Rescheduled, next_retry, reschedule};
@@ -236,17 +237,16 @@ pub enum PolicySource {
     Default,
 }
 
-impl PolicySource {
+named! {
     /// The word for a screen or a program.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Queue => "queue",
-            Self::Subscription => "subscription",
-            Self::Default => "default",
-        }
+    PolicySource {
+        Self::Queue => "queue",
+        Self::Subscription => "subscription",
+        Self::Default => "default",
     }
+}
 
+impl PolicySource {
     /// Whose `policy` is, in a sentence: where nobody wrote one, it is the built-in one.
     #[must_use]
     pub fn in_words(self, policy: &RetryPolicy) -> &'static str {

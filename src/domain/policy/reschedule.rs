@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use super::super::id::NotificationId;
+use super::super::named::named;
 use super::super::time::Timestamp;
 use super::{OnExhausted, Override, Phase, RetryPolicy, Schedule, with_jitter};
 
@@ -42,6 +43,15 @@ pub enum Rescheduled {
     Parked,
     /// The schedule is used up: it becomes a dead letter.
     DeadLettered,
+}
+
+named! {
+    /// As printed.
+    Rescheduled {
+        Self::At { .. } => "waits",
+        Self::Parked => "parked",
+        Self::DeadLettered => "dead_lettered",
+    }
 }
 
 /// What `policy` says of a message that failed.

@@ -8,6 +8,8 @@ pub mod phase;
 mod speed;
 mod target;
 
+use super::named::named;
+
 pub use pace::{Pace, eta};
 pub use phase::Phase;
 pub use speed::Speed;
@@ -43,6 +45,19 @@ pub enum RunWish {
     Cancel,
 }
 
+named! {
+    /// The word of docs/contract.md.
+    RunState {
+        Self::Planned => "planned",
+        Self::Running => "running",
+        Self::Canary => "canary",
+        Self::Paused => "paused",
+        Self::Done => "done",
+        Self::Failed => "failed",
+        Self::Cancelled => "cancelled",
+    }
+}
+
 impl RunState {
     /// All of them.
     pub const ALL: [Self; 7] = [
@@ -54,23 +69,6 @@ impl RunState {
         Self::Failed,
         Self::Cancelled,
     ];
-
-    /// What each is called.
-    pub const NAMES: [&'static str; 7] = ["planned", "running", "canary", "paused", "done", "failed", "cancelled"];
-
-    /// The word of docs/contract.md.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Planned => "planned",
-            Self::Running => "running",
-            Self::Canary => "canary",
-            Self::Paused => "paused",
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
-    }
 
     /// The state of that word.
     #[must_use]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::domain::id::QueueName;
+use crate::domain::named::named;
 use crate::domain::time::Timestamp;
 
 /// What is wanted.
@@ -137,16 +138,13 @@ pub enum ExpiringResult {
     Left(String),
 }
 
-impl ExpiringResult {
+named! {
     /// As printed.
-    #[must_use]
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::Saved => "saved",
-            Self::Purged => "purged",
-            Self::Restored => "restored",
-            Self::Extended => "extended",
-            Self::Left(_) => "left",
-        }
+    &ExpiringResult {
+        Self::Saved => "saved",
+        Self::Purged => "purged",
+        Self::Restored => "restored",
+        Self::Extended => "extended",
+        Self::Left(_) => "left",
     }
 }

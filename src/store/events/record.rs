@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::domain::event::{AfterFailure, Event, EventState, EventType, LeaseKey, Metadata, NewEvent, Reference};
 use crate::domain::id::{Epoch, IncarnationId};
+use crate::domain::named::named;
 use crate::domain::run::{RunCounts, RunState};
 use crate::domain::time::Timestamp;
 
@@ -85,17 +86,16 @@ pub enum PushedHow {
     Revived,
 }
 
-impl PushedHow {
+named! {
     /// As printed.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::New => "new",
-            Self::Coalesced => "coalesced",
-            Self::Revived => "revived",
-        }
+    PushedHow {
+        Self::New => "new",
+        Self::Coalesced => "coalesced",
+        Self::Revived => "revived",
     }
+}
 
+impl PushedHow {
     /// What a row tells of the push that it was answered for: a revival begins to count pushes anew.
     #[must_use]
     pub const fn of(revision: i64, merged: i64) -> Self {
