@@ -1,4 +1,5 @@
-//! What a view is: all that is particular about one of the screens. The views stand in `views`, a file each.
+//! What a view is: what it shows ([`Screen`]), and what is selected in it ([`Selection`]). The views stand in `views`,
+//! a file each.
 
 use ratatui::layout::{Position, Rect};
 
@@ -30,8 +31,8 @@ pub(in crate::console) struct About {
     pub(in crate::console) go: Action,
 }
 
-/// A view.
-pub(in crate::console) trait Screen: Sync {
+/// A view: what it shows, and what is selected in it.
+pub(in crate::console) trait Screen: Selection + Sync {
     /// What is always so about it.
     fn about(&self) -> &'static About;
 
@@ -46,11 +47,6 @@ pub(in crate::console) trait Screen: Sync {
     /// Whether its rows can be marked.
     fn has_marks(&self) -> bool {
         self.has_rows()
-    }
-
-    /// Whether Enter opens something in it.
-    fn can_open(&self) -> bool {
-        true
     }
 
     /// Its list in front.
@@ -78,6 +74,37 @@ pub(in crate::console) trait Screen: Sync {
         None
     }
 
+    /// Paints what the list has of the selected row, where no detail stands beside it.
+    fn glance(&self, _: &mut Canvas<'_>, _: Rect, _: &State) {}
+
+    /// Whether what it shows at present has the whole screen: then nothing stands beside it.
+    fn has_whole_screen(&self, _: &Lists) -> bool {
+        false
+    }
+
+    /// How many there are, and how many of them need a look: behind the title.
+    fn badge(&self, _: &State, _: &Snapshot) -> String {
+        String::new()
+    }
+
+    /// Of that, how many need a look.
+    fn alarm(&self, _: &str) -> String {
+        String::new()
+    }
+
+    /// Whether a time that counts on is on the screen.
+    fn shows_an_age(&self, state: &State) -> bool {
+        state.list().is_some_and(|list| !list.is_empty())
+    }
+}
+
+/// What is selected in a view: what Enter opens, what stands beside the list, what an action is about.
+pub(in crate::console) trait Selection {
+    /// Whether Enter opens something in it.
+    fn can_open(&self) -> bool {
+        true
+    }
+
     /// Whether Enter opens something, or why not.
     fn opens(&self, state: &State) -> Possible {
         selected(state)
@@ -96,14 +123,6 @@ pub(in crate::console) trait Screen: Sync {
     /// The detail that is beside the list once the keys go there: also one that costs too much to be looked up unasked.
     fn beside(&self, state: &State) -> Option<Subject> {
         self.previewed(state)
-    }
-
-    /// Paints what the list has of the selected row, where no detail stands beside it.
-    fn glance(&self, _: &mut Canvas<'_>, _: Rect, _: &State) {}
-
-    /// Whether what it shows at present has the whole screen: then nothing stands beside it.
-    fn has_whole_screen(&self, _: &Lists) -> bool {
-        false
     }
 
     /// The attempt that is selected in the detail that Enter opens.
@@ -148,21 +167,6 @@ pub(in crate::console) trait Screen: Sync {
     /// The words of the command that prints the same.
     fn command(&self, _: &State) -> Option<Vec<String>> {
         None
-    }
-
-    /// How many there are, and how many of them need a look: behind the title.
-    fn badge(&self, _: &State, _: &Snapshot) -> String {
-        String::new()
-    }
-
-    /// Of that, how many need a look.
-    fn alarm(&self, _: &str) -> String {
-        String::new()
-    }
-
-    /// Whether a time that counts on is on the screen.
-    fn shows_an_age(&self, state: &State) -> bool {
-        state.list().is_some_and(|list| !list.is_empty())
     }
 }
 

@@ -23,7 +23,7 @@ use crate::console::state::feed::{Batch, FedRows, FeedQuery, Listing, Source};
 use crate::console::state::inquire::inquire;
 use crate::console::state::lists::Lists;
 use crate::console::state::relatives::Relatives;
-use crate::console::state::screen::{About, Screen, selected};
+use crate::console::state::screen::{About, Screen, Selection, selected};
 use crate::console::state::tail::{Followed, TailView, ended_at};
 use crate::console::state::{State, View};
 use crate::console::table::ColumnWidth::Fixed;
@@ -97,15 +97,6 @@ impl Screen for Attempts {
         lists.tail.zoom.is_some()
     }
 
-    fn opens(&self, state: &State) -> Possible {
-        require(state.lists.tail.zoom.is_none(), "in the map nothing is selected")?;
-        selected(state)
-    }
-
-    fn previewed(&self, _: &State) -> Option<Subject> {
-        None
-    }
-
     fn glance(&self, canvas: &mut Canvas<'_>, area: Rect, state: &State) {
         let table = &state.lists.tail.fed.table;
         let used = list::glance(
@@ -123,6 +114,21 @@ impl Screen for Attempts {
         let title = format!("answer's body, the first {}", size(body.len()));
         canvas.text(row(rest, 0), &title, Role::Title);
         canvas.wrapped(below(rest, 1), &show_bytes(body, BODY_MAX), Role::Text);
+    }
+
+    fn shows_an_age(&self, state: &State) -> bool {
+        !state.is_fed()
+    }
+}
+
+impl Selection for Attempts {
+    fn opens(&self, state: &State) -> Possible {
+        require(state.lists.tail.zoom.is_none(), "in the map nothing is selected")?;
+        selected(state)
+    }
+
+    fn previewed(&self, _: &State) -> Option<Subject> {
+        None
     }
 
     fn subject(&self, state: &State) -> Option<Subject> {
@@ -170,10 +176,6 @@ impl Screen for Attempts {
         };
         let filter = state.list().and_then(filtered).unwrap_or_default();
         Some([command_words("attempts --follow"), of, filter].concat())
-    }
-
-    fn shows_an_age(&self, state: &State) -> bool {
-        !state.is_fed()
     }
 }
 

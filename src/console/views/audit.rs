@@ -23,7 +23,7 @@ use crate::console::state::feed::{Batch, FedRows, FeedQuery, Listing, Source};
 use crate::console::state::inquire::{inquire, page};
 use crate::console::state::lists::Lists;
 use crate::console::state::relatives::{self, Relatives};
-use crate::console::state::screen::{About, Screen};
+use crate::console::state::screen::{About, Screen, Selection};
 use crate::console::state::{State, View};
 use crate::console::table::ColumnWidth::Fixed;
 use crate::console::table::{Column, Row, key};
@@ -68,6 +68,17 @@ impl Screen for Audit {
         list::paint(canvas, area, state, &state.lists.audit.table)
     }
 
+    fn glance(&self, canvas: &mut Canvas<'_>, area: Rect, state: &State) {
+        let more = "Enter opens what it is about.";
+        list::glance(canvas, area, state, &state.lists.audit.table, more);
+    }
+
+    fn shows_an_age(&self, state: &State) -> bool {
+        !state.is_fed()
+    }
+}
+
+impl Selection for Audit {
     fn opens(&self, state: &State) -> Possible {
         let row = state.lists.audit.table.selected_row().ok_or("nothing is selected")?;
         require(subject(row).is_some(), "it is about nothing that can be opened")
@@ -82,11 +93,6 @@ impl Screen for Audit {
         None
     }
 
-    fn glance(&self, canvas: &mut Canvas<'_>, area: Rect, state: &State) {
-        let more = "Enter opens what it is about.";
-        list::glance(canvas, area, state, &state.lists.audit.table, more);
-    }
-
     fn name(&self, state: &State) -> Option<String> {
         let row = state.lists.audit.table.selected_row();
         row.map(|row| row.entry.target.clone())
@@ -99,10 +105,6 @@ impl Screen for Audit {
 
     fn command(&self, _: &State) -> Option<Vec<String>> {
         Some(command_words("audit"))
-    }
-
-    fn shows_an_age(&self, state: &State) -> bool {
-        !state.is_fed()
     }
 }
 

@@ -22,7 +22,7 @@ use crate::console::state::detail::Subject;
 use crate::console::state::feed::Listing;
 use crate::console::state::lists::Lists;
 use crate::console::state::pointed::{Pointed, Reach, Rows};
-use crate::console::state::screen::{About, Screen};
+use crate::console::state::screen::{About, Screen, Selection};
 use crate::console::state::{State, View};
 use crate::console::table::ColumnWidth::Fixed;
 use crate::console::table::{Column, Row, key};
@@ -70,19 +70,6 @@ impl Screen for Endpoints {
         list::glance(canvas, area, state, &state.lists.endpoints, "");
     }
 
-    fn subject(&self, state: &State) -> Option<Subject> {
-        let row = state.lists.endpoints.selected_row();
-        row.map(|row| Subject::Endpoint(row.endpoint.url.clone()))
-    }
-
-    fn rows<'a>(&self, state: &'a State, reach: Reach) -> Rows<'a> {
-        Rows::of(&state.lists.endpoints, reach, Pointed::Endpoint)
-    }
-
-    fn command(&self, _: &State) -> Option<Vec<String>> {
-        Some(command_words("endpoints"))
-    }
-
     fn badge(&self, _: &State, snapshot: &Snapshot) -> String {
         let listed = listed(&snapshot.store, snapshot.endpoints.len());
         match snapshot.totals.endpoints_not_available() {
@@ -94,6 +81,21 @@ impl Screen for Endpoints {
 
     fn alarm(&self, badge: &str) -> String {
         badge.find('▼').map_or_else(String::new, |at| badge[at..].to_owned())
+    }
+}
+
+impl Selection for Endpoints {
+    fn subject(&self, state: &State) -> Option<Subject> {
+        let row = state.lists.endpoints.selected_row();
+        row.map(|row| Subject::Endpoint(row.endpoint.url.clone()))
+    }
+
+    fn rows<'a>(&self, state: &'a State, reach: Reach) -> Rows<'a> {
+        Rows::of(&state.lists.endpoints, reach, Pointed::Endpoint)
+    }
+
+    fn command(&self, _: &State) -> Option<Vec<String>> {
+        Some(command_words("endpoints"))
     }
 }
 

@@ -9,7 +9,7 @@ use ratatui::layout::{Position, Rect};
 
 use super::of;
 use crate::console::state::action::Action;
-use crate::console::state::screen::{About, Screen};
+use crate::console::state::screen::{About, Screen, Selection};
 use crate::console::state::{State, View};
 use crate::console::table::End;
 use crate::console::theme::Role;
@@ -43,6 +43,12 @@ impl Screen for Log {
         false
     }
 
+    fn badge(&self, state: &State, _: &Snapshot) -> String {
+        of(state.said.journal.len())
+    }
+}
+
+impl Selection for Log {
     fn can_open(&self) -> bool {
         false
     }
@@ -57,10 +63,6 @@ impl Screen for Log {
             End::First => 0,
             End::Last => state.said.journal.len().saturating_sub(1),
         };
-    }
-
-    fn badge(&self, state: &State, _: &Snapshot) -> String {
-        of(state.said.journal.len())
     }
 }
 

@@ -23,7 +23,7 @@ use crate::console::state::feed::{Batch, FedRows, FeedQuery, Listing, Source};
 use crate::console::state::inquire::inquire;
 use crate::console::state::lists::Lists;
 use crate::console::state::pointed::{Pointed, Reach, Rows};
-use crate::console::state::screen::{About, Screen};
+use crate::console::state::screen::{About, Screen, Selection};
 use crate::console::state::{State, View};
 use crate::console::table::ColumnWidth::Fixed;
 use crate::console::table::{Column, Row, key};
@@ -70,7 +70,9 @@ impl Screen for Policies {
     fn paint(&self, canvas: &mut Canvas<'_>, area: Rect, state: &State) -> Option<Position> {
         list::paint(canvas, area, state, &state.lists.policies.table)
     }
+}
 
+impl Selection for Policies {
     fn subject(&self, state: &State) -> Option<Subject> {
         let row = state.lists.policies.table.selected_row();
         row.map(|row| Subject::Policy(row.scope.clone()))

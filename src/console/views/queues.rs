@@ -22,7 +22,7 @@ use crate::console::state::detail::Subject;
 use crate::console::state::feed::Listing;
 use crate::console::state::lists::Lists;
 use crate::console::state::pointed::{Pointed, Reach, Rows};
-use crate::console::state::screen::{About, Screen};
+use crate::console::state::screen::{About, Screen, Selection};
 use crate::console::state::{State, View};
 use crate::console::table::ColumnWidth::Fixed;
 use crate::console::table::{Column, Row, SortKey, key};
@@ -71,6 +71,20 @@ impl Screen for Queues {
         list::glance(canvas, area, state, &state.lists.queues, "");
     }
 
+    fn badge(&self, _: &State, snapshot: &Snapshot) -> String {
+        listed(&snapshot.broker, snapshot.queues.len())
+    }
+
+    fn shows_an_age(&self, state: &State) -> bool {
+        let queues = &state.lists.queues;
+        queues.window(queues.page).any(|position| {
+            let row = queues.row(position);
+            row.is_some_and(|row| row.next_attempt_at().is_some() || row.oldest_at().is_some())
+        })
+    }
+}
+
+impl Selection for Queues {
     fn subject(&self, state: &State) -> Option<Subject> {
         let row = state.lists.queues.selected_row();
         row.map(|row| Subject::Queue(row.name.clone()))
@@ -90,18 +104,6 @@ impl Screen for Queues {
         });
         let parts = [Some(command_words("queues")), filtered(list), sort];
         Some(parts.into_iter().flatten().flatten().collect())
-    }
-
-    fn badge(&self, _: &State, snapshot: &Snapshot) -> String {
-        listed(&snapshot.broker, snapshot.queues.len())
-    }
-
-    fn shows_an_age(&self, state: &State) -> bool {
-        let queues = &state.lists.queues;
-        queues.window(queues.page).any(|position| {
-            let row = queues.row(position);
-            row.is_some_and(|row| row.next_attempt_at().is_some() || row.oldest_at().is_some())
-        })
     }
 }
 

@@ -24,7 +24,7 @@ use crate::console::state::feed::Listing;
 use crate::console::state::lists::Lists;
 use crate::console::state::pointed::{Pointed, Reach, Rows, queue_row};
 use crate::console::state::relatives::Relatives;
-use crate::console::state::screen::{About, Screen};
+use crate::console::state::screen::{About, Screen, Selection};
 use crate::console::state::{State, View};
 use crate::console::table::ColumnWidth::Fixed;
 use crate::console::table::{Column, RetryId, Row, key};
@@ -85,6 +85,12 @@ impl Screen for Retries {
         list::glance(canvas, area, state, &state.lists.retries, "");
     }
 
+    fn badge(&self, _: &State, snapshot: &Snapshot) -> String {
+        listed(&snapshot.store, snapshot.retries.len())
+    }
+}
+
+impl Selection for Retries {
     fn subject(&self, state: &State) -> Option<Subject> {
         let retry = state.lists.retries.selected_row()?;
         let queue = retry.queue.clone().map(Subject::Queue);
@@ -111,10 +117,6 @@ impl Screen for Retries {
 
     fn command(&self, _: &State) -> Option<Vec<String>> {
         Some(command_words("retries"))
-    }
-
-    fn badge(&self, _: &State, snapshot: &Snapshot) -> String {
-        listed(&snapshot.store, snapshot.retries.len())
     }
 }
 

@@ -24,7 +24,7 @@ use crate::console::state::feed::{Batch, FedRows, FeedQuery, Listing, Source};
 use crate::console::state::inquire::{inquire, page};
 use crate::console::state::lists::Lists;
 use crate::console::state::pointed::{Pointed, Reach, Rows};
-use crate::console::state::screen::{About, Screen};
+use crate::console::state::screen::{About, Screen, Selection};
 use crate::console::state::{State, View};
 use crate::console::table::ColumnWidth::Fixed;
 use crate::console::table::{Column, Row, key};
@@ -79,6 +79,15 @@ impl Screen for Runs {
         list::glance(canvas, area, state, &state.lists.runs.table, "");
     }
 
+    fn badge(&self, _: &State, snapshot: &Snapshot) -> String {
+        match snapshot.runs.len() {
+            0 => String::new(),
+            open => of(open),
+        }
+    }
+}
+
+impl Selection for Runs {
     fn subject(&self, state: &State) -> Option<Subject> {
         let row = state.lists.runs.table.selected_row();
         row.map(|row| Subject::Run(row.record.id.clone()))
@@ -90,13 +99,6 @@ impl Screen for Runs {
 
     fn command(&self, _: &State) -> Option<Vec<String>> {
         Some(command_words("run list"))
-    }
-
-    fn badge(&self, _: &State, snapshot: &Snapshot) -> String {
-        match snapshot.runs.len() {
-            0 => String::new(),
-            open => of(open),
-        }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::console::state::detail::Subject;
 use crate::console::state::feed::{FeedQuery, Listing};
 use crate::console::state::lists::Lists;
 use crate::console::state::relatives::{self, Relatives};
-use crate::console::state::screen::{About, Screen};
+use crate::console::state::screen::{About, Screen, Selection};
 use crate::console::state::{State, View};
 use crate::console::table::ColumnWidth::Fixed;
 use crate::console::table::export::{self, Record};
@@ -106,13 +106,6 @@ impl Screen for Dead {
         list::paint(canvas, below(area, 1), state, &state.lists.dead.letters.table)
     }
 
-    // Reading a message takes it into hand, and all before it: not for every row that is selected.
-    fn beside(&self, state: &State) -> Option<Subject> {
-        let dead = &state.lists.dead;
-        let row = dead.letters.table.selected_row().filter(|_| dead.open.is_some());
-        row.map(|row| Subject::Letter(row.id.as_str().to_owned()))
-    }
-
     fn glance(&self, canvas: &mut Canvas<'_>, area: Rect, state: &State) {
         let dead = &state.lists.dead;
         if dead.open.is_some() {
@@ -121,6 +114,27 @@ impl Screen for Dead {
         } else {
             list::glance(canvas, area, state, &dead.groups.table, "Enter shows the letters.");
         }
+    }
+
+    fn badge(&self, _: &State, snapshot: &Snapshot) -> String {
+        match snapshot.totals.dead.letters {
+            Some(0) => String::new(),
+            Some(dead) => format!(" {}", count(dead)),
+            None => " ?".to_owned(),
+        }
+    }
+
+    fn alarm(&self, badge: &str) -> String {
+        badge.trim_start().to_owned()
+    }
+}
+
+impl Selection for Dead {
+    // Reading a message takes it into hand, and all before it: not for every row that is selected.
+    fn beside(&self, state: &State) -> Option<Subject> {
+        let dead = &state.lists.dead;
+        let row = dead.letters.table.selected_row().filter(|_| dead.open.is_some());
+        row.map(|row| Subject::Letter(row.id.as_str().to_owned()))
     }
 
     fn open(&self, state: &mut State) -> Option<Subject> {
@@ -176,18 +190,6 @@ impl Screen for Dead {
             ("dead groups", filter.unwrap_or_default())
         };
         Some([command_words(words), rest].concat())
-    }
-
-    fn badge(&self, _: &State, snapshot: &Snapshot) -> String {
-        match snapshot.totals.dead.letters {
-            Some(0) => String::new(),
-            Some(dead) => format!(" {}", count(dead)),
-            None => " ?".to_owned(),
-        }
-    }
-
-    fn alarm(&self, badge: &str) -> String {
-        badge.trim_start().to_owned()
     }
 }
 

@@ -22,7 +22,7 @@ use crate::console::state::event_rates::EventSample;
 use crate::console::state::events::{GroupRow, TypeChoice};
 use crate::console::state::feed::{FeedQuery, Listing};
 use crate::console::state::lists::Lists;
-use crate::console::state::screen::{About, Screen};
+use crate::console::state::screen::{About, Screen, Selection};
 use crate::console::state::{State, View};
 use crate::console::theme::Role;
 use crate::console::widgets::bars;
@@ -88,13 +88,6 @@ impl Screen for Events {
         }
     }
 
-    fn previewed(&self, state: &State) -> Option<Subject> {
-        let view = &state.lists.events;
-        let row = view.events.table.selected_row();
-        row.filter(|_| view.choice.is_some() && view.group.is_some())
-            .map(|row| Subject::Event(row.id))
-    }
-
     fn glance(&self, canvas: &mut Canvas<'_>, area: Rect, state: &State) {
         let view = &state.lists.events;
         if view.group.is_some() {
@@ -110,6 +103,27 @@ impl Screen for Events {
                 "Enter shows why they are there, i the type.",
             );
         }
+    }
+
+    fn badge(&self, state: &State, _: &Snapshot) -> String {
+        let every = state.lists.events.types.table.rows.first();
+        match every.map_or(0, |every| every.in_state(EventState::Dead)) {
+            0 => String::new(),
+            dead => format!(" ×{}", count(dead)),
+        }
+    }
+
+    fn alarm(&self, badge: &str) -> String {
+        badge.trim_start().to_owned()
+    }
+}
+
+impl Selection for Events {
+    fn previewed(&self, state: &State) -> Option<Subject> {
+        let view = &state.lists.events;
+        let row = view.events.table.selected_row();
+        row.filter(|_| view.choice.is_some() && view.group.is_some())
+            .map(|row| Subject::Event(row.id))
     }
 
     fn open(&self, state: &mut State) -> Option<Subject> {
@@ -159,18 +173,6 @@ impl Screen for Events {
             Some(one) => [command_words("event list --type"), vec![one.as_str().to_owned()]].concat(),
             None => command_words("event counts"),
         })
-    }
-
-    fn badge(&self, state: &State, _: &Snapshot) -> String {
-        let every = state.lists.events.types.table.rows.first();
-        match every.map_or(0, |every| every.in_state(EventState::Dead)) {
-            0 => String::new(),
-            dead => format!(" ×{}", count(dead)),
-        }
-    }
-
-    fn alarm(&self, badge: &str) -> String {
-        badge.trim_start().to_owned()
     }
 }
 

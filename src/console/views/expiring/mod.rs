@@ -23,7 +23,7 @@ use crate::console::state::feed::{Batch, FedRows, FeedQuery, Listing, Source};
 use crate::console::state::inquire::inquire;
 use crate::console::state::lists::Lists;
 use crate::console::state::relatives::{self, Relatives};
-use crate::console::state::screen::{About, Screen, selected};
+use crate::console::state::screen::{About, Screen, Selection, selected};
 use crate::console::state::{State, View};
 use crate::console::table::ColumnWidth::Fixed;
 use crate::console::table::{Column, Row, SortKey, key};
@@ -97,17 +97,6 @@ impl Screen for Expiring {
         list::paint(canvas, area, state, &state.lists.expiring.queues.table)
     }
 
-    fn opens(&self, state: &State) -> Possible {
-        require(!state.lists.expiring.shows_saves, "R puts it back")?;
-        selected(state)
-    }
-
-    fn previewed(&self, state: &State) -> Option<Subject> {
-        let expiring = &state.lists.expiring;
-        let row = expiring.queues.table.selected_row().filter(|_| !expiring.shows_saves);
-        row.map(|row| Subject::Queue(row.name.clone()))
-    }
-
     fn glance(&self, canvas: &mut Canvas<'_>, area: Rect, state: &State) {
         let expiring = &state.lists.expiring;
         if expiring.shows_saves {
@@ -121,6 +110,27 @@ impl Screen for Expiring {
         } else {
             list::glance(canvas, area, state, &expiring.queues.table, "");
         }
+    }
+
+    fn badge(&self, state: &State, _: &Snapshot) -> String {
+        lost_soon(state).map_or_else(String::new, |lost| format!(" !{}", count(lost.messages)))
+    }
+
+    fn alarm(&self, badge: &str) -> String {
+        badge.trim_start().to_owned()
+    }
+}
+
+impl Selection for Expiring {
+    fn opens(&self, state: &State) -> Possible {
+        require(!state.lists.expiring.shows_saves, "R puts it back")?;
+        selected(state)
+    }
+
+    fn previewed(&self, state: &State) -> Option<Subject> {
+        let expiring = &state.lists.expiring;
+        let row = expiring.queues.table.selected_row().filter(|_| !expiring.shows_saves);
+        row.map(|row| Subject::Queue(row.name.clone()))
     }
 
     fn open(&self, state: &mut State) -> Option<Subject> {
@@ -152,14 +162,6 @@ impl Screen for Expiring {
 
     fn command(&self, _: &State) -> Option<Vec<String>> {
         Some(command_words("expiring list"))
-    }
-
-    fn badge(&self, state: &State, _: &Snapshot) -> String {
-        lost_soon(state).map_or_else(String::new, |lost| format!(" !{}", count(lost.messages)))
-    }
-
-    fn alarm(&self, badge: &str) -> String {
-        badge.trim_start().to_owned()
     }
 }
 

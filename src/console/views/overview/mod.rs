@@ -32,7 +32,7 @@ use crate::console::state::detail::Subject;
 use crate::console::state::feed::{Feed, FeedQuery};
 use crate::console::state::lists::Lists;
 use crate::console::state::pointed::{Pointed, Reach, Rows, endpoint_row, queue_row};
-use crate::console::state::screen::{About, Screen};
+use crate::console::state::screen::{About, Screen, Selection};
 use crate::console::state::{State, View, delivering, next_attempts};
 use crate::console::table::End;
 use crate::console::theme::Role;
@@ -94,6 +94,15 @@ impl Screen for Overview {
         Some(FeedQuery::all(&expiring::QUEUES))
     }
 
+    fn shows_an_age(&self, state: &State) -> bool {
+        state.data.snapshot.as_ref().is_some_and(|snapshot| {
+            let totals = &snapshot.totals;
+            totals.endpoints_not_available() > 0 || totals.oldest_at.is_some() || expiring::lost_soon(state).is_some()
+        })
+    }
+}
+
+impl Selection for Overview {
     fn opens(&self, state: &State) -> Possible {
         require(state.worst().is_some(), "nothing is wrong")
     }
@@ -130,13 +139,6 @@ impl Screen for Overview {
 
     fn command(&self, _: &State) -> Option<Vec<String>> {
         Some(command_words("endpoints --unavailable"))
-    }
-
-    fn shows_an_age(&self, state: &State) -> bool {
-        state.data.snapshot.as_ref().is_some_and(|snapshot| {
-            let totals = &snapshot.totals;
-            totals.endpoints_not_available() > 0 || totals.oldest_at.is_some() || expiring::lost_soon(state).is_some()
-        })
     }
 }
 
