@@ -367,7 +367,7 @@ fn redrive_colours() {
 static PAINTED: AtomicUsize = AtomicUsize::new(0);
 
 fn told_view(state: &State, theme: &Theme, buffer: &mut Buffer) -> Option<Position> {
-    PAINTED.store(state.lists.queues.cursor, Ordering::SeqCst);
+    PAINTED.store(state.lists.queues.cursor.place, Ordering::SeqCst);
     view(state, theme, buffer)
 }
 

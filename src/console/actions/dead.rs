@@ -7,7 +7,7 @@ use crate::console::state::detail::{Compared, Subject};
 use crate::console::state::dialog::{Asked, COMMANDS_MAX, Scope, ScopeKind};
 use crate::console::state::pointed::Reach;
 use crate::console::state::{State, View};
-use crate::console::table::{List, Row};
+use crate::console::table::{Marking, Row};
 use crate::console::update::{details, edit};
 use crate::domain::dead_letter::DeadLetterId;
 use crate::domain::filter::Filter;
@@ -94,7 +94,7 @@ fn compared(state: &State) -> Result<Compared, Reason> {
             .map(|group| Compared::Group(group.fingerprint.clone()))
             .ok_or_else(|| "no group is selected".into());
     };
-    let marks = &dead.letters.table.marks;
+    let marks = &dead.letters.table.marks.ids;
     match marks.len() {
         0 => Ok(Compared::Group(group.fingerprint.clone())),
         1 => Err("one letter is marked: Space marks another one".into()),
@@ -123,7 +123,7 @@ fn compared(state: &State) -> Result<Compared, Reason> {
 fn patched(state: &State) -> Result<(ScopeKind, Selection), Reason> {
     possible(state, Reach::Rows)?;
     let dead = &state.lists.dead;
-    if state.nav.details.is_empty() && dead.open.is_some() && dead.letters.table.marks.is_empty() {
+    if state.nav.details.is_empty() && dead.open.is_some() && dead.letters.table.marks.ids.is_empty() {
         return Err("open the dead letter (Enter), or mark several (Space)".into());
     }
     let (kind, mut selections) = selections(state, Reach::Rows);
@@ -175,13 +175,13 @@ fn selections(state: &State, reach: Reach) -> (ScopeKind, Vec<Selection>) {
     if reach == Reach::Shown {
         return (ScopeKind::Filtered, vec![everything_shown(state)]);
     }
-    let marked = state.list().is_some_and(List::is_marked);
+    let marked = state.list().is_some_and(Marking::is_marked);
     let kind = if marked { ScopeKind::Marked } else { ScopeKind::One };
     let selections = if state.lists.dead.open.is_some() {
         let table = &state.lists.dead.letters.table;
         let selected = table.selected_row().map(|row| row.id());
         let mut ids: Vec<&DeadLetterId> = if marked {
-            table.marks.iter().collect()
+            table.marks.ids.iter().collect()
         } else {
             selected.iter().collect()
         };
@@ -193,7 +193,7 @@ fn selections(state: &State, reach: Reach) -> (ScopeKind, Vec<Selection>) {
         let table = &state.lists.dead.groups.table;
         let selected = table.selected_row().map(|row| row.id());
         let mut groups: Vec<String> = if marked {
-            table.marks.iter().cloned().collect()
+            table.marks.ids.iter().cloned().collect()
         } else {
             selected.into_iter().collect()
         };

@@ -14,7 +14,7 @@ use crate::console::state::effect::Effect;
 use crate::console::state::events::{TypeChoice, group_filter, type_filter};
 use crate::console::state::when_form::WhenForm;
 use crate::console::state::{Mode, State, View};
-use crate::console::table::{List, Row, Table};
+use crate::console::table::{Marking, Row, Table};
 use crate::console::update::{events as event_table, policy, say};
 use crate::domain::event::{Event, EventState};
 use crate::engine::Command;
@@ -177,7 +177,7 @@ fn selected(state: &State, wants: Wants) -> Result<(Scope, Vec<EventSelection>),
         let note = "everything that matches, also beyond what is listed";
         return Ok(one(ScopeKind::Filtered, everything, Some(note)));
     }
-    let kind = if state.list().is_some_and(List::is_marked) {
+    let kind = if state.list().is_some_and(Marking::is_marked) {
         ScopeKind::Marked
     } else {
         ScopeKind::One
@@ -222,7 +222,7 @@ where
     R::Id: Ord + Everything,
 {
     let mut ids: Vec<R::Id> = match kind {
-        ScopeKind::Marked => table.marks.iter().cloned().collect(),
+        ScopeKind::Marked => table.marks.ids.iter().cloned().collect(),
         ScopeKind::One | ScopeKind::Filtered => table.selected_row().map(|row| row.id()).into_iter().collect(),
     };
     ids.sort_unstable();

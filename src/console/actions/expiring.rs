@@ -7,7 +7,7 @@ use super::report::queues;
 use crate::console::state::action::{Action, Also, Context, Possible, Reason, require};
 use crate::console::state::dialog::{Asked, Scope, ScopeKind};
 use crate::console::state::{State, View};
-use crate::console::table::{List, Row, Table};
+use crate::console::table::{Marking, Row, Table};
 use crate::domain::expiry::Extends;
 use crate::domain::queue::QueueKind;
 use crate::engine::Command;
@@ -195,7 +195,7 @@ fn asked(scope: Scope, order: ExpiringOrder) -> Result<Asked, Reason> {
 /// The rows that are pointed at and that the action applies to; the others are counted with the reason of the first.
 fn pointed<R: Row>(table: &Table<R>, applies: impl Fn(&R) -> Possible) -> (Scope, Vec<Arc<R>>) {
     let marks = table.marked();
-    let is_marked = !table.marks.is_empty();
+    let is_marked = !table.marks.ids.is_empty();
     let kind = if is_marked { ScopeKind::Marked } else { ScopeKind::One };
     let mut scope = Scope {
         gone: marks.gone,

@@ -21,7 +21,7 @@ const WIDTH: u16 = 34;
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, chosen: usize) {
     let columns = state
         .list()
-        .map(crate::console::table::List::columns)
+        .map(crate::console::table::Columns::columns)
         .unwrap_or_default();
     let width = WIDTH.min(area.width);
     let outer = Rect {

@@ -233,7 +233,7 @@ impl<R: Row> Listing for FedList<R> {
 
     fn grow(&mut self) {
         let page = usize::try_from(PAGE).unwrap_or(usize::MAX);
-        let near_the_end = self.table.cursor.saturating_add(page / 2) >= self.table.len();
+        let near_the_end = self.table.cursor.place.saturating_add(page / 2) >= self.table.len();
         if self.feed.more && self.feed.asked.is_none() && near_the_end {
             self.feed.limit = self.feed.limit.saturating_add(PAGE).min(ROWS_MAX);
         }

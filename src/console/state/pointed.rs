@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::console::state::State;
 use crate::console::state::detail::Subject;
-use crate::console::table::{List, Row, Table};
+use crate::console::table::{Marking, Row, Table};
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
 use crate::engine::policies::PolicyView;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::console::state::feed::{FedList, FedRows, Feed, Listing, Progress};
 use crate::console::state::heat::Zoom;
-use crate::console::table::{ArrangeJob, List};
+use crate::console::table::{ArrangeJob, Layout, List};
 use crate::domain::id::{Epoch, NotificationId, QueueName};
 use crate::domain::mask::MaskRules;
 use crate::domain::time::Timestamp;
@@ -110,7 +110,10 @@ impl TailView {
         let mut fed: FedList<AttemptView> = FedList::default();
         fed.table.set_page(page);
         fed.table.filter = self.fed.table.filter.clone();
-        (fed.table.sort, fed.table.columns) = (self.fed.table.sort, self.fed.table.columns.clone());
+        fed.table.layout = Layout {
+            column_offset: 0,
+            ..self.fed.table.layout.clone()
+        };
         (self.fed, self.of, self.look) = (fed, of, FIRST_LOOK);
     }
 

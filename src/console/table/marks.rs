@@ -1,8 +1,20 @@
 //! Marks by id: a refresh moves none, and one whose row is hidden or gone is counted.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{Row, Table};
+
+/// The marks of a list.
+#[derive(Clone, Debug)]
+pub struct Marks<Id> {
+    /// Marked rows.
+    pub ids: HashSet<Id>,
+    /// The row marked last: where a range begins.
+    pub anchor: Option<Id>,
+    /// Where they are.
+    pub counts: MarkCounts,
+}
 
 /// Where the marks of a list are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,52 +38,89 @@ pub struct Marked<'a, R> {
     pub gone: usize,
 }
 
-impl<R: Row> Table<R> {
+/// Marks in a list.
+pub trait Marking {
+    /// Where the marks are.
+    fn mark_counts(&self) -> MarkCounts;
+    /// Whether there is a mark, wherever its row is.
+    fn is_marked(&self) -> bool {
+        let marks = self.mark_counts();
+        marks.shown + marks.hidden + marks.gone > 0
+    }
+    /// Whether a range of marks can begin somewhere.
+    fn has_anchor(&self) -> bool;
     /// Marks the selected row, or takes its mark away.
-    pub(super) fn mark_toggle(&mut self) {
+    fn mark(&mut self);
+    /// Marks from the row marked last to the selected one.
+    fn mark_range(&mut self);
+    /// Marks every row that is shown.
+    fn mark_shown(&mut self);
+    /// Removes all marks, also those whose rows are hidden or gone.
+    fn unmark(&mut self);
+}
+
+impl<Id> Default for Marks<Id> {
+    fn default() -> Self {
+        Self {
+            ids: HashSet::new(),
+            anchor: None,
+            counts: MarkCounts::default(),
+        }
+    }
+}
+
+impl<R: Row> Marking for Table<R> {
+    fn mark_counts(&self) -> MarkCounts {
+        self.marks.counts
+    }
+
+    fn has_anchor(&self) -> bool {
+        self.marks.anchor.is_some()
+    }
+
+    fn mark(&mut self) {
         let Some(id) = self.selected_row().map(|row| row.id()) else {
             return;
         };
-        if self.marks.remove(&id) {
-            self.anchor = None;
+        if self.marks.ids.remove(&id) {
+            self.marks.anchor = None;
         } else {
-            self.marks.insert(id.clone());
-            self.anchor = Some(id);
+            self.marks.ids.insert(id.clone());
+            self.marks.anchor = Some(id);
         }
         self.recount();
     }
 
-    /// Marks from the row marked last to the selected one.
-    pub(super) fn mark_to_here(&mut self) {
-        let anchor = self.anchor.as_ref().and_then(|id| self.position(id));
-        let here = self.cursor;
+    fn mark_range(&mut self) {
+        let anchor = self.marks.anchor.as_ref().and_then(|id| self.position(id));
+        let here = self.cursor.place;
         let from = anchor.unwrap_or(here);
         let ids: Vec<R::Id> = (from.min(here)..=from.max(here))
             .filter_map(|position| self.row(position).map(|row| row.id()))
             .collect();
-        self.anchor = self.row(here).map(|row| row.id());
-        self.marks.extend(ids);
+        self.marks.anchor = self.row(here).map(|row| row.id());
+        self.marks.ids.extend(ids);
         self.recount();
     }
 
-    /// Marks every row that is shown.
-    pub(super) fn mark_all_shown(&mut self) {
+    fn mark_shown(&mut self) {
         let ids: Vec<R::Id> = self.shown_rows().map(|row| row.id()).collect();
-        self.marks.extend(ids);
+        self.marks.ids.extend(ids);
         self.recount();
     }
 
-    /// Removes all marks, also those whose rows are hidden or gone.
-    pub(super) fn unmark_all(&mut self) {
-        self.marks.clear();
-        self.anchor = None;
+    fn unmark(&mut self) {
+        self.marks.ids.clear();
+        self.marks.anchor = None;
         self.recount();
     }
+}
 
+impl<R: Row> Table<R> {
     /// The marked rows.
     #[must_use]
     pub fn marked(&self) -> Marked<'_, R> {
-        let mut hidden_or_shown: Vec<bool> = self.rows.iter().map(|row| self.marks.contains(&row.id())).collect();
+        let mut hidden_or_shown: Vec<bool> = self.rows.iter().map(|row| self.marks.ids.contains(&row.id())).collect();
         let mut marked = Marked {
             shown: Vec::new(),
             hidden: Vec::new(),
@@ -85,27 +134,25 @@ impl<R: Row> Table<R> {
         }
         let rest = self.rows.iter().zip(&hidden_or_shown).filter(|(_, hidden)| **hidden);
         marked.hidden.extend(rest.map(|(row, _)| row));
-        marked.gone = self
-            .marks
-            .len()
-            .saturating_sub(marked.shown.len() + marked.hidden.len());
+        let seen = marked.shown.len() + marked.hidden.len();
+        marked.gone = self.marks.ids.len().saturating_sub(seen);
         marked
     }
 
     pub(super) fn recount(&mut self) {
-        self.mark_counts = MarkCounts::default();
-        if self.marks.is_empty() {
+        self.marks.counts = MarkCounts::default();
+        if self.marks.ids.is_empty() {
             return;
         }
         let marked = self.marked();
-        self.mark_counts = MarkCounts {
+        self.marks.counts = MarkCounts {
             shown: marked.shown.len(),
             hidden: marked.hidden.len(),
             gone: marked.gone,
         };
         if R::FILTERED_BEFORE {
             // What is not among the rows may be gone, or only not asked for: the plan says which.
-            self.mark_counts.hidden += std::mem::take(&mut self.mark_counts.gone);
+            self.marks.counts.hidden += std::mem::take(&mut self.marks.counts.gone);
         }
     }
 }

@@ -8,16 +8,18 @@
 mod arrange;
 mod choice;
 mod complete;
+mod cursor;
 pub mod export;
 mod filter;
+mod filtering;
 pub(super) mod key;
+mod layout;
 mod list;
 mod marks;
 #[cfg(test)]
 mod tests;
 
 use std::cmp::Ordering;
-use std::collections::HashSet;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
@@ -26,10 +28,13 @@ pub use self::arrange::arrange;
 use self::arrange::{Arrange, OfOneList};
 pub use self::choice::{ColumnChoice, ColumnInfo};
 pub use self::complete::{Completion, complete};
+pub use self::cursor::Cursor;
 use self::export::Record;
 pub use self::filter::ListFilter;
+pub use self::filtering::{BeforeFilter, Filtering};
+pub use self::layout::{Columns, Layout};
 pub use self::list::{End, List};
-pub use self::marks::{MarkCounts, Marked};
+pub use self::marks::{MarkCounts, Marked, Marking, Marks};
 use crate::domain::filter::{Field, FieldValue, Filter};
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
@@ -147,45 +152,20 @@ pub struct Table<R: Row> {
     pub order: Arc<Vec<u32>>,
     /// When `rows` were read; `None`: never.
     pub taken_at: Option<Timestamp>,
+    /// The selected row, and what is on the screen.
+    pub cursor: Cursor<R::Id>,
+    /// The columns, and by which of them it is sorted.
+    pub layout: Layout,
+    /// The marks.
+    pub marks: Marks<R::Id>,
     /// The filter.
     pub filter: ListFilter,
-    /// The order.
-    pub sort: Sort,
-    /// The selected row.
-    pub selected: Option<R::Id>,
-    /// Where the selection is in `order`, or where it was when its row went.
-    pub cursor: usize,
-    /// Whether somebody chose the selected row; until then it is the first.
-    pub moved: bool,
-    /// The first position on the screen.
-    pub offset: usize,
-    /// Rows on the screen when it was last laid out.
-    pub page: usize,
-    /// Which columns are shown, in which order.
-    pub columns: ColumnChoice,
-    /// First column on the screen behind those that always stay.
-    pub column_offset: usize,
-    /// Marked rows.
-    pub marks: HashSet<R::Id>,
-    /// The row marked last: where a range begins.
-    pub anchor: Option<R::Id>,
-    /// Where the marks are.
-    pub mark_counts: MarkCounts,
     /// What Esc in the filter line goes back to; `None`: it is not being typed.
     pub before_filter: Option<BeforeFilter<R::Id>>,
     /// The newest job for this list; an answer to an older one is dropped.
     pub ticket: u64,
     /// Newer rows that are being arranged.
     pub arriving: Option<(Arc<Vec<Arc<R>>>, Timestamp)>,
-}
-
-/// A list as it was when its filter line was opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BeforeFilter<Id> {
-    /// The filter's text.
-    pub text: String,
-    /// The selected row.
-    pub selected: Option<Id>,
 }
 
 /// Sort and filter one list.

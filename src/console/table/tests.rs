@@ -1,5 +1,6 @@
 //! Arrangement of rows that are made for it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::*;

@@ -22,13 +22,13 @@ pub(super) fn go(state: &mut State) -> Vec<Effect> {
         }
         At::Queue(name) => {
             let queues = &mut state.lists.queues;
-            (queues.selected, queues.moved) = (Some(name.clone()), true);
+            queues.cursor.choose(name.clone());
             open(state, View::Queues, Subject::Queue(name))
         }
         At::Endpoint(text) => endpoint(state, &text),
         At::Run(id) => {
             let runs = &mut state.lists.runs.table;
-            (runs.selected, runs.moved) = (Some(id.clone()), true);
+            runs.cursor.choose(id.clone());
             open(state, View::Runs, Subject::Run(id))
         }
         At::Letter(id) => open(state, View::Dead, Subject::Letter(id)),
@@ -49,7 +49,7 @@ fn endpoint(state: &mut State, text: &str) -> Vec<Effect> {
         return Vec::new();
     };
     let endpoints = &mut state.lists.endpoints;
-    (endpoints.selected, endpoints.moved) = (Some(url.clone()), true);
+    endpoints.cursor.choose(url.clone());
     open(state, View::Endpoints, Subject::Endpoint(url))
 }
 

@@ -6,7 +6,7 @@ use super::keys::Press;
 use super::{State, snapshots};
 use crate::console::state::Mode;
 use crate::console::state::effect::Effect;
-use crate::console::table::List;
+use crate::console::table::{Columns, List};
 
 /// Opens the choice at the column that the list is sorted by.
 pub(in crate::console) fn open(state: &mut State) {
@@ -21,7 +21,7 @@ pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
     let Mode::Columns(chosen) = state.input.mode else {
         return Vec::new();
     };
-    let columns = state.list().map(List::columns).unwrap_or_default();
+    let columns = state.list().map(Columns::columns).unwrap_or_default();
     let Some(column) = columns.get(chosen) else {
         state.input.mode = Mode::Browse;
         return Vec::new();

@@ -10,7 +10,7 @@ use crate::console::state::action::{Possible, Reason, require};
 use crate::console::state::detail::Subject;
 use crate::console::state::dialog::{Asked, COMMANDS_MAX, Scope, ScopeKind};
 use crate::console::state::pointed::{Pointed, Reach, Rows, queue_row};
-use crate::console::table::List;
+use crate::console::table::{List, Marking};
 use crate::domain::url::EndpointUrl;
 use crate::engine::Command;
 use crate::engine::snapshot::QueueRow;
@@ -91,7 +91,7 @@ impl<T: Clone + Eq + Hash> Aim<T> {
     fn kind(&self, state: &State) -> ScopeKind {
         if self.reach == Reach::Shown {
             ScopeKind::Filtered
-        } else if state.nav.details.is_empty() && state.list().is_some_and(List::is_marked) {
+        } else if state.nav.details.is_empty() && state.list().is_some_and(Marking::is_marked) {
             ScopeKind::Marked
         } else {
             ScopeKind::One
@@ -102,7 +102,7 @@ impl<T: Clone + Eq + Hash> Aim<T> {
 impl Scope {
     /// What the list in front has of this kind.
     pub(in crate::console) fn of_list(state: &State, kind: ScopeKind, note: Option<&'static str>) -> Self {
-        let marks = state.list().map(List::mark_counts).unwrap_or_default();
+        let marks = state.list().map(Marking::mark_counts).unwrap_or_default();
         match kind {
             ScopeKind::One => Self::of(kind, 1, note),
             ScopeKind::Marked => Self {

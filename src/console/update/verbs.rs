@@ -11,8 +11,8 @@ use crate::console::state::Mode;
 use crate::console::state::effect::{Content, Effect, Picture, SaveJob};
 use crate::console::state::palette::{Candidate, Choice};
 use crate::console::state::verb::{self, Verb, VerbSpec};
-use crate::console::table::List;
 use crate::console::table::export::{Form, One, Records};
+use crate::console::table::{Columns, List};
 
 /// What the command could take, the line itself in front.
 pub(super) fn candidates(state: &State, spec: &'static VerbSpec, rest: &str, line: &str) -> Vec<Candidate> {
@@ -70,7 +70,7 @@ fn taken(state: &State, verb: Verb) -> Vec<(String, String)> {
         Verb::View => views::offered(state),
         Verb::Forget => views::kept(state),
         Verb::Sort => {
-            let columns = state.list().map(List::columns).unwrap_or_default();
+            let columns = state.list().map(Columns::columns).unwrap_or_default();
             let both = |column: crate::console::table::ColumnInfo| {
                 [String::new(), "-".to_owned()].map(|sign| (format!("{sign}{}", column.name), column.title.to_owned()))
             };

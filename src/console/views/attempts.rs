@@ -149,7 +149,7 @@ impl Selection for Attempts {
     }
 
     fn close(&self, lists: &mut Lists) {
-        let page = lists.tail.fed.table.page;
+        let page = lists.tail.fed.table.cursor.page;
         lists.tail.follow(None, page);
     }
 

@@ -17,7 +17,7 @@ use ratatui::layout::{Position, Rect};
 use crate::console::state::feed::Progress;
 use crate::console::state::filter_line::FilterLine;
 use crate::console::state::{Mode, State};
-use crate::console::table::{List as _, Row, Table};
+use crate::console::table::{Filtering as _, Row, Table};
 use crate::console::theme::Role;
 use crate::console::widgets::canvas::{Canvas, Target, behind, below, cells, row};
 use crate::console::widgets::columns::{Placed, place};
@@ -118,7 +118,7 @@ pub(in crate::console) fn paint<R: Listed>(
         ..below(area, 1)
     };
     let room = area.width.saturating_sub(GUTTER + 1);
-    let placed = place(R::COLUMNS, &table.columns, room, table.column_offset);
+    let placed = place(R::COLUMNS, &table.layout.columns, room, table.layout.column_offset);
     head(canvas, row(area, 0), table, &placed);
     let window = table.window(rows.height.into());
     if window.is_empty() {
@@ -127,14 +127,14 @@ pub(in crate::console) fn paint<R: Listed>(
     for (line, position) in (0..).zip(window.clone()) {
         if let Some(one) = table.row(position) {
             canvas.target(row(rows, line), Target::Row(position));
-            let selected = table.cursor == position;
+            let selected = table.cursor.place == position;
             paint_row(
                 canvas,
                 row(rows, line),
                 &**one,
                 &placed,
                 selected,
-                table.marks.contains(&one.id()),
+                table.marks.ids.contains(&one.id()),
             );
         }
     }
@@ -152,7 +152,7 @@ fn head<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, table: &Table<R>, placed
         let Some(spec) = R::COLUMNS.get(column.index) else {
             continue;
         };
-        let sign = match (table.sort.column == column.index, table.sort.descending) {
+        let sign = match (table.layout.sort.column == column.index, table.layout.sort.descending) {
             (false, _) => "",
             (true, false) => " ▲",
             (true, true) => " ▼",
@@ -270,7 +270,9 @@ fn says<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table: &T
         canvas.wrapped(place, &format!("! {error}"), Role::Error);
         return;
     }
-    let Some(one) = table.row(table.cursor) else { return };
+    let Some(one) = table.row(table.cursor.place) else {
+        return;
+    };
     let says = one.says(canvas.now);
     let text = super::keys::by_keys(&says, &state.input.keymap);
     let said = |column: &&Placed| R::COLUMNS.get(column.index).is_some_and(|spec| spec.name == R::SAID_BY);
@@ -327,7 +329,7 @@ fn foot<R: Listed>(
     }
     let taken = canvas.text(area, &place, Role::TextMuted);
     let mut rest = behind(area, taken);
-    if !table.marks.is_empty() {
+    if !table.marks.ids.is_empty() {
         let taken = canvas.pieces(rest, &[(" · ", Role::TextMuted), (&marked(table), Role::Mark)]);
         rest = behind(rest, taken);
     }
@@ -377,7 +379,7 @@ fn is_unread<R: Listed>(state: &State, table: &Table<R>) -> bool {
 }
 
 fn marked<R: Listed>(table: &Table<R>) -> String {
-    let marks = table.mark_counts;
+    let marks = table.marks.counts;
     let mut text = format!("{} marked", of(marks.shown + marks.hidden + marks.gone));
     if marks.hidden > 0 {
         let _ = write!(text, " ({} hidden)", of(marks.hidden));

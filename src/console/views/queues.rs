@@ -77,7 +77,7 @@ impl Screen for Queues {
 
     fn shows_an_age(&self, state: &State) -> bool {
         let queues = &state.lists.queues;
-        queues.window(queues.page).any(|position| {
+        queues.window(queues.cursor.page).any(|position| {
             let row = queues.row(position);
             row.is_some_and(|row| row.next_attempt_at().is_some() || row.oldest_at().is_some())
         })

@@ -246,7 +246,7 @@ fn columns_are_hidden_moved_and_sorted_by() {
             .state
             .lists
             .queues
-            .row(stage.state.lists.queues.cursor)
+            .row(stage.state.lists.queues.cursor.place)
             .map(|row| row.id())
     );
     assert_eq!(stage.state.list().unwrap().sorted_by(), Some(("endpoint", false)));

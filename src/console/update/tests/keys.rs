@@ -131,19 +131,19 @@ fn esc_closes_the_innermost_first() {
     assert_eq!(stage.state.nav.details.len(), 1);
     stage.play("Esc");
     assert_eq!(
-        (stage.state.nav.details.len(), stage.state.lists.queues.marks.len()),
+        (stage.state.nav.details.len(), stage.state.lists.queues.marks.ids.len()),
         (0, 1)
     );
     stage.play("Esc");
     assert_eq!(
         (
             stage.state.lists.queues.filter.text.as_str(),
-            stage.state.lists.queues.marks.len()
+            stage.state.lists.queues.marks.ids.len()
         ),
         ("", 1)
     );
     stage.play("Esc");
-    assert_eq!(stage.state.lists.queues.marks.len(), 0);
+    assert_eq!(stage.state.lists.queues.marks.ids.len(), 0);
     assert!(stage.play("Esc").is_empty() && stage.toasts().is_empty());
 }
 

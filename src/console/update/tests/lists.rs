@@ -23,7 +23,7 @@ fn shown(stage: &Stage) -> Vec<&str> {
 }
 
 fn selected(stage: &Stage) -> &str {
-    stage.state.lists.queues.selected.as_ref().unwrap().as_str()
+    stage.state.lists.queues.cursor.id.as_ref().unwrap().as_str()
 }
 
 fn refresh(stage: &mut Stage, snapshot: Snapshot) -> Vec<Effect> {
@@ -118,7 +118,10 @@ fn the_selection_is_a_row_and_not_a_place() {
     let mut rows = queues(5);
     rows.push(queue("dlv.worse", None, QueueState::Quarantined, 1));
     refresh(&mut stage, snapshot(2, rows, Vec::new()));
-    assert_eq!((selected(&stage), stage.state.lists.queues.cursor), ("dlv.q00002", 3));
+    assert_eq!(
+        (selected(&stage), stage.state.lists.queues.cursor.place),
+        ("dlv.q00002", 3)
+    );
 }
 
 #[test]
@@ -135,7 +138,7 @@ fn when_the_selected_row_goes_the_nearest_place_is_selected() {
 fn a_refresh_keeps_the_selected_row_on_its_line_of_the_screen() {
     let mut stage = stage_of(queues(100));
     stage.play("PageDown PageDown Up");
-    let line = |stage: &Stage| stage.state.lists.queues.cursor - stage.state.lists.queues.offset;
+    let line = |stage: &Stage| stage.state.lists.queues.cursor.place - stage.state.lists.queues.cursor.offset;
     let before = (line(&stage), selected(&stage).to_owned());
     let mut rows = queues(100);
     rows.extend((0..7).map(|number| queue(&format!("dlv.new{number}"), None, QueueState::Quarantined, 1)));
@@ -151,7 +154,7 @@ fn the_selected_row_is_among_those_on_the_screen_at_any_height() {
         let window = stage.state.lists.queues.window(height);
         assert!(window.len() <= height && window.end <= 100, "{height}: {window:?}");
         assert!(
-            height == 0 || window.contains(&stage.state.lists.queues.cursor),
+            height == 0 || window.contains(&stage.state.lists.queues.cursor.place),
             "{height}: {window:?}"
         );
     }
@@ -161,12 +164,12 @@ fn the_selected_row_is_among_those_on_the_screen_at_any_height() {
 fn marks_stay_with_their_rows_and_are_counted_where_they_are() {
     let mut stage = stage_of(queues(30));
     stage.play("Space j j j v");
-    assert_eq!(stage.state.lists.queues.marks.len(), 4);
+    assert_eq!(stage.state.lists.queues.marks.ids.len(), 4);
     stage.play("/q0000 Enter");
     stage.play("Esc");
     stage.play("/q00000 Enter");
     assert_eq!(
-        stage.state.lists.queues.mark_counts,
+        stage.state.lists.queues.marks.counts,
         MarkCounts {
             shown: 1,
             hidden: 3,
@@ -175,7 +178,7 @@ fn marks_stay_with_their_rows_and_are_counted_where_they_are() {
     );
     refresh(&mut stage, snapshot(2, queues(2), Vec::new()));
     assert_eq!(
-        stage.state.lists.queues.mark_counts,
+        stage.state.lists.queues.marks.counts,
         MarkCounts {
             shown: 1,
             hidden: 1,
@@ -184,7 +187,7 @@ fn marks_stay_with_their_rows_and_are_counted_where_they_are() {
     );
     stage.play("Esc *");
     assert_eq!(
-        stage.state.lists.queues.mark_counts,
+        stage.state.lists.queues.marks.counts,
         MarkCounts {
             shown: 2,
             hidden: 0,
@@ -192,9 +195,9 @@ fn marks_stay_with_their_rows_and_are_counted_where_they_are() {
         }
     );
     stage.play("Space");
-    assert_eq!(stage.state.lists.queues.mark_counts.shown, 1);
+    assert_eq!(stage.state.lists.queues.marks.counts.shown, 1);
     stage.play("u");
-    assert_eq!(stage.state.lists.queues.mark_counts, MarkCounts::default());
+    assert_eq!(stage.state.lists.queues.marks.counts, MarkCounts::default());
 }
 
 #[test]
@@ -279,11 +282,11 @@ fn a_long_list_is_arranged_elsewhere_and_shows_its_old_rows_meanwhile() {
 fn marks_belong_to_their_list() {
     let mut stage = stage(incident());
     stage.play("3 Space 2");
-    assert_eq!(stage.state.lists.queues.mark_counts, MarkCounts::default());
-    assert_eq!(stage.state.lists.endpoints.mark_counts.shown, 1);
+    assert_eq!(stage.state.lists.queues.marks.counts, MarkCounts::default());
+    assert_eq!(stage.state.lists.endpoints.marks.counts.shown, 1);
     let rows = vec![endpoint("https://stock.example/", EndpointState::Available)];
     refresh(&mut stage, snapshot(2, Vec::new(), rows));
-    assert_eq!(stage.state.lists.endpoints.mark_counts.gone, 1);
+    assert_eq!(stage.state.lists.endpoints.marks.counts.gone, 1);
 }
 
 #[test]

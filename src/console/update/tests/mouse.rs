@@ -48,7 +48,7 @@ fn a_click_selects_a_view_and_a_row_and_a_second_one_opens_it() {
     stage.click(Target::Row(1));
     let selected = stage.state.lists.endpoints.selected_row().unwrap().endpoint.url.clone();
     assert_eq!(
-        (stage.state.lists.endpoints.cursor, stage.state.nav.details.len()),
+        (stage.state.lists.endpoints.cursor.place, stage.state.nav.details.len()),
         (1, 0)
     );
     stage.click(Target::Row(1));
@@ -67,7 +67,7 @@ fn two_slow_clicks_and_clicks_on_two_rows_open_nothing() {
     stage.click(Target::Row(2));
     stage.click(Target::Row(3));
     assert!(stage.state.nav.details.is_empty());
-    assert_eq!(stage.state.lists.queues.cursor, 3);
+    assert_eq!(stage.state.lists.queues.cursor.place, 3);
 }
 
 #[test]
@@ -101,9 +101,9 @@ fn the_wheel_moves_the_selection_the_detail_and_the_help() {
     let mut stage = stage(snapshot(1, queues(50), Vec::new())).with_mouse();
     stage.play("2");
     stage.mouse(MouseDid::WheelDown, 10, 10);
-    assert_eq!(stage.state.lists.queues.cursor, 3);
+    assert_eq!(stage.state.lists.queues.cursor.place, 3);
     stage.mouse(MouseDid::WheelUp, 10, 10);
-    assert_eq!(stage.state.lists.queues.cursor, 0);
+    assert_eq!(stage.state.lists.queues.cursor.place, 0);
     stage.play("?");
     stage.mouse(MouseDid::WheelDown, 10, 10);
     assert!(

@@ -352,7 +352,7 @@ fn what_was_refused_is_counted_and_each_is_in_the_log() {
     assert_eq!(stage.plan("P").len(), 3);
     let effects = stage.play("+400 y");
     assert!(
-        stage.state.lists.queues.marks.is_empty(),
+        stage.state.lists.queues.marks.ids.is_empty(),
         "the marks have done their work"
     );
     stage.execute(&effects, &[(1, "the plan is stale")]);

@@ -52,7 +52,7 @@ fn a_row_is_looked_up_where_the_selection_rests_and_not_where_it_only_passes() {
     let passed = looked(&stage.play("j j j k"));
     assert!(passed.is_empty(), "{passed:?}");
     let rested = looked(&stage.play("+200 +200"));
-    let selected = stage.state.lists.queues.selected.clone().unwrap();
+    let selected = stage.state.lists.queues.cursor.id.clone().unwrap();
     assert_eq!(rested, [of(selected.as_str(), Extent::Brief)]);
 }
 
@@ -135,7 +135,7 @@ fn the_next_row_is_opened_without_leaving_the_detail_and_at_the_same_part() {
         panic!("one detail");
     };
     assert_eq!(open.tab, DetailTab::Attempts);
-    let selected = stage.state.lists.queues.selected.clone().unwrap();
+    let selected = stage.state.lists.queues.cursor.id.clone().unwrap();
     assert_ne!(selected.as_str(), "dlv.mail.a");
     assert_eq!(open.subject, Subject::Queue(selected.clone()));
     assert_eq!(looked(&stage.play("+200")), [of(selected.as_str(), Extent::Whole)]);

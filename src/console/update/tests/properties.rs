@@ -229,16 +229,16 @@ impl Play {
     fn check(&self) {
         let state = &self.stage.state;
         assert!(
-            state.lists.queues.marks.is_subset(&self.seen),
+            state.lists.queues.marks.ids.is_subset(&self.seen),
             "a mark that was never a row"
         );
-        let counts = state.lists.queues.mark_counts;
+        let counts = state.lists.queues.marks.counts;
         assert_eq!(
             counts.shown + counts.hidden + counts.gone,
-            state.lists.queues.marks.len()
+            state.lists.queues.marks.ids.len()
         );
-        let window = state.lists.queues.window(state.lists.queues.page);
-        assert!(state.lists.queues.order.is_empty() || window.contains(&state.lists.queues.cursor));
+        let window = state.lists.queues.window(state.lists.queues.cursor.page);
+        assert!(state.lists.queues.order.is_empty() || window.contains(&state.lists.queues.cursor.place));
         assert!(state.wake_at().is_none_or(|at| at > state.now));
         assert!(state.nav.details.len() <= 6 && state.said.toasts.len() <= 4);
         let _ = crate::console::state::action::hints(state);

@@ -75,7 +75,10 @@ fn paused_it_asks_for_nothing_and_goes_on_with_the_same_key() {
     stage.play("Space");
     assert!(asked(stage.play("+5000 +5000")).is_none());
     assert!(asked(stage.play("Space")).is_some());
-    assert!(stage.state.lists.tail.fed.table.marks.is_empty(), "nothing is marked");
+    assert!(
+        stage.state.lists.tail.fed.table.marks.ids.is_empty(),
+        "nothing is marked"
+    );
 }
 
 #[test]
