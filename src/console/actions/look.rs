@@ -139,14 +139,14 @@ pub(super) fn filter_or_find(state: &State) -> Possible {
 }
 
 fn step_match(state: &State) -> Possible {
-    let find = state.nav.details.last().and_then(|detail| detail.find.as_ref());
+    let find = state.nav.details.last().and_then(|detail| detail.reading.find.as_ref());
     let found = find.is_some_and(|find| !find.places.is_empty());
     require(found, "nothing was found: / looks for a text in a payload")
 }
 
 /// Who looks is written down, so where nothing can be written nobody looks.
 fn reveal(state: &State) -> Possible {
-    let page = state.nav.details.last().and_then(|detail| detail.page.as_ref());
+    let page = state.nav.details.last().and_then(|detail| detail.reading.page.as_ref());
     let page = page.filter(|page| page.hidden > 0);
     let page = page.ok_or("nothing is masked here")?;
     if page.revealed {
@@ -159,7 +159,7 @@ fn reveal(state: &State) -> Possible {
 }
 
 fn has_text(detail: &Detail) -> bool {
-    detail.page.as_ref().is_some_and(|page| !page.lines.is_empty())
+    detail.reading.page.as_ref().is_some_and(|page| !page.lines.is_empty())
 }
 
 fn back(state: &State) -> Possible {

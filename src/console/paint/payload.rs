@@ -50,7 +50,7 @@ pub(super) fn masked(state: &State, page: &Page) -> String {
 
 /// Paints lines of the page in front, from `first` on.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, first: usize) {
-    let Some(page) = &detail.page else { return };
+    let Some(page) = &detail.reading.page else { return };
     let lines = page.lines.get(first.min(page.lines.len())..).unwrap_or_default();
     for (at, line) in (0..area.height).zip(lines) {
         paint_line(canvas, row(area, at), page, *line, detail);
@@ -58,7 +58,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, first:
 }
 
 fn paint_line(canvas: &mut Canvas<'_>, area: Rect, page: &Page, line: Line, detail: &Detail) {
-    let shift = if page.paper.wrap { 0 } else { detail.shift };
+    let shift = if page.paper.wrap { 0 } else { detail.reading.shift };
     let whole = page.line(line);
     let hidden = if shift == 0 { 0 } else { fitting(whole, shift) };
     let text = whole.get(hidden..).unwrap_or_default();
@@ -72,7 +72,7 @@ fn paint_line(canvas: &mut Canvas<'_>, area: Rect, page: &Page, line: Line, deta
     } else {
         canvas.text(area, text, Role::Text);
     }
-    let Some(find) = &detail.find else { return };
+    let Some(find) = &detail.reading.find else { return };
     let begin = line.from + hidden;
     for (from, to, chosen) in find.within(begin, begin + text.len()) {
         let columns = |from, to| cells(page.text.get(from..to).map_or(0, width));
@@ -96,7 +96,7 @@ pub(super) fn find_line(canvas: &mut Canvas<'_>, area: Rect, state: &State, deta
     };
     canvas.text(behind(area, area.width - said_width), &said, Role::TextMuted);
     let Mode::Find(input) = &state.input.mode else {
-        let text = detail.find.as_ref().map_or("", |find| find.text.as_str());
+        let text = detail.reading.find.as_ref().map_or("", |find| find.text.as_str());
         canvas.text(field, text, Role::Info);
         return None;
     };
@@ -107,7 +107,7 @@ pub(super) fn find_line(canvas: &mut Canvas<'_>, area: Rect, state: &State, deta
 }
 
 fn said(state: &State, detail: &Detail) -> String {
-    let Some(find) = &detail.find else {
+    let Some(find) = &detail.reading.find else {
         return " type what is looked for ".to_owned();
     };
     if find.places.is_empty() {

@@ -1,6 +1,6 @@
 //! The detail of a row: why it is not moving, its attempts, the head of the queue, the payload.
 
-use crate::console::state::payload::{Find, MessageKey, Page};
+use crate::console::state::payload::{MessageKey, Reading};
 use crate::console::table::export::{self, Record};
 use crate::domain::event::{Event, EventType};
 use crate::domain::id::{NotificationId, QueueName};
@@ -292,18 +292,8 @@ pub struct Detail {
     pub seeks: Option<Sought>,
     /// Which attempt or message is selected.
     pub selected: usize,
-    /// How payloads are shown.
-    pub form: PayloadForm,
-    /// First line of the payload that is shown, and of the text of the tab.
-    pub scroll: usize,
-    /// Whether long lines of a payload go on under themselves.
-    pub wraps: bool,
-    /// Columns of long lines that are left out, where they do not.
-    pub shift: usize,
-    /// The payload in front, laid out.
-    pub page: Option<Page>,
-    /// What is looked for in it.
-    pub find: Option<Find>,
+    /// How far its text is read, and the payload in it.
+    pub reading: Reading,
     /// The message whose masked values are shown.
     pub revealed: Option<MessageKey>,
     /// The message for which that was asked and not answered.
@@ -340,12 +330,7 @@ impl Detail {
             due_at: None,
             seeks: None,
             selected: 0,
-            form: PayloadForm::default(),
-            scroll: 0,
-            wraps: true,
-            shift: 0,
-            page: None,
-            find: None,
+            reading: Reading::default(),
             revealed: None,
             revealing: None,
         }
@@ -359,7 +344,7 @@ impl Detail {
         (detail.asked_at, detail.due_at) = (None, Some(due_at));
         detail.tab = tab.unwrap_or(detail.tab);
         if let Some(like) = like {
-            (detail.form, detail.wraps) = (like.form, like.wraps);
+            detail.reading = like.reading.of_another();
         }
         detail
     }
@@ -373,13 +358,14 @@ impl Detail {
     /// Whether a payload can be read in this part.
     #[must_use]
     pub const fn shows_payload(&self) -> bool {
-        matches!(self.tab, DetailTab::Messages | DetailTab::Payload | DetailTab::Attempts) && self.page.is_some()
+        matches!(self.tab, DetailTab::Messages | DetailTab::Payload | DetailTab::Attempts)
+            && self.reading.page.is_some()
     }
 
     /// Lines that scroll with the payload and stand before it: the headers of a dead letter.
     #[must_use]
     pub fn lines_above(&self) -> usize {
-        match (&self.subject, self.tab, &self.page) {
+        match (&self.subject, self.tab, &self.reading.page) {
             (Subject::Letter(_), DetailTab::Payload, Some(page)) => page.headers.len(),
             _ => 0,
         }

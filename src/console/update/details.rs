@@ -18,8 +18,6 @@ const ASK_AGAIN_AFTER: Duration = Duration::from_secs(10);
 const DETAILS_MAX: usize = 6;
 /// Lines of the explanation, at most; a text's own lines are counted.
 const LINES_OF_WHY_MAX: usize = 200;
-/// Columns that long lines move at once.
-const SHIFT: isize = 8;
 
 /// Opens the selected row; in a detail, what it leads to.
 pub(in crate::console) fn open(state: &mut State) -> Vec<Effect> {
@@ -60,7 +58,7 @@ pub(in crate::console) fn browse(state: &mut State) -> Vec<Effect> {
 /// Closes the innermost, first what is looked for in it; the one behind it is looked up again.
 pub(super) fn close(state: &mut State) -> Vec<Effect> {
     if let Some(detail) = state.nav.details.last_mut()
-        && detail.find.take().is_some()
+        && detail.reading.find.take().is_some()
     {
         return Vec::new();
     }
@@ -147,7 +145,7 @@ pub(super) fn answered(state: &mut State, mut answer: DetailAnswer) {
         payload::in_front(detail, answer).map(|message| message.key())
     };
     if shown(&before) != shown(&detail.answer) {
-        detail.turn_over();
+        detail.reading.turn_over();
     }
 }
 
@@ -218,10 +216,10 @@ pub(super) fn step(state: &mut State, by: isize) {
             let last = detail.entries().saturating_sub(1);
             let selected = detail.selected.saturating_add_signed(by).min(last);
             if selected != detail.selected {
-                detail.turn_over();
+                detail.reading.turn_over();
             }
             detail.selected = selected;
-            (detail.scroll, detail.shift) = (0, 0);
+            detail.reading.rewind();
         }
         Some(_) => scroll(state, by),
         None => {}
@@ -232,7 +230,7 @@ pub(super) fn step(state: &mut State, by: isize) {
 pub(super) fn scroll(state: &mut State, by: isize) {
     if let Some(detail) = state.nav.details.last_mut() {
         let last = lines_max(detail).saturating_sub(1);
-        detail.scroll = detail.scroll.saturating_add_signed(by).min(last);
+        detail.reading.scroll_by(by, last);
     }
 }
 
@@ -248,18 +246,14 @@ pub(super) fn jump(state: &mut State, to: End) {
 /// Shows payloads in the next form.
 pub(in crate::console) fn next_form(state: &mut State) {
     if let Some(detail) = state.nav.details.last_mut() {
-        detail.form = detail.form.next();
-        (detail.scroll, detail.shift) = (0, 0);
-        detail.turn_over();
+        detail.reading.next_form();
     }
 }
 
 /// Long lines of a payload go on under themselves, or not.
 pub(in crate::console) fn wrap(state: &mut State) {
     if let Some(detail) = state.nav.details.last_mut() {
-        detail.wraps = !detail.wraps;
-        (detail.scroll, detail.shift) = (0, 0);
-        detail.turn_over();
+        detail.reading.switch_wrap();
     }
 }
 
@@ -269,14 +263,11 @@ pub(super) fn shift(state: &mut State, by: isize) -> bool {
         .nav
         .details
         .last_mut()
-        .filter(|detail| !detail.wraps && detail.shows_payload())
+        .filter(|detail| !detail.reading.wraps && detail.shows_payload())
     else {
         return false;
     };
-    let longest = detail.page.iter().flat_map(|page| &page.lines);
-    let longest = longest.map(|line| line.to - line.from).max().unwrap_or(0);
-    let moved = detail.shift.saturating_add_signed(by.saturating_mul(SHIFT));
-    detail.shift = moved.min(longest.saturating_sub(1));
+    detail.reading.shift_by(by);
     true
 }
 
@@ -334,8 +325,8 @@ pub(super) fn look(detail: &Detail, extent: Extent) -> Vec<Effect> {
 fn turn_to(detail: &mut Detail, tab: DetailTab) {
     detail.tab = tab;
     detail.selected = 0;
-    (detail.scroll, detail.shift) = (0, 0);
-    detail.turn_over();
+    detail.reading.rewind();
+    detail.reading.turn_over();
 }
 
 /// The queues that deliver to an endpoint, as a filter that can be seen and changed.
@@ -349,7 +340,7 @@ fn queues_of(state: &mut State, url: &EndpointUrl) -> Vec<Effect> {
 const MAP_LINES_MAX: usize = 100;
 
 fn lines_max(detail: &Detail) -> usize {
-    match &detail.page {
+    match &detail.reading.page {
         Some(page) if detail.shows_payload() => detail.lines_above() + page.lines.len(),
         _ if detail.answer.is_none() => 0,
         _ if detail.compared().is_some() => detail.compared_places().count(),

@@ -143,7 +143,6 @@ pub(super) fn keep(state: &mut State, closed: Option<Detail>) {
     let Some(mut closed) = closed else { return };
     if state.nav.view.screen().beside(state).as_ref() == Some(&closed.subject) {
         closed.leave();
-        closed.find = None;
         state.nav.preview.detail = Some(closed);
     }
 }

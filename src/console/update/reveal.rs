@@ -11,9 +11,11 @@ pub(in crate::console) fn toggle(state: &mut State) -> Vec<Effect> {
     let Some(detail) = state.nav.details.last_mut() else {
         return Vec::new();
     };
-    let Some(page) = &detail.page else { return Vec::new() };
+    let Some(page) = &detail.reading.page else {
+        return Vec::new();
+    };
     if detail.revealed.take().is_some() {
-        detail.turn_over();
+        detail.reading.turn_over();
         return Vec::new();
     }
     let (key, hidden) = (page.key.clone(), page.hidden);
@@ -34,7 +36,7 @@ pub(super) fn answered(state: &mut State, key: &MessageKey, result: Result<(), S
         (Ok(()), Some(detail)) => {
             detail.revealing = None;
             detail.revealed = Some(key.clone());
-            detail.turn_over();
+            detail.reading.turn_over();
             let text = format!("revealed {name}: the audit has it");
             say::toast(state, Tone::Note, &text);
             say::did(state, Tone::Note, &text);

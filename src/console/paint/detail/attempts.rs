@@ -134,7 +134,7 @@ fn selected(canvas: &mut Canvas<'_>, area: Rect, attempt: &AttemptView, state: &
         Fact::new("sent to", attempt.url.as_str()),
     ];
     let used = 1 + facts(canvas, below(area, 1), &known);
-    let masked = detail.page.as_ref().map(|page| payload::masked(state, page));
+    let masked = detail.reading.page.as_ref().map(|page| payload::masked(state, page));
     let said = match &attempt.response {
         None => "no answer's body was kept".to_owned(),
         Some(body) => format!(
@@ -144,7 +144,7 @@ fn selected(canvas: &mut Canvas<'_>, area: Rect, attempt: &AttemptView, state: &
         ),
     };
     canvas.text(row(area, used), &said, Role::TextMuted);
-    payload::paint(canvas, below(area, used + 1), detail, detail.scroll);
+    payload::paint(canvas, below(area, used + 1), detail, detail.reading.scroll);
 }
 
 fn error(attempt: &AttemptView, state: &State, detail: &Detail) -> String {

@@ -44,7 +44,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer
         used += canvas.wrapped(below(area, used), &text, Role::Warning);
     }
     let list = below(area, used + 1);
-    let places: Vec<&Compared> = detail.compared_places().skip(detail.scroll).collect();
+    let places: Vec<&Compared> = detail.compared_places().skip(detail.reading.scroll).collect();
     if places.is_empty() {
         let text = if detail.tab == DetailTab::Different {
             "They are the same everywhere."

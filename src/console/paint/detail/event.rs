@@ -31,11 +31,11 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: 
             message(canvas, area, state, &found.event, detail);
         }
         Some(Ok(About::Event(found))) if detail.tab == DetailTab::Handled => {
-            history(canvas, area, found, detail.scroll);
+            history(canvas, area, found, detail.reading.scroll);
         }
         Some(Ok(About::Event(found))) => {
             let event = masked(state, &found.event, detail.revealed.is_some());
-            let used = why(canvas, area, &event, detail.scroll);
+            let used = why(canvas, area, &event, detail.reading.scroll);
             begin_of_payload(canvas, below(area, used + 1), state, detail, "payload");
         }
         Some(Err(problem)) => {
@@ -159,13 +159,13 @@ fn masked(state: &State, event: &Event, revealed: bool) -> Event {
 }
 
 fn message(canvas: &mut Canvas<'_>, area: Rect, state: &State, event: &Event, detail: &Detail) {
-    let Some(page) = &detail.page else { return };
+    let Some(page) = &detail.reading.page else { return };
     let title = match event.payload {
         None => "payload: none was pushed".to_owned(),
         Some(_) => format!("payload: {}", payload::described(state, page)),
     };
     canvas.text(row(area, 0), &title, Role::Title);
-    payload::paint(canvas, below(area, 1), detail, detail.scroll);
+    payload::paint(canvas, below(area, 1), detail, detail.reading.scroll);
 }
 
 /// Others of its key, then those that were handled.

@@ -68,7 +68,7 @@ fn metadata(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, found: &TypeDe
         Role::TextMuted,
     ));
     let mut line = 0;
-    for (key, value, role) in lines.iter().skip(detail.scroll) {
+    for (key, value, role) in lines.iter().skip(detail.reading.scroll) {
         let place = row(area, line);
         let key_place = Rect {
             width: place.width.min(KEY - 1),

@@ -60,7 +60,7 @@ fn why(canvas: &mut Canvas<'_>, area: Rect, state: &State, found: &DeadDetail, d
     };
     let used = 1 + canvas.wrapped(place, &text, role);
     let known = known(canvas, state, found, detail.reveals_letter());
-    let rest = known.get(detail.scroll.min(known.len())..).unwrap_or_default();
+    let rest = known.get(detail.reading.scroll.min(known.len())..).unwrap_or_default();
     let mut room = below(area, used + 1);
     if area.height >= ROOMY {
         let steps = next_steps(canvas, room, state);
@@ -144,9 +144,9 @@ fn death(death: &Death) -> String {
 
 /// Headers and payload are one text that scrolls.
 fn message(canvas: &mut Canvas<'_>, area: Rect, state: &State, letter: &DeadDetail, detail: &Detail) {
-    let Some(page) = &detail.page else { return };
+    let Some(page) = &detail.reading.page else { return };
     let mut line = 0;
-    for (name, value) in page.headers.iter().skip(detail.scroll) {
+    for (name, value) in page.headers.iter().skip(detail.reading.scroll) {
         if line >= area.height {
             return;
         }
@@ -166,6 +166,6 @@ fn message(canvas: &mut Canvas<'_>, area: Rect, state: &State, letter: &DeadDeta
         payload::described(state, page).replacen(", ", &format!(", {content_type}, "), 1)
     );
     canvas.text(row(area, line), &title, Role::Title);
-    let first = detail.scroll.saturating_sub(page.headers.len());
+    let first = detail.reading.scroll.saturating_sub(page.headers.len());
     payload::paint(canvas, below(area, line + 1), detail, first);
 }

@@ -54,7 +54,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer
     let longest = steps.iter().map(|step| cells(width(&step.name))).max().unwrap_or(0);
     let names = (longest + 2).min(area.width / NAME_SHARE);
     let lines = lines(steps);
-    let first = detail.scroll.min(lines.len().saturating_sub(1));
+    let first = detail.reading.scroll.min(lines.len().saturating_sub(1));
     for (at, line) in (0..area.height).zip(lines.iter().skip(first)) {
         let room = behind(row(area, at), line.indent);
         let Some(text) = &line.behind else {

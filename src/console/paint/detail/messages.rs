@@ -129,7 +129,7 @@ fn one(canvas: &mut Canvas<'_>, area: Rect, message: &BrowsedMessage, selected: 
 }
 
 fn selected(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail) {
-    let Some(page) = &detail.page else { return };
+    let Some(page) = &detail.reading.page else { return };
     // The payload has at least half of the room.
     let most = HEADERS_MAX.min(usize::from(area.height) / 2);
     let mut line = 0;
@@ -157,5 +157,5 @@ fn selected(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail)
     }
     let known = [Fact::new("payload", payload::described(state, page))];
     facts(canvas, row(area, line), &known);
-    payload::paint(canvas, below(area, line + 1), detail, detail.scroll);
+    payload::paint(canvas, below(area, line + 1), detail, detail.reading.scroll);
 }

@@ -70,7 +70,7 @@ fn read(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail) -> 
         canvas.wrapped(body, &format!("Looking it up{since} …"), Role::TextMuted);
         return None;
     };
-    let finds = detail.shows_payload() && (detail.find.is_some() || matches!(state.input.mode, Mode::Find(_)));
+    let finds = detail.shows_payload() && (detail.reading.find.is_some() || matches!(state.input.mode, Mode::Find(_)));
     let mut cursor = None;
     if finds {
         body.height = body.height.saturating_sub(1);
@@ -219,7 +219,7 @@ fn next_steps(canvas: &mut Canvas<'_>, area: Rect, state: &State) -> u16 {
 
 /// The beginning of the message or the answer that the detail has in front, in what room there is.
 fn begin_of_payload(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail, what: &str) {
-    let Some(page) = detail.page.as_ref().filter(|_| area.height > 1) else {
+    let Some(page) = detail.reading.page.as_ref().filter(|_| area.height > 1) else {
         return;
     };
     let title = format!("{what}: {}", payload::described(state, page));

@@ -89,7 +89,7 @@ fn last_answer(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Deta
         };
         used += canvas.wrapped(place, &error, Role::TextMuted);
     }
-    let lines = detail.page.as_ref().map_or(0, |page| page.lines.len());
+    let lines = detail.reading.page.as_ref().map_or(0, |page| page.lines.len());
     if lines == 0 {
         return used;
     }
@@ -125,13 +125,13 @@ fn numbers(canvas: &mut Canvas<'_>, rest: Rect, state: &State, detail: &Detail, 
             facts(
                 canvas,
                 rest,
-                both.get(detail.scroll.min(both.len())..).unwrap_or_default(),
+                both.get(detail.reading.scroll.min(both.len())..).unwrap_or_default(),
             )
         }
         (Some(one), None) | (None, Some(one)) => facts(
             canvas,
             rest,
-            one.get(detail.scroll.min(one.len())..).unwrap_or_default(),
+            one.get(detail.reading.scroll.min(one.len())..).unwrap_or_default(),
         ),
         (None, None) => 0,
     }

@@ -8,11 +8,13 @@
 
 mod find;
 mod layout;
+mod reading;
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 pub use self::find::{Find, MATCHES_MAX, TEXT_BYTES_MAX as FIND_BYTES_MAX};
 pub use self::layout::{Kind, Line};
+pub use self::reading::Reading;
 
 use crate::console::state::detail::{About, Detail, DetailAnswer, DetailTab, PayloadForm, Subject};
 use crate::domain::mask::MaskRules;
@@ -201,12 +203,8 @@ impl Page {
 impl Detail {
     /// Lays out what is in front, unless that is done. What was revealed and is not in front any more is hidden again.
     pub(in crate::console) fn lay_out(&mut self, rules: &MaskRules, columns: usize) {
-        let paper = Paper {
-            form: self.form,
-            columns,
-            wrap: self.wraps,
-        };
-        if self.page.as_ref().is_some_and(|page| page.paper == paper) {
+        let paper = self.reading.paper(columns);
+        if self.reading.is_laid_out(paper) {
             return;
         }
         let message = self.answer.as_ref().and_then(|answer| in_front(self, answer));
@@ -214,20 +212,12 @@ impl Detail {
         let revealed = key.is_some() && self.revealed == key;
         let page = message.map(|message| Page::new(&message, rules, revealed, paper));
         self.revealed = key.filter(|_| revealed);
-        self.find = self.find.take().filter(|_| page.is_some());
-        if let (Some(find), Some(page)) = (&mut self.find, &page) {
-            find.look_again(page);
-        }
-        self.page = page;
+        self.reading.put(page);
     }
 
     /// Nothing of it is in front any more.
     pub(in crate::console) fn leave(&mut self) {
-        (self.page, self.revealed, self.revealing, self.find) = (None, None, None, None);
-    }
-
-    /// It has to be laid out again.
-    pub(in crate::console) fn turn_over(&mut self) {
-        self.page = None;
+        (self.reading.page, self.reading.find) = (None, None);
+        (self.revealed, self.revealing) = (None, None);
     }
 }

@@ -195,7 +195,7 @@ fn scrolling_ends_where_the_text_can_end() {
     for _ in 0..100 {
         stage.play("PageDown");
     }
-    assert!(stage.state.nav.details[0].scroll < 200);
+    assert!(stage.state.nav.details[0].reading.scroll < 200);
     stage.play("g");
-    assert_eq!(stage.state.nav.details[0].scroll, 0);
+    assert_eq!(stage.state.nav.details[0].reading.scroll, 0);
 }

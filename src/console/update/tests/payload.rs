@@ -65,7 +65,7 @@ fn shown(stage: &Stage) -> String {
         .nav
         .details
         .last()
-        .and_then(|detail| detail.page.as_ref())
+        .and_then(|detail| detail.reading.page.as_ref())
         .unwrap();
     format!("{:?}\n{}", page.headers, page.text)
 }
@@ -257,7 +257,7 @@ fn masked_values_go_into_no_editor_before_they_are_revealed_and_come_back_as_the
 }
 
 fn found(stage: &Stage) -> (usize, usize) {
-    let find = stage.state.nav.details[0].find.as_ref().unwrap();
+    let find = stage.state.nav.details[0].reading.find.as_ref().unwrap();
     (find.chosen + 1, find.places.len())
 }
 
@@ -271,7 +271,7 @@ fn a_text_is_found_as_it_is_typed_and_stepped_through() {
     stage.play("Backspace Backspace Backspace Backspace Backspace '42_");
     assert_eq!(found(&stage), (1, 1));
     assert_eq!(
-        stage.state.nav.details[0].scroll, 41,
+        stage.state.nav.details[0].reading.scroll, 41,
         "it is on the screen, a line below the first"
     );
     stage.play("Enter");
@@ -281,7 +281,7 @@ fn a_text_is_found_as_it_is_typed_and_stepped_through() {
     stage.play("p p p");
     assert_eq!(found(&stage), (41, 100));
     stage.play("Esc");
-    assert_eq!(stage.state.nav.details[0].find, None);
+    assert_eq!(stage.state.nav.details[0].reading.find, None);
     assert_eq!(stage.state.nav.details.len(), 1, "only what is looked for is forgotten");
     stage.play("n");
     assert!(stage.toasts()[0].contains("nothing was found"), "{:?}", stage.toasts());
@@ -306,7 +306,7 @@ fn pasted_text_is_looked_for_and_does_nothing_else() {
     let mut stage = browsed(&["one two three"]);
     stage.play("/");
     stage.event(Event::Paste("two\n".to_owned()));
-    assert_eq!(stage.state.nav.details[0].find.as_ref().unwrap().text, "two ");
+    assert_eq!(stage.state.nav.details[0].reading.find.as_ref().unwrap().text, "two ");
     assert_eq!(found(&stage), (1, 1));
 }
 
@@ -321,13 +321,13 @@ fn without_a_payload_there_is_nothing_to_look_through() {
 #[test]
 fn long_lines_are_wrapped_or_moved() {
     let mut stage = browsed(&[&"0123456789".repeat(100)]);
-    let lines = |stage: &Stage| stage.state.nav.details[0].page.as_ref().unwrap().lines.len();
+    let lines = |stage: &Stage| stage.state.nav.details[0].reading.page.as_ref().unwrap().lines.len();
     assert_eq!(lines(&stage), 1_000_usize.div_ceil(78));
     for _ in 0..40 {
         stage.play("PageDown");
     }
     assert_eq!(
-        stage.state.nav.details[0].scroll,
+        stage.state.nav.details[0].reading.scroll,
         lines(&stage) - 1,
         "one line is read to its end"
     );
@@ -335,24 +335,24 @@ fn long_lines_are_wrapped_or_moved() {
     assert_eq!(lines(&stage), 1);
     stage.play("Right Right");
     assert_eq!(
-        (stage.state.nav.details[0].shift, stage.state.nav.details[0].tab),
+        (stage.state.nav.details[0].reading.shift, stage.state.nav.details[0].tab),
         (16, DetailTab::Messages)
     );
     stage.play("Left Left Left");
-    assert_eq!(stage.state.nav.details[0].shift, 0);
+    assert_eq!(stage.state.nav.details[0].reading.shift, 0);
     stage.play("w Right");
     assert_eq!(
         stage.state.nav.details[0].tab,
         DetailTab::Hour,
         "else they turn the parts"
     );
-    assert_eq!(stage.state.nav.details[0].form, PayloadForm::SetOut);
+    assert_eq!(stage.state.nav.details[0].reading.form, PayloadForm::SetOut);
 }
 
 #[test]
 fn of_a_huge_payload_only_the_beginning_is_looked_at() {
     let stage = browsed(&[&"x".repeat(8 * 1024 * 1024)]);
-    let page = stage.state.nav.details[0].page.as_ref().unwrap();
+    let page = stage.state.nav.details[0].reading.page.as_ref().unwrap();
     assert_eq!(page.size, 8 * 1024 * 1024);
     assert_eq!(page.cut_at, Some(crate::console::state::payload::BYTES_MAX));
     assert!(page.text.len() <= crate::console::state::payload::BYTES_MAX + 1);
