@@ -66,7 +66,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, dialog: 
     let text_width = usize::from(wide.saturating_sub(4));
     let press = press(canvas.now, dialog, text_width, area.height);
     let changes = changes(dialog);
-    let number = changes.as_ref().map_or_else(|| dialog.targets(), Vec::len);
+    let number = changes.as_ref().map_or_else(|| dialog.planning.targets(), Vec::len);
     let lines = number.saturating_mul(2);
     let mut top = what(state, dialog, text_width, SAMPLES_MAX);
     // Samples of what is meant give way to the first target and its effect, and so do the empty lines around the list.
@@ -80,7 +80,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, dialog: 
     let empty = room.saturating_sub(cells(lines).min(2)).min(2);
     let listed = cells(lines).min(room - empty);
     let outer = centred(area, wide, fixed + empty + listed);
-    let inner = boxed(canvas, outer, dialog.action.title, dialog.destroys());
+    let inner = boxed(canvas, outer, dialog.action.title, dialog.planning.destroys());
     let mut line = 0;
     for text in &top {
         put(canvas, row(inner, line), text);
@@ -88,7 +88,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, dialog: 
     }
     line += empty.min(1);
     let first = dialog.scroll.saturating_mul(2).min(lines.saturating_sub(listed.into()));
-    let planned = dialog.plans.iter().flatten().flat_map(|plan| &plan.lines);
+    let planned = dialog.planning.plans().iter().flat_map(|plan| &plan.lines);
     let shown: Vec<Line> = match &changes {
         Some(changes) => targets(changes.iter(), first, listed.into(), text_width, None),
         None => targets(planned, first, listed.into(), text_width, masks(state, dialog)),
@@ -149,9 +149,9 @@ fn put(canvas: &mut Canvas<'_>, area: Rect, line: &Line) -> u16 {
 /// What would be done, where, to how much, with at most `samples` of it, and what should be known before.
 fn what(state: &State, dialog: &Dialog, columns: usize, samples: usize) -> Vec<Line> {
     let mut lines = Vec::new();
-    let plans = dialog.plans.as_deref().unwrap_or_default();
+    let plans = dialog.planning.plans();
     let title = match plans {
-        [] if dialog.plans.is_none() => "Planning: nothing is done yet …".to_owned(),
+        [] if dialog.planning.is_awaited() => "Planning: nothing is done yet …".to_owned(),
         [] => "There is nothing to do.".to_owned(),
         [only] => only.title.clone(),
         [first, ..] => format!(
@@ -161,7 +161,7 @@ fn what(state: &State, dialog: &Dialog, columns: usize, samples: usize) -> Vec<L
             show(&first.title, columns)
         ),
     };
-    let title_role = if dialog.destroys() {
+    let title_role = if dialog.planning.destroys() {
         Role::DialogDanger
     } else {
         Role::Title
@@ -180,7 +180,7 @@ fn what(state: &State, dialog: &Dialog, columns: usize, samples: usize) -> Vec<L
         2,
         Role::TextMuted,
     );
-    if dialog.plans.is_some() {
+    if !dialog.planning.is_awaited() {
         wrapped(&mut lines, &how_much(dialog, plans), columns, 2, Role::Text);
     }
     for (kind, run) in plans.iter().filter_map(run_of).take(RUNS_MAX) {
@@ -191,7 +191,7 @@ fn what(state: &State, dialog: &Dialog, columns: usize, samples: usize) -> Vec<L
     if let Some(note) = dialog.scope.note {
         wrapped(&mut lines, note, columns, 2, Role::Info);
     }
-    if dialog.destroys() {
+    if dialog.planning.destroys() {
         wrapped(
             &mut lines,
             if dialog.action.confirm.shows == Shows::Events {
@@ -264,7 +264,7 @@ fn wrapped(lines: &mut Vec<Line>, text: &str, columns: usize, lines_max: usize, 
 fn how_much(dialog: &Dialog, plans: &[Plan]) -> String {
     let (one, many) = match dialog.action.confirm.shows {
         Shows::Events => {
-            let events = plural_of(dialog.events(), "event", "events");
+            let events = plural_of(dialog.planning.events(), "event", "events");
             return format!("{events} · {}", scope(&dialog.scope));
         }
         Shows::Document | Shows::Subscription => return "what waits and what is dead stays as it is".to_owned(),
@@ -283,7 +283,7 @@ fn how_much(dialog: &Dialog, plans: &[Plan]) -> String {
         Some(messages) => crate::console::widgets::words::plural(messages, "message", "messages"),
         None => "an unknown number of messages".to_owned(),
     };
-    let targets = plural_of(dialog.targets(), one, many);
+    let targets = plural_of(dialog.planning.targets(), one, many);
     let empty = match plans {
         [only] => only.time_to_empty(),
         _ => None,
@@ -315,6 +315,7 @@ fn scope(scope: &Scope) -> String {
 /// Of a document that is written anew, the keys that change; `None`: what is planned is no document.
 fn changes(dialog: &Dialog) -> Option<Vec<PlanLine>> {
     let plans = dialog
+        .planning
         .plans
         .as_ref()
         .filter(|_| dialog.action.confirm.shows == Shows::Document)?;
@@ -402,7 +403,7 @@ fn press(now: crate::domain::time::Timestamp, dialog: &Dialog, columns: usize, h
     if height >= ROOM_FOR_REASON || reason.is_open || reason.is_missing() {
         lines.push(reason_line(reason, columns));
     }
-    if let Some(pace) = dialog.pace.as_ref().filter(|_| dialog.plans.is_some()) {
+    if let Some(pace) = dialog.pace.as_ref().filter(|_| !dialog.planning.is_awaited()) {
         lines.push(dialog_run::pace(pace));
     }
     lines.extend(answers(now, dialog, columns));
@@ -434,11 +435,11 @@ fn answers(now: crate::domain::time::Timestamp, dialog: &Dialog, columns: usize)
     let (title, keep) = dialog.action.answers();
     let text = |text: &str, role| (text.to_owned(), role);
     let cancel = (format!("[ Enter  {keep} ]"), Role::TabSelected);
-    if dialog.plans.is_none() {
+    if dialog.planning.is_awaited() {
         return vec![vec![cancel]];
     }
     match &dialog.friction {
-        Friction::Key(key) if dialog.is_armed(now) => {
+        Friction::Key(key) if dialog.planning.is_armed(now) => {
             let accept = (format!("{key}  {title}"), Role::DialogKey);
             vec![vec![cancel, text("   ", Role::Text), accept]]
         }
@@ -468,7 +469,7 @@ fn asked_for(
     (what, word): (&str, &str),
     columns: usize,
 ) -> Vec<Line> {
-    let wait = if dialog.is_armed(now) { "" } else { IN_A_MOMENT };
+    let wait = if dialog.planning.is_armed(now) { "" } else { IN_A_MOMENT };
     let label = format!("to {}, type the {what}:", dialog.action.title);
     let typed = (show(&dialog.typed, columns), Role::Input);
     if width(IN_A_MOMENT) + width(&label) + 2 * (1 + width(word)) <= columns {

@@ -108,12 +108,8 @@ pub struct Dialog {
     pub trigger: KeyCode,
     /// What it is about.
     pub scope: Scope,
-    /// What would be done; `None` while it is being planned.
-    pub plans: Option<Vec<Plan>>,
-    /// The request under which it was planned.
-    pub request: u64,
-    /// When the plans came: it is armed [`ARMED_AFTER`] later.
-    pub ready_at: Option<Timestamp>,
+    /// What would be done.
+    pub planning: Planning,
     /// What has to be done.
     pub friction: Friction,
     /// What was typed so far.
@@ -124,6 +120,17 @@ pub struct Dialog {
     pub pace: Option<RunPace>,
     /// Why, for the audit.
     pub reason: ReasonLine,
+}
+
+/// What a confirmation would do, as the engine plans it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planning {
+    /// The request under which it is planned.
+    pub request: u64,
+    /// What would be done; `None` while it is being planned.
+    pub plans: Option<Vec<Plan>>,
+    /// When the plans came: it is armed [`ARMED_AFTER`] later.
+    pub ready_at: Option<Timestamp>,
 }
 
 /// Why something is done, for the audit.
@@ -295,8 +302,35 @@ impl Knob {
     }
 }
 
-impl Dialog {
-    /// Whether it takes an answer.
+impl Planning {
+    /// Nothing of this request is planned yet.
+    #[must_use]
+    pub const fn of(request: u64) -> Self {
+        Self {
+            request,
+            plans: None,
+            ready_at: None,
+        }
+    }
+
+    /// The plans came.
+    pub(in crate::console) fn answered(&mut self, plans: Vec<Plan>, now: Timestamp) {
+        (self.plans, self.ready_at) = (Some(plans), Some(now));
+    }
+
+    /// Whether there is no answer yet.
+    #[must_use]
+    pub const fn is_awaited(&self) -> bool {
+        self.plans.is_none()
+    }
+
+    /// What would be done; nothing while it is being planned.
+    #[must_use]
+    pub fn plans(&self) -> &[Plan] {
+        self.plans.as_deref().unwrap_or_default()
+    }
+
+    /// Whether the confirmation takes an answer.
     #[must_use]
     pub fn is_armed(&self, now: Timestamp) -> bool {
         self.ready_at.is_some_and(|at| now.since(at) >= ARMED_AFTER)
@@ -305,7 +339,7 @@ impl Dialog {
     /// Targets over all plans.
     #[must_use]
     pub fn targets(&self) -> usize {
-        self.plans.iter().flatten().map(|plan| plan.lines.len()).sum()
+        self.plans().iter().map(|plan| plan.lines.len()).sum()
     }
 
     /// Events over all plans: a run names only some of its own.
@@ -315,13 +349,13 @@ impl Dialog {
             Some(run) => usize::try_from(run.total).unwrap_or(usize::MAX),
             None => plan.lines.len(),
         };
-        self.plans.iter().flatten().map(of).sum()
+        self.plans().iter().map(of).sum()
     }
 
     /// Whether any plan loses messages.
     #[must_use]
     pub fn destroys(&self) -> bool {
-        self.plans.iter().flatten().any(|plan| plan.danger == Danger::Destroys)
+        self.plans().iter().any(|plan| plan.danger == Danger::Destroys)
     }
 }
 

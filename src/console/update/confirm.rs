@@ -9,7 +9,7 @@ use super::{State, pace, say};
 use crate::console::journal::Tone;
 use crate::console::state::Mode;
 use crate::console::state::action::{Action, Also};
-use crate::console::state::dialog::{Asked, Dialog, Friction, ReasonLine, Report, ScopeKind, Task};
+use crate::console::state::dialog::{Asked, Dialog, Friction, Planning, ReasonLine, Report, ScopeKind, Task};
 use crate::console::state::effect::Effect;
 use crate::domain::text::is_hidden;
 use crate::engine::{Caution, Confirmation, Plan, confirmation};
@@ -48,9 +48,7 @@ pub(super) fn begin(state: &mut State, action: &'static Action, trigger: KeyCode
         action,
         trigger,
         scope,
-        plans: None,
-        request,
-        ready_at: None,
+        planning: Planning::of(request),
         friction: Friction::Key(ACCEPT),
         typed: String::new(),
         scroll: 0,
@@ -63,7 +61,7 @@ pub(super) fn begin(state: &mut State, action: &'static Action, trigger: KeyCode
 /// Closes the confirmation; nothing is done.
 pub(super) fn close(state: &mut State) {
     if let Mode::Dialog(dialog) = &state.input.mode {
-        let request = dialog.request;
+        let request = dialog.planning.request;
         state.commands.tasks.retain(|task| task.request != request);
         state.input.mode = state.input.behind.take().map_or(Mode::Browse, |mode| *mode);
     }
@@ -80,14 +78,13 @@ pub(super) fn planned(state: &mut State, request: u64, result: Result<Vec<Plan>,
     let Mode::Dialog(dialog) = &mut state.input.mode else {
         return Vec::new();
     };
-    if dialog.request != request || dialog.plans.is_some() {
+    if dialog.planning.request != request || !dialog.planning.is_awaited() {
         return Vec::new();
     }
     match result {
         Ok(plans) => {
-            dialog.plans = Some(plans);
-            dialog.ready_at = Some(now);
-            dialog.friction = friction(dialog, caution);
+            dialog.friction = friction(&plans, caution);
+            dialog.planning.answered(plans, now);
         }
         Err(why) => {
             let text = format!("{}: {why}", dialog.action.title);
@@ -132,7 +129,7 @@ pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
         write_reason(dialog, press);
         return Vec::new();
     }
-    let last = dialog.targets().saturating_sub(1);
+    let last = dialog.planning.targets().saturating_sub(1);
     match (press.key.code, press.key.modifiers.contains(KeyModifiers::CONTROL)) {
         (KeyCode::Esc, _) | (KeyCode::Char('c'), true) => close(state),
         (KeyCode::Up, _) => dialog.scroll = dialog.scroll.saturating_sub(1),
@@ -243,12 +240,15 @@ fn is_free_to_answer(state: &State, press: Press) -> bool {
         .modifiers
         .intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
     let accepts_by_key = matches!(dialog.friction, Friction::Key(_));
-    plain && press.deliberate && dialog.is_armed(state.now) && !(accepts_by_key && press.key.code == dialog.trigger)
+    plain
+        && press.deliberate
+        && dialog.planning.is_armed(state.now)
+        && !(accepts_by_key && press.key.code == dialog.trigger)
 }
 
 /// As the engine says of these plans.
-fn friction(dialog: &Dialog, caution: Caution) -> Friction {
-    match confirmation(dialog.plans.as_deref().unwrap_or_default(), caution) {
+fn friction(plans: &[Plan], caution: Caution) -> Friction {
+    match confirmation(plans, caution) {
         Confirmation::Yes => Friction::Key(ACCEPT),
         Confirmation::Word { what, word } => Friction::Type { what, word },
     }
@@ -271,7 +271,7 @@ fn go_on(state: &mut State) -> Vec<Effect> {
         return Vec::new();
     };
     state.input.behind = None;
-    let Some(plans) = dialog.plans else {
+    let Some(plans) = dialog.planning.plans else {
         return Vec::new();
     };
     if dialog.scope.kind == ScopeKind::Marked
@@ -279,7 +279,7 @@ fn go_on(state: &mut State) -> Vec<Effect> {
     {
         list.unmark();
     }
-    execute(state, dialog.request, plans, dialog.reason.written())
+    execute(state, dialog.planning.request, plans, dialog.reason.written())
 }
 
 fn execute(state: &mut State, request: u64, plans: Vec<Plan>, reason: Option<String>) -> Vec<Effect> {

@@ -7,7 +7,7 @@ use crossterm::event::{KeyCode, KeyModifiers};
 use super::State;
 use super::keys::Press;
 use crate::console::state::Mode;
-use crate::console::state::dialog::{Dialog, Friction, Knob, RunPace, WayBack};
+use crate::console::state::dialog::{Dialog, Friction, Knob, Planning, RunPace, WayBack};
 use crate::console::state::effect::Effect;
 use crate::domain::pace::{PaceOrder, Ramp, STEP_S, STOP_AFTER};
 use crate::engine::runs::{Order, OrderKind};
@@ -53,7 +53,7 @@ pub(super) fn of(commands: &[Command]) -> Option<RunPace> {
 pub(super) fn begins(dialog: &Dialog, key: char) -> bool {
     let answers = matches!(&dialog.friction, Friction::Type { word, .. } if word.contains(key));
     let turns = |pace: &RunPace| knob(key).is_some_and(|knob| pace.has(knob));
-    dialog.pace.as_ref().is_some_and(turns) && dialog.plans.is_some() && !answers
+    dialog.pace.as_ref().is_some_and(turns) && !dialog.planning.is_awaited() && !answers
 }
 
 pub(super) fn begin(state: &mut State, key: char) -> Vec<Effect> {
@@ -157,7 +157,7 @@ fn turn(state: &mut State) -> Vec<Effect> {
         .commands
         .tasks
         .iter_mut()
-        .find(|task| task.request == dialog.request)
+        .find(|task| task.request == dialog.planning.request)
     else {
         return Vec::new();
     };
@@ -177,9 +177,7 @@ fn turn(state: &mut State) -> Vec<Effect> {
     }
     task.request = request;
     let commands = task.commands.clone();
-    dialog.request = request;
-    dialog.plans = None;
-    dialog.ready_at = None;
+    dialog.planning = Planning::of(request);
     dialog.typed.clear();
     state.commands.next_request += 1;
     vec![Effect::Plan { request, commands }]

@@ -43,7 +43,7 @@ impl State {
     #[must_use]
     pub fn wake_at(&self) -> Option<Timestamp> {
         let armed = match &self.input.mode {
-            Mode::Dialog(dialog) => dialog.ready_at.map(|at| at.plus(ARMED_AFTER)),
+            Mode::Dialog(dialog) => dialog.planning.ready_at.map(|at| at.plus(ARMED_AFTER)),
             Mode::Filter(line) => Some(line.says_errors_from()),
             Mode::Browse
             | Mode::Find(_)

@@ -522,7 +522,7 @@ fn the_rate_is_typed_in_the_dialog_and_planned_again() {
     let Mode::Dialog(dialog) = &stage.state.input.mode else {
         panic!("a dialog");
     };
-    assert!(dialog.plans.is_none() && dialog.typed.is_empty());
+    assert!(dialog.planning.is_awaited() && dialog.typed.is_empty());
     let effects = stage.play("Esc");
     assert!(effects.is_empty() && matches!(stage.state.input.mode, Mode::Browse));
 }

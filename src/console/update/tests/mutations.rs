@@ -68,7 +68,7 @@ fn every_action_that_changes_something_is_planned_confirmed_and_then_executed() 
         stage.play(way_to(action));
         let effects = stage.play(action.keys[0]);
         let (request, commands) = planned(&effects);
-        assert!(is_open(&stage) && dialog(&stage).plans.is_none(), "{action:?}");
+        assert!(is_open(&stage) && dialog(&stage).planning.is_awaited(), "{action:?}");
         assert!(
             stage.play("+1000 y").is_empty(),
             "{}: nothing is planned yet",
@@ -168,7 +168,7 @@ fn a_queue_is_redelivered_through_its_endpoint_and_the_dialog_says_so() {
     let commands = stage.plan("2 /orders Enter * R");
     assert_eq!(commands, redeliver(&["https://shop.example/orders"]));
     let dialog = dialog(&stage);
-    assert_eq!((dialog.scope.shown, dialog.targets()), (2, 1));
+    assert_eq!((dialog.scope.shown, dialog.planning.targets()), (2, 1));
     assert_eq!(
         dialog.scope.note,
         Some("acts on the endpoint: all queues of the URL continue")
