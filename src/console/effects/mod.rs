@@ -91,17 +91,49 @@ impl Actor {
     }
 }
 
+/// Who acts, with what he may at present.
+#[derive(Debug)]
+struct Authority {
+    actor: Actor,
+    grants: watch::Sender<Option<WriteGrant>>,
+}
+
+impl Authority {
+    fn of(actor: Actor) -> Self {
+        let grants = watch::Sender::new(actor.grant());
+        Self { actor, grants }
+    }
+
+    /// Opens the time for changes, where that is possible, or closes it; tells who follows the permission.
+    fn open(&mut self, window: Option<(Timestamp, String)>) {
+        self.actor.open(window);
+        self.grants.send_replace(self.actor.grant());
+    }
+}
+
+/// A task of which only the newest counts.
+#[derive(Debug, Default)]
+struct Newest(Option<JoinHandle<()>>);
+
+impl Newest {
+    /// Ends the older one.
+    fn replace(&mut self, task: JoinHandle<()>) {
+        if let Some(older) = self.0.replace(task) {
+            older.abort();
+        }
+    }
+}
+
 /// Carries effects out.
 #[derive(Debug)]
 pub struct Executor {
     link: Arc<OnceLock<Link>>,
-    actor: Actor,
-    grants: watch::Sender<Option<WriteGrant>>,
+    authority: Authority,
     inputs: mpsc::Sender<Input>,
     clock: Clock,
     arranger: Arranger,
-    look: Option<JoinHandle<()>>,
-    feed: Option<JoinHandle<()>>,
+    look: Newest,
+    feed: Newest,
     reload: Option<Reload>,
     survey: Option<Survey>,
     executions: TaskTracker,
@@ -114,12 +146,11 @@ impl Executor {
         Self {
             arranger: Arranger::new(inputs.clone()),
             link,
-            grants: watch::Sender::new(actor.grant()),
-            actor,
+            authority: Authority::of(actor),
             inputs,
             clock,
-            look: None,
-            feed: None,
+            look: Newest::default(),
+            feed: Newest::default(),
             reload: None,
             survey: None,
             executions: TaskTracker::new(),
@@ -129,7 +160,7 @@ impl Executor {
     /// The permission that the actor has, and each change of it.
     #[must_use]
     pub fn grants(&self) -> watch::Receiver<Option<WriteGrant>> {
-        self.grants.subscribe()
+        self.authority.grants.subscribe()
     }
 
     /// How the configuration is read again.
@@ -157,23 +188,17 @@ impl Executor {
             Effect::Arrange(job) => self.arranger.submit(job),
             Effect::Look(query) => {
                 let (link, inputs, now) = (self.link.get().cloned(), self.inputs.clone(), self.clock.now());
-                let look = ambient::spawn("console look", async move {
+                self.look.replace(ambient::spawn("console look", async move {
                     let answer = look::up(link, query, now).await;
                     let _ = inputs.send(Event::Detail(Box::new(answer)).into()).await;
-                });
-                if let Some(older) = self.look.replace(look) {
-                    older.abort();
-                }
+                }));
             }
             Effect::Feed(query) => {
                 let (link, inputs, clock) = (self.link.get().cloned(), self.inputs.clone(), self.clock.clone());
-                let feed = ambient::spawn("console feed", async move {
+                self.feed.replace(ambient::spawn("console feed", async move {
                     let fed = feed::ask(link, query, &clock).await;
                     let _ = inputs.send(Event::Fed(fed).into()).await;
-                });
-                if let Some(older) = self.feed.replace(feed) {
-                    older.abort();
-                }
+                }));
             }
             Effect::Find(job) => {
                 let inputs = self.inputs.clone();
@@ -186,10 +211,7 @@ impl Executor {
             Effect::Survey(profiles) => self.look_at(profiles),
             Effect::Check => self.check(),
             Effect::Keep { path, text } => self.keep(path, text),
-            Effect::Window(window) => {
-                self.actor.open(window);
-                self.grants.send_replace(self.actor.grant());
-            }
+            Effect::Window(window) => self.authority.open(window),
             Effect::Pace(refresh) => {
                 if let Some(link) = self.link.get() {
                     link.observer.set_refresh(refresh);
@@ -270,7 +292,11 @@ impl Executor {
     }
 
     fn reveal(&self, job: RevealJob) {
-        let (link, inputs, actor) = (self.link.get().cloned(), self.inputs.clone(), self.actor.clone());
+        let (link, inputs, actor) = (
+            self.link.get().cloned(),
+            self.inputs.clone(),
+            self.authority.actor.clone(),
+        );
         ambient::spawn("console reveal", async move {
             let result = reveal_one(link.as_ref(), &actor, &job).await;
             let key = job.key;
@@ -280,7 +306,7 @@ impl Executor {
 
     fn execute(&self, request: u64, plans: Vec<Plan>, reason: Option<String>) {
         let (link, inputs) = (self.link.get().cloned(), self.inputs.clone());
-        let actor = self.actor.clone().because(reason);
+        let actor = self.authority.actor.clone().because(reason);
         let token = self.executions.token();
         ambient::spawn("console execute", async move {
             for (item, plan) in plans.iter().enumerate() {
