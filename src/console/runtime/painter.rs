@@ -26,6 +26,8 @@ pub struct Painter<W> {
     cursor: Option<Position>,
     /// What is on the terminal is not known.
     whole: bool,
+    /// The title that the terminal was told last.
+    title: Option<String>,
 }
 
 impl<W: Write> Painter<W> {
@@ -38,12 +40,14 @@ impl<W: Write> Painter<W> {
             next: Buffer::empty(Rect::ZERO),
             cursor: None,
             whole: true,
+            title: None,
         }
     }
 
-    /// The next frame is painted whole: something else may have written on the terminal.
+    /// The next frame is painted whole, and the title told again: something else may have written on the terminal.
     pub fn forget(&mut self) {
         self.whole = true;
+        self.title = None;
     }
 
     /// Lets `render` fill a buffer of this size and writes what changed; answers how many bytes.
@@ -80,6 +84,15 @@ impl<W: Write> Painter<W> {
         self.cursor = cursor;
         self.whole = false;
         Ok(count)
+    }
+
+    /// Tells the terminal the title of its window, where that is another one now. It has to be safe to send.
+    pub fn entitle(&mut self, title: String) -> io::Result<()> {
+        if self.title.as_ref() != Some(&title) {
+            self.send(&format!("\x1b]0;{title}\x07"))?;
+            self.title = Some(title);
+        }
+        Ok(())
     }
 
     /// Writes something that moves no cursor and changes no cell.

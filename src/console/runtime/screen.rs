@@ -79,10 +79,15 @@ pub struct Screen<W> {
     painter: Painter<W>,
     inputs: mpsc::Receiver<Input>,
     clock: Clock,
+    frames: Frames,
+}
+
+/// When the next frame is due.
+#[derive(Debug)]
+struct Frames {
     dirty: Dirty,
-    painted: Duration,
-    /// The title that the terminal was told last.
-    titled: Option<String>,
+    /// At this uptime the last one was painted.
+    painted_at: Duration,
 }
 
 /// Whether what is shown may be out of date.
@@ -113,9 +118,10 @@ impl<W: Write> Screen<W> {
             painter: Painter::new(out),
             inputs,
             clock,
-            dirty: Dirty::Yes,
-            painted: Duration::ZERO,
-            titled: None,
+            frames: Frames {
+                dirty: Dirty::Yes,
+                painted_at: Duration::ZERO,
+            },
         }
     }
 
@@ -131,8 +137,7 @@ impl<W: Write> Screen<W> {
         let now = self.clock.now();
         let _ = update(&mut self.state, now, Event::Resize { columns, rows });
         self.painter.forget();
-        self.titled = None;
-        self.dirty = Dirty::Yes;
+        self.frames.want(Dirty::Yes);
     }
 
     /// Paints nothing until the process is continued: after a stop was asked for, this thread may go on
@@ -222,17 +227,11 @@ impl<W: Write> Screen<W> {
 
     /// Paints when something changed and a frame is due; answers how long until the next one is.
     fn paint_if_due(&mut self) -> io::Result<Option<Duration>> {
-        let least = match self.dirty {
-            Dirty::No => return Ok(None),
-            Dirty::Background => BACKGROUND_FRAME,
-            Dirty::Yes => FRAME,
-        };
-        let since = self.clock.uptime().saturating_sub(self.painted);
-        if let Some(left) = least.checked_sub(since).filter(|left| !left.is_zero()) {
-            return Ok(Some(left));
+        let due_in = self.frames.due_in(self.clock.uptime());
+        if due_in != Some(Duration::ZERO) {
+            return Ok(due_in);
         }
-        self.dirty = Dirty::No;
-        self.painted = self.clock.uptime();
+        self.frames.painted(self.clock.uptime());
         let (state, theme, view) = (&self.state, &self.theme, self.view);
         self.painter
             .paint(state.terminal.size, |buffer| view(state, theme, buffer))?;
@@ -240,21 +239,10 @@ impl<W: Write> Screen<W> {
         if let Some(question) = self.look.question(self.clock.uptime()) {
             self.painter.send(question)?;
         }
-        self.entitle()?;
+        if self.state.terminal.titles {
+            self.painter.entitle(self.state.title(self.theme.is_ascii()))?;
+        }
         Ok(None)
-    }
-
-    /// Tells the terminal its title, where that is another one now.
-    fn entitle(&mut self) -> io::Result<()> {
-        if !self.state.session.titles {
-            return Ok(());
-        }
-        let title = self.state.title(self.theme.is_ascii());
-        if self.titled.as_ref() != Some(&title) {
-            self.painter.send(&format!("\x1b]0;{title}\x07"))?;
-            self.titled = Some(title);
-        }
-        Ok(())
     }
 
     /// Until something on the screen changes by itself; never at once, whatever the state says.
@@ -330,29 +318,28 @@ impl<W: Write> Screen<W> {
             Err(error) => Err(error.to_string()),
         };
         let _ = update(&mut self.state, self.clock.now(), Event::Themed(result));
-        self.dirty = Dirty::Yes;
+        self.frames.want(Dirty::Yes);
     }
 
     /// The terminal's ground is known now.
     fn ground(&mut self, ground: Ground) {
         if let Some(theme) = self.look.answer(ground, self.clock.uptime()) {
             self.theme = theme;
-            self.dirty = Dirty::Yes;
+            self.frames.want(Dirty::Yes);
         }
     }
 
     fn happen(&mut self, event: Event, carry_out: &mut (dyn FnMut(Effect) + Send)) -> io::Result<Option<Pause>> {
-        let dirty = if matches!(event, Event::Engine(_)) {
+        self.frames.want(if matches!(event, Event::Engine(_)) {
             Dirty::Background
         } else {
             Dirty::Yes
-        };
-        self.dirty = self.dirty.max(dirty);
+        });
         let mut pause = None;
         for effect in update(&mut self.state, self.clock.now(), event) {
             match effect {
                 Effect::Copy(text) => self.painter.send(&clipboard::sequence(&text))?,
-                Effect::Call(text) => self.painter.send(&self.state.session.notify.sequence(&text))?,
+                Effect::Call(text) => self.painter.send(&self.state.terminal.notify.sequence(&text))?,
                 Effect::Suspend => pause = Some(Pause::Suspend),
                 Effect::Edit(job) => {
                     self.editing = Some(job);
@@ -391,6 +378,28 @@ impl<W: Write> Screen<W> {
             }
         }
         Ok(pause)
+    }
+}
+
+impl Frames {
+    /// What is shown may be out of date.
+    fn want(&mut self, dirty: Dirty) {
+        self.dirty = self.dirty.max(dirty);
+    }
+
+    /// Until the next one, nothing when it is due; `None`: nothing changed.
+    fn due_in(&self, uptime: Duration) -> Option<Duration> {
+        let least = match self.dirty {
+            Dirty::No => return None,
+            Dirty::Background => BACKGROUND_FRAME,
+            Dirty::Yes => FRAME,
+        };
+        Some(least.saturating_sub(uptime.saturating_sub(self.painted_at)))
+    }
+
+    /// One is painted.
+    const fn painted(&mut self, uptime: Duration) {
+        (self.dirty, self.painted_at) = (Dirty::No, uptime);
     }
 }
 

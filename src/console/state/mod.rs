@@ -209,6 +209,10 @@ pub struct Terminal {
     pub focused: bool,
     /// Whether the mouse is wanted.
     pub mouse: bool,
+    /// How the operator is called.
+    pub notify: Notify,
+    /// Whether the title of its window says what is worst.
+    pub titles: bool,
     /// The last click on a row, its place and its name: another one soon after opens it.
     pub clicked: Option<(Timestamp, usize, String)>,
 }
@@ -234,10 +238,6 @@ pub struct Session {
     pub themes: Vec<String>,
     /// How often a snapshot is due.
     pub refresh: Duration,
-    /// How the operator is called.
-    pub notify: Notify,
-    /// Whether the title of the window says what is worst.
-    pub titles: bool,
 }
 
 /// What was read, and what of it is shown.
@@ -354,11 +354,13 @@ pub struct Attempts {
 }
 
 impl Terminal {
-    const fn at_first(mouse: bool) -> Self {
+    const fn at_first(settings: &ConsoleSettings) -> Self {
         Self {
             size: SIZE_AT_FIRST,
             focused: true,
-            mouse,
+            mouse: settings.mouse,
+            notify: settings.notify,
+            titles: settings.titles,
             clicked: None,
         }
     }
@@ -385,7 +387,7 @@ impl State {
         };
         let mut state = Self {
             now,
-            terminal: Terminal::at_first(settings.mouse),
+            terminal: Terminal::at_first(settings),
             session: Session {
                 place,
                 work,
@@ -396,8 +398,6 @@ impl State {
                 views: settings.views.clone(),
                 themes: Vec::new(),
                 refresh: settings.refresh,
-                notify: settings.notify,
-                titles: settings.titles,
             },
             data: Data {
                 link,

@@ -56,7 +56,7 @@ fn watch(state: &mut State) -> Vec<Effect> {
 
 /// When that is due.
 fn watched_at(state: &State) -> Option<Timestamp> {
-    if state.session.notify == Notify::Off {
+    if state.terminal.notify == Notify::Off {
         return None;
     }
     let feed = &state.lists.expiring.queues.feed;

@@ -53,7 +53,7 @@ fn apply(state: &mut State, read: Reloaded) -> Vec<Effect> {
         state.session.refresh = read.refresh;
         effects.push(Effect::Pace(read.refresh));
     }
-    (state.session.notify, state.session.titles) = (read.notify, read.titles);
+    (state.terminal.notify, state.terminal.titles) = (read.notify, read.titles);
     if let Some(preview) = read.preview {
         state.nav.preview.is_off = !preview;
     }

@@ -77,7 +77,7 @@ fn shown(state: &mut State, toast: Toast) {
 /// Something that has to be known also by who looks elsewhere: called once for each cause.
 pub(super) fn call(state: &mut State, cause: &str, text: &str) {
     let now = state.now;
-    if state.session.notify != Notify::Off {
+    if state.terminal.notify != Notify::Off {
         state.said.calls.call(now, cause, text);
     }
 }

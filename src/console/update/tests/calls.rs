@@ -22,7 +22,7 @@ fn calls(effects: &[Effect]) -> Vec<String> {
 
 fn calling() -> Stage {
     let mut stage = stage(incident());
-    stage.state.session.notify = Notify::Bell;
+    stage.state.terminal.notify = Notify::Bell;
     stage
 }
 
