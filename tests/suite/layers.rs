@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::source::{self, SourceFile};
+use crate::sizes;
+use crate::source::{self, SourceFile, is_program};
 
 /// A top-level module with the others that it may name.
 const MAY_NAME: &[(&str, &[&str])] = &[
@@ -113,11 +114,6 @@ fn every_module_names_only_what_the_import_table_allows() {
         "the import table is broken:\n  {}",
         found.join("\n  ")
     );
-}
-
-fn is_program(path: &str) -> bool {
-    let rust = path.strip_prefix("src/").and_then(|inner| inner.strip_suffix(".rs"));
-    rust.is_some_and(|inner| !inner.split('/').any(|segment| segment == "tests"))
 }
 
 fn violations(files: &[SourceFile]) -> Vec<String> {
@@ -560,31 +556,13 @@ fn an_upward_import_in_the_console_is_found() {
 
 #[test]
 fn a_service_of_the_engine_has_ten_fields_and_forty_methods_at_most() {
-    let files = engine_files();
-    let members = |head: &str, is_member: fn(&str) -> bool| {
-        let blocks = files
-            .iter()
-            .filter_map(|file| file.text.split_once(&format!("\n{head} {{\n")));
-        // Several blocks of one file.
-        let blocks = blocks.flat_map(|(_, rest)| rest.split(&format!("\n{head} {{\n")).collect::<Vec<_>>());
-        let lines = blocks.flat_map(|block| block.split("\n}\n").next().unwrap_or_default().lines());
-        let own = lines.filter_map(|line| {
-            line.strip_prefix("    ")
-                .filter(|line| !line.starts_with([' ', '/', '#']))
-        });
-        own.filter(|line| is_member(line)).count()
-    };
-    let is_field = |line: &str| line.ends_with(',') && line.contains(": ");
-    let is_method = |line: &str| line.starts_with("fn ") || line.contains(" fn ");
+    let sizes = sizes::of(&engine_files());
     let mut found = Vec::new();
     for service in SERVICES.iter().chain(&["Engine"]) {
-        let fields = members(&format!("struct {service}"), is_field)
-            + members(&format!("pub(super) struct {service}"), is_field)
-            + members(&format!("pub(in crate::engine) struct {service}"), is_field);
-        let methods = members(&format!("impl {service}"), is_method);
-        assert!(fields + methods > 0, "{service} is found");
-        if fields > 10 || methods > 40 {
-            found.push(format!("{service}: {fields} fields, {methods} methods"));
+        let size = sizes.get(*service);
+        let size = size.unwrap_or_else(|| panic!("{service} is found"));
+        if !size.is_one_object() {
+            found.push(format!("{service}: {size:?}"));
         }
     }
     assert!(found.is_empty(), "{found:#?}");

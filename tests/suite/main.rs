@@ -56,6 +56,7 @@ mod rabbitmq;
 mod retention;
 mod runs;
 mod sender;
+mod sizes;
 mod source;
 mod statements;
 mod store_contract;

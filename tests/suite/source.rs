@@ -57,6 +57,12 @@ fn walk(directory: &Path, prefix: &str, files: &mut Vec<SourceFile>) {
     }
 }
 
+/// Whether a file is the program's: tests in files of their own are not.
+pub fn is_program(path: &str) -> bool {
+    let rust = path.strip_prefix("src/").and_then(|inner| inner.strip_suffix(".rs"));
+    rust.is_some_and(|inner| !inner.split('/').any(|segment| segment == "tests"))
+}
+
 /// The paths that a file names, as segments: `use a::{b, c::D}` gives `a::b` and `a::c::D`.
 /// `crate`, `self` and `super` are resolved: such a path begins with `crate`.
 pub struct NamedPaths {
