@@ -143,10 +143,14 @@ impl Account {
             return;
         }
         let counted = |execution: &_, url: &_| self.prefix.as_ref().is_none_or(|prefix| prefix.covers(execution, url));
-        let usage = match self.quota.bytes_waiting {
-            Some(_) => engine.usage_with_bytes(counted).await,
-            None => engine.usage(counted).await,
+        let reading = async {
+            let usage = engine.usage(counted).await?;
+            match self.quota.bytes_waiting {
+                Some(_) => usage.with_bytes(engine).await,
+                None => Ok(usage),
+            }
         };
+        let usage = reading.await;
         let took = clock.uptime().saturating_sub(now);
         let mut state = self.state();
         match usage {

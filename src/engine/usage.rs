@@ -19,7 +19,7 @@ pub struct Usage {
 }
 
 impl Engine {
-    /// The queues of which `is_counted` says so; their bytes are not counted. Reads every row of the store.
+    /// The queues of which `is_counted` says so, without their bytes. Reads every row of the store.
     ///
     /// # Errors
     /// The store could not be asked.
@@ -38,31 +38,29 @@ impl Engine {
         }
         Ok(usage)
     }
+}
 
-    /// The same with their bytes. Reads every queue of the vhost, too.
+impl Usage {
+    /// The same with their bytes. Reads every queue of the vhost.
     ///
     /// # Errors
-    /// Store or broker could not be asked.
-    pub async fn usage_with_bytes(
-        &self,
-        is_counted: impl Fn(&ExecutionId, &EndpointUrl) -> bool + Send,
-    ) -> Result<Usage, EngineError> {
-        let mut usage = self.usage(is_counted).await?;
+    /// The broker could not be asked.
+    pub async fn with_bytes(mut self, engine: &Engine) -> Result<Self, EngineError> {
         let mut page = 1;
-        while !usage.queues.is_empty() {
+        while !self.queues.is_empty() {
             let request = PageRequest {
                 page,
                 size: PAGE,
                 name_contains: None,
             };
-            let found = self.0.broker.queues_page(&request).await?;
-            let counted = found.queues.iter().filter(|queue| usage.queues.contains(&queue.name));
-            usage.bytes += counted.filter_map(|queue| queue.bytes).sum::<u64>();
+            let found = engine.0.broker.queues_page(&request).await?;
+            let counted = found.queues.iter().filter(|queue| self.queues.contains(&queue.name));
+            self.bytes += counted.filter_map(|queue| queue.bytes).sum::<u64>();
             if !found.more {
                 break;
             }
             page += 1;
         }
-        Ok(usage)
+        Ok(self)
     }
 }

@@ -1,7 +1,7 @@
 //! One change of many dead letters: what is sent instead of each is kept in the store, for all of them in one go, and
 //! the originals stay where they are.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
@@ -10,7 +10,7 @@ use super::Runs;
 use super::edit::{any_edit, differences, edits_of};
 use super::order::Selection;
 use super::view::{Edit, Patch};
-use crate::ambient;
+use crate::ambient::{self, HashMap};
 use crate::domain::dead_letter::Home;
 use crate::domain::id::QueueName;
 use crate::domain::mask::MaskRules;
