@@ -1,12 +1,11 @@
 //! From tokens to an expression that fits the fields: names, kinds and values are checked here, so
 //! that evaluation cannot fail.
 
-use std::time::Duration;
-
 use regex::{Regex, RegexBuilder};
 
 use super::super::nearest::nearest;
 use super::super::text::show;
+use super::super::time::span;
 use super::evaluate::{Comparison, Expression, Literal};
 use super::lexer::{Lexer, Operator, Token, ValueToken};
 use super::{DEPTH_MAX, EXPRESSION_BYTES_MAX, Field, FieldKind, FilterError, PATTERN_BYTES_MAX, PLACE_BYTES_MAX};
@@ -269,7 +268,7 @@ fn literal(column: usize, field: Field, operator: Operator, value: ValueToken) -
         FieldKind::Number => number(&text)
             .map(Literal::Number)
             .ok_or_else(|| expected("a number such as 100, 1.5 or 10k", &text)),
-        FieldKind::Duration => duration(&text)
+        FieldKind::Duration => span(&text)
             .map(Literal::Duration)
             .ok_or_else(|| expected("a duration such as 30s, 5m, 2h or 3d", &text)),
         FieldKind::Bool if text.eq_ignore_ascii_case("true") => Ok(Literal::Bool(true)),
@@ -332,23 +331,6 @@ fn number(text: &str) -> Option<f64> {
         .ok()
         .filter(|number| well_formed && number.is_finite())?;
     Some(number * factor)
-}
-
-/// Digits and one unit.
-fn duration(text: &str) -> Option<Duration> {
-    let (at, unit) = text.char_indices().next_back()?;
-    let unit_s = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3_600,
-        'd' => 86_400,
-        _ => return None,
-    };
-    let digits = text
-        .get(..at)
-        .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
-    let count: u64 = digits.parse().ok()?;
-    count.checked_mul(unit_s).map(Duration::from_secs)
 }
 
 fn name(token: &Token) -> String {
