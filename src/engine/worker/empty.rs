@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{End, Hold, Worker, guarded};
+use super::{Attaching, End, Hold, Worker, guarded};
 use crate::ambient;
 use crate::broker::{Attached, BrokerError, Deleted, Look, Next, QueuePart};
 use crate::domain::id::QueueName;
@@ -21,8 +21,11 @@ use crate::store::QueueMark;
 
 /// How long nothing comes from a companion that has nothing.
 const QUIET: Duration = Duration::from_millis(500);
-/// Patience with an empty queue when somebody else waits.
+/// The least patience with an empty queue when somebody else waits.
 const HURRY: Duration = Duration::from_millis(10);
+/// As many times as long as the broker took for what it sent before, at most [`QUIET`]: one that is busy with many queues
+/// sends the next message later than [`HURRY`], and a queue that is let go too early has to be attached again.
+const HURRY_FACTOR: u32 = 2;
 /// The most patience with a queue that has something and delivers nothing.
 const PATIENCE_MAX: Duration = Duration::from_secs(45);
 /// Attachments that bring nothing, in a row, until others have a turn.
@@ -40,6 +43,21 @@ fn patience_after(in_vain: u32) -> Duration {
     }
 }
 
+impl Attaching {
+    /// The broker took so long to attach, or to send a message.
+    pub(super) fn broker_took(&mut self, took: Duration) {
+        // After more than that the queue had been empty.
+        if took < QUIET {
+            self.slow = self.slow.max(took);
+        }
+    }
+
+    /// How long nothing may come while others wait.
+    fn hurry(&self) -> Duration {
+        (self.slow * HURRY_FACTOR).clamp(HURRY, QUIET)
+    }
+}
+
 impl Worker {
     /// The next message; lingers on an empty queue, and not when others wait.
     pub(super) async fn next(&mut self, attached: &mut dyn Attached) -> Result<Next, End> {
@@ -48,7 +66,7 @@ impl Worker {
             return Ok(first);
         }
         let room = self.room.bytes();
-        loop {
+        let came = loop {
             tokio::select! {
                 biased;
                 next = attached.next_within(room) => break Ok(next),
@@ -70,7 +88,12 @@ impl Worker {
                     self.quiet = Box::pin(ambient::sleep(left));
                 }
             }
+        };
+        if came.is_ok() {
+            let took = self.hold.engine.clock.uptime().saturating_sub(asked);
+            self.attaching.broker_took(took);
         }
+        came
     }
 
     /// How long nothing may come.
@@ -79,7 +102,7 @@ impl Worker {
         let patience = if self.hold.record.has_companion {
             QUIET
         } else if self.hold.control.others_wait.load(Ordering::SeqCst) {
-            HURRY.min(linger)
+            self.attaching.hurry().min(linger)
         } else {
             linger
         };
@@ -251,5 +274,23 @@ mod tests {
         );
         assert_eq!(patience_after(IN_VAIN_MAX), PATIENCE_MAX);
         assert_eq!(patience_after(u32::MAX), PATIENCE_MAX);
+    }
+
+    #[test]
+    fn a_queue_is_held_longer_where_others_wait_while_the_broker_is_slow() {
+        let mut attaching = Attaching::default();
+        assert_eq!(attaching.hurry(), HURRY);
+        let ms = Duration::from_millis;
+        for (took, patience) in [(40, 80), (20, 80), (100, 200), (400, 500), (3_000, 500)] {
+            attaching.broker_took(ms(took));
+            assert_eq!(attaching.hurry(), ms(patience), "after {took} ms");
+        }
+        let mut rested = Attaching::default();
+        rested.broker_took(ms(3_000));
+        assert_eq!(
+            rested.hurry(),
+            HURRY,
+            "it had been empty, and says nothing of the broker"
+        );
     }
 }

@@ -184,6 +184,8 @@ struct Attaching {
     acked: bool,
     /// It was lost, and not closed by us: an ack may be, too.
     lost: bool,
+    /// The longest that the broker took to attach or to send a message.
+    slow: Duration,
     /// Attachments in a row that brought nothing although there was something.
     in_vain: u32,
     /// Between attachments that end without an ack.
@@ -301,9 +303,12 @@ impl Worker {
         loop {
             self.hold.may_go_on()?;
             self.look_out().await?;
-            match self.hold.engine.broker.attach(&self.hold.queue, options).await {
+            let asked = engine.clock.uptime();
+            match engine.broker.attach(&self.hold.queue, options).await {
                 Ok(AttachOutcome::Attached(attached)) => {
                     tracing::debug!(queue = ?self.hold.queue, "attached");
+                    self.attaching.slow = Duration::ZERO;
+                    self.attaching.broker_took(engine.clock.uptime().saturating_sub(asked));
                     self.attaching.losses = self.hold.engine.broker.losses();
                     self.attaching.received = 0;
                     self.attaching.acked = false;
