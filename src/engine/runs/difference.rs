@@ -17,7 +17,7 @@ pub(super) fn of_bodies(before: &[u8], after: &[u8]) -> Vec<PlanLine> {
     if before == after {
         return Vec::new();
     }
-    let mut found = Found::default();
+    let mut found = Differences::default();
     match (serde_json::from_slice(before), serde_json::from_slice(after)) {
         (Ok(before), Ok(after)) => found.values("body", &before, &after),
         _ => {
@@ -46,12 +46,12 @@ pub(super) fn of_bodies(before: &[u8], after: &[u8]) -> Vec<PlanLine> {
 }
 
 #[derive(Default)]
-struct Found {
+struct Differences {
     lines: Vec<PlanLine>,
     more: usize,
 }
 
-impl Found {
+impl Differences {
     fn add(&mut self, target: String, now: Option<String>, then: Option<String>) {
         if self.lines.len() == DIFFERENCES_MAX {
             self.more += 1;

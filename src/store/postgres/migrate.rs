@@ -113,21 +113,21 @@ async fn bring(pool: &PgPool) -> Result<(), StoreError> {
     }
 }
 
-struct Found {
+struct InDatabase {
     relations: Vec<String>,
     applied: [Applied; TRACKS.len()],
     rights: Option<Rights>,
 }
 
-async fn found(pool: &PgPool) -> Result<Found, sqlx::Error> {
+async fn found(pool: &PgPool) -> Result<InDatabase, sqlx::Error> {
     let mut connection = pool.acquire().await?;
     match read(&mut connection).await {
-        Ok((relations, applied)) => Ok(Found {
+        Ok((relations, applied)) => Ok(InDatabase {
             relations,
             applied,
             rights: None,
         }),
-        Err(error) if is_right_missing(&error) => Ok(Found {
+        Err(error) if is_right_missing(&error) => Ok(InDatabase {
             relations: Vec::new(),
             applied: Default::default(),
             rights: Some(rights(pool).await?),
@@ -148,7 +148,7 @@ async fn read(connection: &mut PgConnection) -> Result<(Vec<String>, [Applied; T
     Ok((relations, all))
 }
 
-fn missing(found: &Found) -> Result<Vec<Change>, StoreError> {
+fn missing(found: &InDatabase) -> Result<Vec<Change>, StoreError> {
     if let Some(rights) = &found.rights {
         return Err(rights.unreadable());
     }
