@@ -1,5 +1,5 @@
 //! What is seen of the broker beside the messages, and what is set on it: listings, policies, health. With RabbitMQ the
-//! management API tells most of it, and delivery goes on without.
+//! management API tells most of it, and delivery continues without it.
 
 use async_trait::async_trait;
 

@@ -1,4 +1,4 @@
-//! How messages come to the broker: each is answered for by itself, and only *accepted* means that it is stored.
+//! How messages come to the broker: each has an answer of its own, and only *accepted* means that it is stored.
 
 use async_trait::async_trait;
 

@@ -106,13 +106,13 @@ impl WriteConnection {
         Ok(())
     }
 
-    /// Keeps the write in hand, and puts a savepoint behind it. An error means that the whole transaction is lost.
+    /// Keeps the current write, and puts a savepoint behind it. An error means that the whole transaction is lost.
     pub(super) async fn next(&mut self) -> Result<(), SqliteError> {
         let kept = self.execute(NEXT).await;
         kept.map_err(|error| SqliteError::RolledBack(Arc::new(error)))
     }
 
-    /// Takes the write in hand back. A savepoint that cannot be gone back to went away with its transaction.
+    /// Takes the current write back. A savepoint that cannot be gone back to went away with its transaction.
     pub(super) async fn undo(&mut self) -> Result<(), SqliteError> {
         let undone = self.execute(UNDO).await;
         undone.map_err(|error| SqliteError::RolledBack(Arc::new(error)))

@@ -248,7 +248,7 @@ impl Writer {
 /// What waits to be written.
 struct Inbox {
     messages: mpsc::Receiver<Message>,
-    /// Set by a close; the writer ends after the group in hand.
+    /// Set by a close; the writer ends after the current group.
     closing: Option<oneshot::Sender<()>>,
     /// How many writes the last group of a stream had: as many are waited for, shortly.
     last_group: usize,

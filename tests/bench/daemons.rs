@@ -60,14 +60,7 @@ impl Place {
             Ground::prepare().await,
             Database::create().await,
         );
-        let queue = |n: usize| {
-            Queue::new(
-                &ground.naming,
-                &format!("run-{n}"),
-                &receiver.url(&format!("endpoint/{n}")),
-            )
-        };
-        let queues: Vec<Queue> = (0..QUEUES).map(queue).collect();
+        let queues = ground.queues(QUEUES, |n| receiver.url(&format!("endpoint/{n}")));
         ground.create(&queues, &[&database.url()]).await;
         Self {
             receiver,

@@ -137,6 +137,12 @@ impl Ground {
         Self { vhost, naming, broker }
     }
 
+    /// So many delivery queues, each of an execution of its own; none is made yet.
+    pub fn queues(&self, count: usize, url: impl Fn(usize) -> String) -> Vec<Queue> {
+        let queue = |n: usize| Queue::new(&self.naming, &format!("run-{n}"), &url(n));
+        (0..count).map(queue).collect()
+    }
+
     /// Makes the queues, and their rows in each store, as a publisher would have done.
     pub async fn create(&self, queues: &[Queue], stores: &[&str]) {
         let mut tasks = JoinSet::new();

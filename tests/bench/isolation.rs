@@ -99,8 +99,7 @@ async fn one_round(case: &Case, with: bool) -> Vec<u64> {
         n if n < bad => receiver.url(&format!("never/{n}")),
         n => receiver.url(&format!("endpoint/{n}")),
     };
-    let queue = |n: usize| Queue::new(&ground.naming, &format!("run-{n}"), &url(n));
-    let queues: Vec<Queue> = (0..ENDPOINTS).map(queue).collect();
+    let queues = ground.queues(ENDPOINTS, url);
     ground.create(&queues, &[&store]).await;
     let daemon = delivering::start(&ground.naming.vhost, &store, 1).await;
     let others = ENDPOINTS - bad;

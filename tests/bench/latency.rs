@@ -56,14 +56,7 @@ pub async fn run() {
 async fn measure(case: &Case) {
     let (receiver, directory, ground) = (Receiver::start().await, scratch_directory(), Ground::prepare().await);
     let store = directory.path().join("redrive.db").to_str().unwrap().to_owned();
-    let queue = |n: usize| {
-        Queue::new(
-            &ground.naming,
-            &format!("run-{n}"),
-            &receiver.url(&format!("endpoint/{}", n % 100)),
-        )
-    };
-    let queues: Vec<Queue> = (0..case.queues).map(queue).collect();
+    let queues = ground.queues(case.queues, |n| receiver.url(&format!("endpoint/{}", n % 100)));
     ground.create(&queues, &[&store]).await;
     let mut daemon = delivering::start(&ground.naming.vhost, &store, 1).await;
     // The first sweeps take every queue's arguments in.

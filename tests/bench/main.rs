@@ -97,7 +97,6 @@ fn main() {
     {
         return run_side(side, rest);
     }
-    let executions = arguments.iter().find_map(|argument| argument.strip_prefix("growth:"));
     let is_known =
         |name: &str| SECTIONS.contains(&name) || ["growth:", "scale:"].iter().any(|prefix| name.starts_with(prefix));
     if let Some(unknown) = arguments.iter().find(|name| !is_known(name)) {
@@ -107,17 +106,21 @@ fn main() {
     runtime().block_on(async {
         numbers::print_machine();
         delivery(&arguments).await;
-        rest(&arguments, executions).await;
+        rest(&arguments).await;
     });
 }
 
-fn is_wanted(arguments: &[String], section: &str) -> bool {
-    arguments.is_empty() || arguments.iter().any(|argument| argument == section)
+/// The parts of a section that are asked for, none for all of them; `None`: the section is not asked for.
+fn asked(arguments: &[String], section: &str) -> Option<Vec<String>> {
+    let part = |argument: &String| Some(argument.strip_prefix(section)?.strip_prefix(':')?.to_owned());
+    let parts: Vec<String> = arguments.iter().filter_map(part).collect();
+    let is_named = arguments.is_empty() || arguments.iter().any(|argument| argument == section);
+    (is_named || !parts.is_empty()).then_some(parts)
 }
 
 /// The sections about delivery.
 async fn delivery(arguments: &[String]) {
-    let wanted = |section: &str| is_wanted(arguments, section);
+    let wanted = |section: &str| asked(arguments, section).is_some();
     // Only where it is asked for: its parts are in the others.
     if arguments.iter().any(|argument| argument == "quick") {
         throughput::quick().await;
@@ -131,8 +134,7 @@ async fn delivery(arguments: &[String]) {
     if wanted("publish") {
         publish::run().await;
     }
-    let parts = parts_of("scale", arguments);
-    if wanted("scale") || !parts.is_empty() {
+    if let Some(parts) = asked(arguments, "scale") {
         scale::run(&parts).await;
     }
     if wanted("daemons") {
@@ -144,15 +146,14 @@ async fn delivery(arguments: &[String]) {
     if wanted("isolation") {
         isolation::run().await;
     }
-    let parts = parts_of("outage", arguments);
-    if wanted("outage") || !parts.is_empty() {
+    if let Some(parts) = asked(arguments, "outage") {
         outage::run(&parts).await;
     }
 }
 
 /// All other sections.
-async fn rest(arguments: &[String], executions: Option<&str>) {
-    let wanted = |section: &str| is_wanted(arguments, section);
+async fn rest(arguments: &[String]) {
+    let wanted = |section: &str| asked(arguments, section).is_some();
     if wanted("redrive") {
         redrive::run().await;
     }
@@ -165,12 +166,11 @@ async fn rest(arguments: &[String], executions: Option<&str>) {
     if wanted("intake") {
         intake::run().await;
     }
-    let parts = parts_of("events", arguments);
-    if wanted("events") || !parts.is_empty() {
+    if let Some(parts) = asked(arguments, "events") {
         events::run(&parts).await;
     }
-    if wanted("growth") || executions.is_some() {
-        growth::run(executions).await;
+    if let Some(parts) = asked(arguments, "growth") {
+        growth::run(parts.first().map(String::as_str)).await;
     }
     if wanted("console") {
         console::run().await;
@@ -184,12 +184,6 @@ async fn rest(arguments: &[String], executions: Option<&str>) {
     if wanted("filters") {
         filters::run().await;
     }
-}
-
-/// What stands behind the section's name.
-fn parts_of(section: &str, arguments: &[String]) -> Vec<String> {
-    let part = |argument: &String| Some(argument.strip_prefix(section)?.strip_prefix(':')?.to_owned());
-    arguments.iter().filter_map(part).collect()
 }
 
 fn run_side(side: &str, arguments: &[String]) {

@@ -115,9 +115,7 @@ async fn one_round(case: Case, hang: bool) -> Timed {
         receiver.url(&format!("{kind}/{n}"))
     };
     run_before(&ground, &receiver, &store).await;
-    let queues: Vec<Queue> = (0..case.urls)
-        .map(|n| Queue::new(&ground.naming, &format!("run-{n}"), &url(n)))
-        .collect();
+    let queues = ground.queues(case.urls, url);
     ground.create(&queues, &[&store]).await;
     if case.restart {
         let daemon = delivering::start(&ground.naming.vhost, &store, 1).await;

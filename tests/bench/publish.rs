@@ -25,7 +25,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::ground::{BODY_BYTES, Ground, Queue};
+use crate::ground::{BODY_BYTES, Ground};
 use crate::numbers::{Spread, aside, rounds, row};
 use crate::process::Side;
 use crate::program::{Backing, Program};
@@ -64,9 +64,7 @@ pub async fn run() {
 /// The service, over queues that are there.
 async fn service() -> f64 {
     let ground = Ground::prepare().await;
-    let queues: Vec<Queue> = (0..CLIENTS)
-        .map(|client| Queue::new(&ground.naming, &execution(client), URL))
-        .collect();
+    let queues = ground.queues(CLIENTS, |_| URL.to_owned());
     ground.create(&queues, &[]).await;
     let mut side = Side::start(
         "publisher",
@@ -133,6 +131,7 @@ async fn publish(base: &str, token: &str, count: usize) -> f64 {
     (CLIENTS * count) as f64 / began.elapsed().as_secs_f64()
 }
 
+/// As [`Ground::queues`] names them.
 fn execution(client: usize) -> String {
     format!("run-{client}")
 }

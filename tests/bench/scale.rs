@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use crate::delivering;
-use crate::ground::{Ground, Queue};
+use crate::ground::Ground;
 use crate::numbers::{aside, row};
 use crate::receiver::Receiver;
 use crate::support::servers::{Database, scratch_directory};
@@ -77,14 +77,7 @@ async fn measure(count: usize, is_postgres: bool) -> Cost {
         || directory.path().join("redrive.db").to_str().unwrap().to_owned(),
         Database::url,
     );
-    let queue = |n: usize| {
-        Queue::new(
-            &ground.naming,
-            &format!("run-{n}"),
-            &receiver.url(&format!("endpoint/{}", n % 100)),
-        )
-    };
-    let queues: Vec<Queue> = (0..count).map(queue).collect();
+    let queues = ground.queues(count, |n| receiver.url(&format!("endpoint/{}", n % 100)));
     let began = Instant::now();
     ground.create(&queues, &[&store]).await;
     ground.fill(&queues, MESSAGES).await;

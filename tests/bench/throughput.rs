@@ -139,15 +139,14 @@ struct Place {
 impl Place {
     async fn make(work: &Work, receiver: &Receiver, store: &str) -> Self {
         let ground = Ground::prepare().await;
-        let queue = |n: usize| {
+        let queues = ground.queues(work.queues, |n| {
             let path = if work.one_url {
                 "all".to_owned()
             } else {
                 format!("endpoint/{n}")
             };
-            Queue::new(&ground.naming, &format!("run-{n}"), &receiver.url(&path))
-        };
-        let queues: Vec<Queue> = (0..work.queues).map(queue).collect();
+            receiver.url(&path)
+        });
         ground.create(&queues, &[store]).await;
         Self { ground, queues }
     }

@@ -1,30 +1,24 @@
-//! How large an object is: fields, methods of its own, methods that a trait asks for. However many files it has.
+//! How large an object is: fields and methods of its own. However many files it has.
 //!
 //! Read from the text, which `cargo fmt` has set out: a block begins with a line that is not indented, and its members
-//! are indented once. Methods that a type has by a trait count for the trait.
+//! are indented once. Methods that a type has by a trait are the trait's.
 
 use std::collections::BTreeMap;
 
 use crate::source::{self, SourceFile, is_program};
 
-/// What one type or trait has.
+/// What one type has.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Size {
     /// Fields of a struct; of several of one name the most.
     pub fields: usize,
     /// Methods of its own.
     pub methods: usize,
-    /// Methods of a trait.
-    pub asked: usize,
 }
 
 impl Size {
     const fn object(fields: usize, methods: usize) -> Self {
-        Self {
-            fields,
-            methods,
-            asked: 0,
-        }
+        Self { fields, methods }
     }
 
     /// At most 10 fields and 40 methods behind one type. What has no methods is a record, and no object.
@@ -33,7 +27,7 @@ impl Size {
     }
 }
 
-/// Every struct and trait of these files, by its name.
+/// Every struct of these files, by its name.
 pub fn of(files: &[SourceFile]) -> BTreeMap<String, Size> {
     let mut sizes: BTreeMap<String, Size> = BTreeMap::new();
     for file in files {
@@ -44,7 +38,6 @@ pub fn of(files: &[SourceFile]) -> BTreeMap<String, Size> {
             let size = sizes.entry(name.to_owned()).or_default();
             match kind {
                 "struct" => size.fields = size.fields.max(members.filter(|line| is_field(line)).count()),
-                "trait" => size.asked += members.filter(|line| is_method(line)).count(),
                 _ => size.methods += members.filter(|line| is_method(line)).count(),
             }
         }
@@ -52,7 +45,7 @@ pub fn of(files: &[SourceFile]) -> BTreeMap<String, Size> {
     sizes
 }
 
-/// What begins with this line, and of which name; `None`: neither a struct, nor a trait, nor methods of a type's own.
+/// What begins with this line, and of which name; `None`: neither a struct nor methods of a type's own.
 fn block(head: &str) -> Option<(&'static str, &str)> {
     let head = head.strip_suffix('{')?;
     let item = match head.strip_prefix("pub") {
@@ -60,7 +53,7 @@ fn block(head: &str) -> Option<(&'static str, &str)> {
         Some(rest) => rest.trim_start(),
         None => head,
     };
-    let kind = ["struct", "trait", "impl"]
+    let kind = ["struct", "impl"]
         .into_iter()
         .find(|kind| item.starts_with(&format!("{kind} ")) || item.starts_with(&format!("{kind}<")))?;
     let rest = item.strip_prefix(kind)?;
@@ -104,23 +97,23 @@ fn is_method(line: &str) -> bool {
 }
 
 #[test]
-fn an_object_of_the_console_has_ten_fields_and_forty_methods_at_most_and_a_trait_twenty_methods() {
+fn an_object_of_the_console_has_ten_fields_and_forty_methods_at_most() {
     let mut files = source::repository_files();
     files.retain(|file| is_program(&file.path) && file.path.starts_with("src/console/"));
     let sizes = of(&files);
-    for name in ["State", "Table", "Detail", "Dialog", "Executor", "List", "Screen"] {
+    for name in ["State", "Table", "Detail", "Dialog", "Executor", "Screen"] {
         assert!(sizes.contains_key(name), "{name} is found");
     }
     let found: Vec<String> = sizes
         .iter()
-        .filter(|(_, size)| !size.is_one_object() || size.asked > 20)
+        .filter(|(_, size)| !size.is_one_object())
         .map(|(name, size)| format!("{name}: {size:?}"))
         .collect();
     assert!(found.is_empty(), "{found:#?}");
 }
 
 #[test]
-fn what_an_object_has_is_counted_over_files_and_a_trait_for_itself() {
+fn what_an_object_has_is_counted_over_files_and_a_trait_is_none_of_it() {
     let one = "
 pub(in crate::console) struct Table<R: Row> {
     /// Rows: all,
@@ -158,13 +151,7 @@ pub trait List: Sync {
 pub struct Unit;
 ";
     let sizes = of(&[SourceFile::new("src/one.rs", one), SourceFile::new("src/two.rs", two)]);
-    let list = Size {
-        asked: 1,
-        ..Size::default()
-    };
-    let expected = [("List", list), ("Table", Size::object(2, 2))];
-    let expected = expected.map(|(name, size)| (name.to_owned(), size));
-    assert_eq!(sizes, BTreeMap::from(expected));
+    assert_eq!(sizes, BTreeMap::from([("Table".to_owned(), Size::object(2, 2))]));
     assert!(Size::object(10, 40).is_one_object() && Size::object(11, 0).is_one_object());
     assert!(!Size::object(11, 1).is_one_object() && !Size::object(1, 41).is_one_object());
 }

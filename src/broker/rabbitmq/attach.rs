@@ -139,8 +139,8 @@ impl Consuming {
     }
 
     fn delivered(&mut self, came: Came) -> Next {
-        let properties = match message::decoded(&came.properties) {
-            Ok(properties) => properties,
+        let mut message = match message::came(&came.properties, came.body) {
+            Ok(message) => message,
             Err(why) => return Next::Lost(self.undecodable(&why)),
         };
         if !self.proven {
@@ -148,7 +148,6 @@ impl Consuming {
             self.place.cleared();
         }
         self.unsettled.push_back(came.tag);
-        let mut message = message::received(properties, came.body);
         message.headers.retain(|(name, _)| !COUNTED.contains(&name.as_str()));
         Next::Message(Box::new(Delivery {
             tag: DeliveryTag(came.tag),

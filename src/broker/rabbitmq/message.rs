@@ -44,8 +44,13 @@ pub(super) fn walked(delivery: Delivery, position: u64) -> Walked {
     }
 }
 
+/// The message of these properties, which nobody has decoded yet, and `body`; else why they are none.
+pub(super) fn came(properties: &[u8], body: impl Into<Bytes>) -> Result<Message, String> {
+    Ok(received(decoded(properties)?, body))
+}
+
 /// The properties that these bytes are, all of them; else why they are none.
-pub(super) fn decoded(bytes: &[u8]) -> Result<BasicProperties, String> {
+fn decoded(bytes: &[u8]) -> Result<BasicProperties, String> {
     // Each level of nesting has its kind: what has few such bytes is not deep.
     let levels = bytes.iter().filter(|byte| matches!(byte, b'F' | b'A')).count();
     if levels <= DECODED_DEPTH {

@@ -45,26 +45,64 @@ pub(super) async fn walk(
     queue: &str,
     options: WalkOptions,
 ) -> Result<Option<Box<dyn Walk>>, BrokerError> {
-    let feed = Feed::open(dialer, WALK).await?;
-    match Walking::begin(dialer, &feed, queue, options).await {
-        Ok(walking) => Ok(Some(Box::new(walking))),
+    let source = Source {
+        dialer: Arc::clone(dialer),
+        feed: Feed::open(dialer, WALK).await?,
+        queue: queue.to_owned(),
+    };
+    let (looks, tap) = match source.begin().await {
+        Ok(channels) => channels,
         Err(error) => {
-            feed.close().await;
+            source.feed.close().await;
             if error.says_missing(queue) {
                 return Ok(None);
             }
-            Err(call_error(WALK, &dialer.address, &dialer.vhost, &error))
+            return Err(source.worded(&error));
+        }
+    };
+    Ok(Some(Box::new(Walking {
+        source,
+        options,
+        tap,
+        looks,
+        chain: Chain::new(&options),
+        held: Held::default(),
+        position: 0,
+        again: 0,
+    })))
+}
+
+/// What is walked over, and the connection for that.
+struct Source {
+    dialer: Arc<Dialer>,
+    feed: Arc<Feed>,
+    queue: String,
+}
+
+impl Source {
+    /// A channel for looks, and one that consumes later.
+    async fn begin(&self) -> Result<(Tap, Tap), CallError> {
+        let looks = self.feed.channel(&self.queue).await?;
+        looks.ready(&self.queue).await?;
+        Ok((looks, self.feed.channel(&self.queue).await?))
+    }
+
+    fn worded(&self, error: &CallError) -> BrokerError {
+        match error.ended() {
+            Some(Ended::Undecodable(detail)) => BrokerError::Undecodable {
+                queue: self.queue.clone(),
+                detail,
+            },
+            _ => call_error(WALK, &self.dialer.address, &self.dialer.vhost, error),
         }
     }
 }
 
 struct Walking {
-    dialer: Arc<Dialer>,
-    feed: Arc<Feed>,
-    queue: String,
+    source: Source,
     options: WalkOptions,
-    /// The channel that consumes; taken out at the end.
-    tap: Option<Tap>,
+    /// The channel that consumes.
+    tap: Tap,
     /// A channel that nothing is consumed on, for looks.
     looks: Tap,
     chain: Chain,
@@ -87,46 +125,22 @@ struct Chain {
 }
 
 impl Chain {
+    fn new(options: &WalkOptions) -> Self {
+        Self {
+            window: Window::new(options),
+            consumers: 0,
+            first: 1,
+            last_tag: 0,
+            cut: false,
+        }
+    }
+
     fn tag(consumer: u32) -> String {
         format!("redrive-walk-{consumer:08}")
     }
 }
 
 impl Walking {
-    async fn begin(
-        dialer: &Arc<Dialer>,
-        feed: &Arc<Feed>,
-        queue: &str,
-        options: WalkOptions,
-    ) -> Result<Self, CallError> {
-        let looks = feed.channel(queue).await?;
-        looks.ready(queue).await?;
-        let chain = Chain {
-            window: Window::new(&options),
-            consumers: 0,
-            first: 1,
-            last_tag: 0,
-            cut: false,
-        };
-        Ok(Self {
-            dialer: Arc::clone(dialer),
-            feed: Arc::clone(feed),
-            queue: queue.to_owned(),
-            options,
-            tap: Some(feed.channel(queue).await?),
-            looks,
-            chain,
-            held: Held::default(),
-            position: 0,
-            again: 0,
-        })
-    }
-
-    fn tap(&self) -> Result<&Tap, CallError> {
-        let closed = || CallError::Ended(Ended::Lost("the walk is closed".to_owned()));
-        self.tap.as_ref().ok_or_else(closed)
-    }
-
     /// Makes sure that the last consumer has room; false when no more may be held.
     async fn has_room(&mut self) -> Result<bool, CallError> {
         let full = self.held.count_from(self.chain.first) >= u64::from(self.chain.window.size);
@@ -141,10 +155,10 @@ impl Walking {
         let consumers = self.chain.consumers;
         let before = consumers.checked_sub(1).map(Chain::tag);
         // What an ack let through to the consumer before comes first, and counts as of this one's window.
-        self.tap()?
+        self.tap
             .succeed(
                 before.as_deref(),
-                &self.queue,
+                &self.source.queue,
                 &Chain::tag(consumers),
                 self.chain.window.size,
             )
@@ -155,8 +169,10 @@ impl Walking {
     }
 
     fn take(&mut self, came: Came) -> Result<Walked, CallError> {
-        let properties = message::decoded(&came.properties).map_err(|why| CallError::Ended(Ended::Undecodable(why)))?;
-        self.chain.window.saw(came.body.len());
+        let size = came.body.len();
+        let message = message::came(&came.properties, came.body);
+        let message = message.map_err(|why| CallError::Ended(Ended::Undecodable(why)))?;
+        self.chain.window.saw(size);
         self.position += 1;
         self.again += u64::from(came.redelivered);
         self.chain.last_tag = came.tag;
@@ -166,8 +182,8 @@ impl Walking {
             position: self.position,
             redelivered: came.redelivered,
             exchange: came.exchange.as_ref().to_owned(),
-            routing_key: came.addressed_to.unwrap_or_else(|| self.queue.clone()),
-            message: message::received(properties, came.body),
+            routing_key: came.addressed_to.unwrap_or_else(|| self.source.queue.clone()),
+            message,
         })
     }
 
@@ -175,7 +191,7 @@ impl Walking {
     fn gather(&mut self, limit: usize, walked: &mut Vec<Walked>) -> Result<(), CallError> {
         let mut bytes = 0;
         while walked.len() < limit && bytes <= self.options.window_bytes {
-            let Some(came) = self.tap()?.next().now_or_never() else {
+            let Some(came) = self.tap.next().now_or_never() else {
                 return Ok(());
             };
             let came = came?;
@@ -199,9 +215,9 @@ impl Walking {
                 break;
             }
             silences += 1;
-            let left = self.looks.ready(&self.queue).await?;
+            let left = self.looks.ready(&self.source.queue).await?;
             // A busy broker counts what is still on its way to this consumer as gone.
-            self.tap()?.answered(self.chain.window.size).await?;
+            self.tap.answered(self.chain.window.size).await?;
             self.gather(limit, &mut walked)?;
             if silences >= SILENCES || (left == 0 && silences > 1) {
                 break;
@@ -212,21 +228,11 @@ impl Walking {
 
     /// Waits a moment for the next one.
     async fn wait(&mut self, walked: &mut Vec<Walked>) -> Result<(), CallError> {
-        if let Ok(came) = ambient::timeout(SILENT, self.tap()?.next()).await {
+        if let Ok(came) = ambient::timeout(SILENT, self.tap.next()).await {
             let taken = self.take(came?)?;
             walked.push(taken);
         }
         Ok(())
-    }
-
-    fn worded(&self, error: &CallError) -> BrokerError {
-        match error.ended() {
-            Some(Ended::Undecodable(detail)) => BrokerError::Undecodable {
-                queue: self.queue.clone(),
-                detail,
-            },
-            _ => call_error(WALK, &self.dialer.address, &self.dialer.vhost, error),
-        }
     }
 
     async fn acked(&mut self, tags: &[DeliveryTag]) -> Result<(), CallError> {
@@ -234,12 +240,11 @@ impl Walking {
         if acks.is_empty() {
             return Ok(());
         }
-        let tap = self.tap()?;
-        let is_sent = match tap.ack_all(&acks) {
-            Some(until) => tap.written(until).await,
+        let is_sent = match self.tap.ack_all(&acks) {
+            Some(until) => self.tap.written(until).await,
             None => false,
         };
-        if is_sent { Ok(()) } else { Err(tap.stopped()) }
+        if is_sent { Ok(()) } else { Err(self.tap.stopped()) }
     }
 }
 
@@ -248,7 +253,7 @@ impl Walk for Walking {
     async fn next(&mut self, limit: usize) -> Result<Vec<Walked>, BrokerError> {
         self.chain.cut = false;
         let walked = self.batch(limit.max(1)).await;
-        walked.map_err(|error| self.worded(&error))
+        walked.map_err(|error| self.source.worded(&error))
     }
 
     fn is_cut(&self) -> bool {
@@ -257,17 +262,15 @@ impl Walk for Walking {
 
     async fn settle(&mut self, tags: &[DeliveryTag]) -> Result<(), BrokerError> {
         let acked = self.acked(tags).await;
-        acked.map_err(|error| self.worded(&error))
+        acked.map_err(|error| self.source.worded(&error))
     }
 
-    async fn close(mut self: Box<Self>) -> Result<u64, BrokerError> {
-        let Some(tap) = self.tap.take() else {
-            return Ok(self.again);
-        };
-        let again = self.again + tap.unread_again();
+    async fn close(self: Box<Self>) -> Result<u64, BrokerError> {
+        let Self { source, tap, again, .. } = *self;
+        let again = again + tap.unread_again();
         let closed = tap.close().await;
-        self.feed.close().await;
-        closed.map(|()| again).map_err(|error| self.worded(&error))
+        source.feed.close().await;
+        closed.map(|()| again).map_err(|error| source.worded(&error))
     }
 }
 

@@ -40,6 +40,7 @@ pub(super) const QOS_OK: MethodId = (60, 11);
 pub(super) const CONSUME: MethodId = (60, 20);
 pub(super) const CONSUME_OK: MethodId = (60, 21);
 pub(super) const CANCEL: MethodId = (60, 30);
+pub(super) const CANCEL_OK: MethodId = (60, 31);
 pub(super) const DELIVER: MethodId = (60, 60);
 pub(super) const ACK: MethodId = (60, 80);
 

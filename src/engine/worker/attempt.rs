@@ -421,7 +421,7 @@ impl crate::engine::core::Core {
         Ok(())
     }
 
-    /// Takes a change of an endpoint over and tells whoever listens that it is in `state`.
+    /// Takes a change of an endpoint over and tells the listeners that it is in `state`.
     fn move_endpoint(&self, url: &EndpointUrl, state: EndpointState, change: impl FnOnce() -> Arc<LiveEndpoint>) {
         let was_available = self.endpoints.get(url).is_available();
         let live = change();

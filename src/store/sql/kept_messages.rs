@@ -68,7 +68,7 @@ impl<D: Driver> KeptMessages for D {
     }
 }
 
-/// Within the transaction of whoever keeps them.
+/// Within the caller's transaction.
 pub(super) async fn keep(session: &mut Session<'_>, kept: &[KeptMessage], now: Timestamp) -> Result<(), sqlx::Error> {
     if kept.is_empty() {
         return Ok(());
@@ -86,7 +86,7 @@ pub(super) async fn keep(session: &mut Session<'_>, kept: &[KeptMessage], now: T
     session.change(&KEEP, values![kept]).await.map(drop)
 }
 
-/// Within the transaction of whoever forgets them.
+/// Within the caller's transaction.
 pub(super) async fn forget(session: &mut Session<'_>, letters: &[(String, KeptKind)]) -> Result<(), sqlx::Error> {
     if letters.is_empty() {
         return Ok(());

@@ -30,8 +30,8 @@ use super::frames::{Arguments, Method, MethodId};
 use super::held::Ack;
 use super::line::{CALL, CLOSE, CONNECT, Dialer};
 use super::wire::{
-    CANCEL, CHANNEL_CLOSE, CHANNEL_CLOSE_OK, CHANNEL_OPEN, CHANNEL_OPEN_OK, CONNECTION_CLOSE, CONSUME, CONSUME_OK, QOS,
-    QOS_OK, Wire,
+    CANCEL, CANCEL_OK, CHANNEL_CLOSE, CHANNEL_CLOSE_OK, CHANNEL_OPEN, CHANNEL_OPEN_OK, CONNECTION_CLOSE, CONSUME,
+    CONSUME_OK, QOS, QOS_OK, Wire,
 };
 use crate::ambient;
 use crate::broker::BrokerError;
@@ -40,7 +40,6 @@ const BIND: MethodId = (50, 20);
 const BIND_OK: MethodId = (50, 21);
 const DECLARE: MethodId = (50, 10);
 const DECLARE_OK: MethodId = (50, 11);
-const CANCEL_OK: MethodId = (60, 31);
 
 /// What is asked, and the method that answers it.
 type Asked = (Method, MethodId);

@@ -12,10 +12,9 @@ use super::super::failure::{CallError, Ended, said};
 use super::super::frames::{self, Arguments, BODY, HEADER, HEARTBEAT, METHOD, Method, MethodId, Piece};
 use super::super::held::Ack;
 use super::super::wire::{
-    ACK, CANCEL, CHANNEL_CLOSE, CHANNEL_CLOSE_OK, CONNECTION_CLOSE, CONNECTION_CLOSE_OK, DELIVER, reason,
+    ACK, CANCEL, CANCEL_OK, CHANNEL_CLOSE, CHANNEL_CLOSE_OK, CONNECTION_CLOSE, CONNECTION_CLOSE_OK, DELIVER, reason,
 };
 
-const CANCEL_OK: MethodId = (60, 31);
 /// What precedes the properties in a header frame: class, weight and the size of the body.
 const HEADER_BYTES: usize = 12;
 /// Room for a body that is made before any of it came: the largest that a broker's default allows. The system gives
@@ -233,7 +232,7 @@ impl State {
         let Some(lane) = self.lane(channel) else {
             return Poll::Pending;
         };
-        // What the queue answers may come behind what the channel answers by itself, though that was asked later.
+        // The answer of the queue may come after the channel's own answer to a later question.
         let found = lane.replies.iter().position(|(came, _)| *came == wanted);
         if let Some((_, arguments)) = found.and_then(|at| lane.replies.remove(at)) {
             return Poll::Ready(Ok(arguments));

@@ -211,17 +211,16 @@ impl Management {
     ) -> Result<Option<ListedQueue>, BrokerError> {
         let path = ["queues", self.vhost(), queue.as_str()];
         let taken_at = clock.now();
-        let answer = self.send(Method::GET, &path, &[("columns", COLUMNS)], None).await?;
-        if answer.status == StatusCode::NOT_FOUND && !answer.body.is_null() {
+        let Some(body) = self
+            .find("show queue", "access to the vhost", &path, &[("columns", COLUMNS)])
+            .await?
+        else {
             return Ok(None);
-        }
-        if !answer.status.is_success() {
-            return Err(self.refusal("show queue", "access to the vhost", &answer).await);
-        }
-        let found = answers::queue(&answer.body, taken_at);
+        };
+        let found = answers::queue(&body, taken_at);
         let mut found = found.ok_or_else(|| not_understood("it is no queue"))?;
         // What never happened is not named, and neither is what is not counted.
-        let is_told = answer.body.get("message_stats").is_some();
+        let is_told = body.get("message_stats").is_some();
         if !is_told && self.told(clock).await.is_some_and(|told| told.counts) {
             found.redelivered = Some(0);
         }
@@ -234,14 +233,10 @@ impl Management {
         queue: &QueueName,
     ) -> Result<Option<OnBroker>, BrokerError> {
         let path = ["queues", self.vhost(), queue.as_str()];
-        let answer = self.send(Method::GET, &path, &[], None).await?;
-        if answer.status == StatusCode::NOT_FOUND && !answer.body.is_null() {
+        let Some(body) = self.find("show queue", "access to the vhost", &path, &[]).await? else {
             return Ok(None);
-        }
-        if !answer.status.is_success() {
-            return Err(self.refusal("show queue", "access to the vhost", &answer).await);
-        }
-        let mut found = answers::on_broker(&answer.body);
+        };
+        let mut found = answers::on_broker(&body);
         found.bindings = self.queue_bindings(queue).await?;
         Ok(Some(found))
     }
@@ -252,14 +247,10 @@ impl Management {
         queue: &QueueName,
     ) -> Result<Vec<QueueBinding>, BrokerError> {
         let path = ["queues", self.vhost(), queue.as_str(), "bindings"];
-        let answer = self.send(Method::GET, &path, &[], None).await?;
-        if answer.status == StatusCode::NOT_FOUND && !answer.body.is_null() {
+        let Some(body) = self.find("list bindings", "the tag `management`", &path, &[]).await? else {
             return Ok(Vec::new());
-        }
-        if !answer.status.is_success() {
-            return Err(self.refusal("list bindings", "the tag `management`", &answer).await);
-        }
-        Ok(answers::bound_to(list(&answer.body, "bindings")?))
+        };
+        Ok(answers::bound_to(list(&body, "bindings")?))
     }
 
     /// How many messages of a queue are delivered and not settled, as exactly as this version counts them.
@@ -286,26 +277,24 @@ impl Management {
         exchange: &str,
     ) -> Result<Option<ExchangeDetail>, BrokerError> {
         let path = ["exchanges", self.vhost(), exchange];
-        let answer = self
-            .send(Method::GET, &path, &[("columns", "type,policy,arguments")], None)
-            .await?;
-        if answer.status == StatusCode::NOT_FOUND && !answer.body.is_null() {
+        let columns = [("columns", "type,policy,arguments")];
+        let Some(body) = self
+            .find("show exchange", "access to the vhost", &path, &columns)
+            .await?
+        else {
             return Ok(None);
-        }
-        if !answer.status.is_success() {
-            return Err(self.refusal("show exchange", "access to the vhost", &answer).await);
-        }
+        };
         let path = ["exchanges", self.vhost(), exchange, "bindings", "source"];
         let bindings = self
             .call("list bindings", "the tag `management`", Method::GET, &path, None)
             .await?;
-        let kind = answer.body.get("type").and_then(Value::as_str);
+        let kind = body.get("type").and_then(Value::as_str);
         Ok(Some(ExchangeDetail {
             kind: kind
                 .ok_or_else(|| not_understood("an exchange has no type"))?
                 .to_owned(),
-            alternate: self.alternate_of(&answer.body).await?,
-            policy: answers::policy_in_force(&answer.body),
+            alternate: self.alternate_of(&body).await?,
+            policy: answers::policy_in_force(&body),
             bindings: list(&bindings, "bindings")?
                 .iter()
                 .filter_map(answers::binding)

@@ -245,6 +245,23 @@ impl Management {
         Err(self.refusal(operation, right, &answer).await)
     }
 
+    /// What is at `path`; `None` where the API says that there is no such thing.
+    pub(super) async fn find(
+        &self,
+        operation: &'static str,
+        right: &str,
+        path: &[&str],
+        query: &[(&str, &str)],
+    ) -> Result<Option<Value>, BrokerError> {
+        let answer = self.send(Method::GET, path, query, None).await?;
+        match answer.status {
+            status if status.is_success() => Ok(Some(answer.body)),
+            // Without a document it is the path that is not known.
+            StatusCode::NOT_FOUND if !answer.body.is_null() => Ok(None),
+            _ => Err(self.refusal(operation, right, &answer).await),
+        }
+    }
+
     /// What an unsuccessful answer means. 401 is the login only when `/whoami` says so too (docs/rabbitmq.md, *Logins
     /// and rights*).
     pub(super) async fn refusal(&self, operation: &'static str, right: &str, answer: &Answer) -> BrokerError {

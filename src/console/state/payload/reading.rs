@@ -1,4 +1,4 @@
-//! How far the text in front is read: its first line, how payloads are laid out, and what is looked for in one.
+//! How far the text on the screen is read: its first line, how payloads are laid out, and what is looked for in one.
 
 use super::{Find, Page, Paper};
 use crate::console::state::detail::PayloadForm;
