@@ -53,6 +53,8 @@ pub enum Argument {
     Text(String),
     /// A signed 32-bit integer.
     Integer(i32),
+    /// A signed 64-bit integer.
+    Long(i64),
     /// A boolean.
     Flag(bool),
 }
@@ -64,6 +66,7 @@ impl Argument {
         match self {
             Self::Text(text) => text.clone(),
             Self::Integer(number) => number.to_string(),
+            Self::Long(number) => number.to_string(),
             Self::Flag(flag) => flag.to_string(),
         }
     }

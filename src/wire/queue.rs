@@ -681,6 +681,7 @@ impl Addressed {
             let value = match value {
                 Argument::Text(text) => json!(text),
                 Argument::Integer(number) => json!(number),
+                Argument::Long(number) => json!(number),
                 Argument::Flag(flag) => json!(flag),
             };
             (name.to_owned(), value)

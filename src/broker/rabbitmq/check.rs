@@ -11,23 +11,17 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use lapin::options::{
-    BasicGetOptions, ExchangeBindOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions,
-    QueueDeleteOptions,
-};
-use lapin::types::{FieldTable, ShortString};
-use lapin::{Channel, ExchangeKind};
+use lapin::types::ShortString;
 
 use super::RabbitMq;
-use super::admin::{insert, on_channel, text};
-use super::failure::CallError;
-use super::line::Line;
+use super::asks::{self, Unless, flags};
 use super::message;
 use super::prepare::{WAKE, short, wake_arguments};
 use crate::ambient;
 use crate::broker::{BrokerError, Published, Signal, Standing};
 use crate::domain::id::{QueueName, StoreId};
 use crate::domain::message::Message;
+use crate::domain::naming::Argument;
 
 /// The key of the binding that says that every queue is bound. It goes with the exchange, and with the wake queue.
 ///
@@ -40,7 +34,6 @@ const MADE_LATELY: Duration = Duration::from_millis(1500);
 
 /// Looks, tries the rights, and makes nothing that is missing.
 pub(super) async fn check(broker: &RabbitMq, store: &StoreId) -> Result<Standing, BrokerError> {
-    let line = broker.admin.line().await?;
     let naming = &broker.settings.naming;
     let (wake, dead) = (short(&naming.wake_queue())?, short(&naming.dead_letter_queue())?);
     let mut missing = Vec::new();
@@ -55,7 +48,7 @@ pub(super) async fn check(broker: &RabbitMq, store: &StoreId) -> Result<Standing
         }
     }
     for queue in [&wake, &dead] {
-        if !queue_stands(broker, &line, queue).await? {
+        if !queue_stands(broker, queue).await? {
             missing.push(format!("queue {:?}", queue.as_str()));
         }
     }
@@ -65,8 +58,8 @@ pub(super) async fn check(broker: &RabbitMq, store: &StoreId) -> Result<Standing
             is_bound: false,
         });
     }
-    try_rights(broker, &line, &wake).await?;
-    try_new_queue(broker, &line).await?;
+    try_rights(broker, &wake).await?;
+    try_new_queue(broker).await?;
     Ok(Standing {
         missing,
         is_bound: is_bound(broker).await?,
@@ -77,37 +70,20 @@ pub(super) async fn check(broker: &RabbitMq, store: &StoreId) -> Result<Standing
 pub(super) async fn mark_bound(broker: &RabbitMq) -> Result<(), BrokerError> {
     let naming = &broker.settings.naming;
     let (wake, mark) = (short(&naming.wake_queue())?, short(&naming.bound_exchange())?);
-    let line = broker.admin.line().await?;
-    let passing = ExchangeDeclareOptions {
-        durable: true,
-        internal: true,
-        auto_delete: true,
-        ..ExchangeDeclareOptions::default()
-    };
-    let marked = on_channel(&line, async |channel: &Channel| {
-        line.call(channel.exchange_declare(mark.clone(), ExchangeKind::Fanout, passing, FieldTable::default()))
-            .await?;
-        let exchange = broker.admin.exchange().clone();
-        let (key, options) = ("".into(), ExchangeBindOptions::default());
-        line.call(channel.exchange_bind(exchange, mark.clone(), key, options, FieldTable::default()))
-            .await
-    });
-    marked.await.map_err(|error| broker.admin.error("bind", &error))?;
+    let passing = flags::DURABLE | flags::INTERNAL | flags::EXCHANGE_AUTO_DELETE;
+    let mark = [
+        asks::exchange(&mark, "fanout", passing, &[]),
+        asks::exchange_bind(broker.admin.exchange(), &mark, &ShortString::from("")),
+    ];
+    let marked = broker.admin.spare.ask(&mark).await;
+    marked.map_err(|error| broker.admin.error("bind", &error))?;
     let bound = broker.admin.bind_with(&wake, &ShortString::from(BOUND)).await;
     bound.map_err(|error| broker.admin.error("bind", &error))
 }
 
-async fn queue_stands(broker: &RabbitMq, line: &Line, name: &ShortString) -> Result<bool, BrokerError> {
-    let passive = QueueDeclareOptions {
-        passive: true,
-        ..QueueDeclareOptions::default()
-    };
-    let looked = on_channel(line, async |channel: &Channel| {
-        let looking = channel.queue_declare(name.clone(), passive, FieldTable::default());
-        line.call(looking).await.map(drop)
-    });
-    match looked.await {
-        Ok(()) => Ok(true),
+async fn queue_stands(broker: &RabbitMq, name: &ShortString) -> Result<bool, BrokerError> {
+    match broker.admin.spare.ask(&[asks::look(name)]).await {
+        Ok(_) => Ok(true),
         Err(error) if error.says_missing(name.as_str()) => Ok(false),
         // A queue whose node is away is there, and the rest does not depend on it.
         Err(error) if error.code() == Some(404) => Ok(true),
@@ -115,28 +91,17 @@ async fn queue_stands(broker: &RabbitMq, line: &Line, name: &ShortString) -> Res
     }
 }
 
-async fn try_rights(broker: &RabbitMq, line: &Line, wake: &ShortString) -> Result<(), BrokerError> {
-    let durable = QueueDeclareOptions {
-        durable: true,
-        ..QueueDeclareOptions::default()
-    };
-    let tried = on_channel(line, async |channel: &Channel| {
-        line.call(channel.queue_declare(wake.clone(), durable, wake_arguments()))
-            .await?;
-        let exchange = broker.admin.exchange().clone();
-        let (key, options) = (WAKE.into(), QueueBindOptions::default());
-        line.call(channel.queue_bind(wake.clone(), exchange, key, options, FieldTable::default()))
-            .await?;
-        line.call(channel.basic_get(wake.clone(), BasicGetOptions { no_ack: true }))
-            .await
-    });
-    let taken = match tried.await {
-        Ok(taken) => taken,
-        // It says nothing of these; the next check does.
-        Err(error) if error.is_astray(&[wake.as_str(), broker.admin.exchange().as_str()]) => None,
-        Err(error) => return Err(broker.admin.error("check", &error)),
-    };
-    let nudge = taken.map(|taken| message::received(taken.delivery.properties, taken.delivery.data));
+async fn try_rights(broker: &RabbitMq, wake: &ShortString) -> Result<(), BrokerError> {
+    let steps = [
+        asks::declare(wake, flags::DURABLE, &wake_arguments()),
+        asks::bind(wake, broker.admin.exchange(), &ShortString::from(WAKE)),
+        asks::get(wake),
+        asks::look(wake),
+    ];
+    let answer = broker.admin.spare.ask(&steps).await;
+    let taken = answer.map_err(|error| broker.admin.error("check", &error))?.got;
+    // Anybody may write there: what is no name is nothing.
+    let nudge = taken.and_then(|taken| message::came(&taken.properties, taken.body).ok());
     let queue = nudge.and_then(|nudge| QueueName::parse(std::str::from_utf8(&nudge.body).ok()?).ok());
     if let Some(queue) = queue {
         broker.listeners.tell(Signal::Nudged(queue));
@@ -145,7 +110,7 @@ async fn try_rights(broker: &RabbitMq, line: &Line, wake: &ShortString) -> Resul
 }
 
 /// Once refused, it is tried each time: what stands is told until it is over.
-async fn try_new_queue(broker: &RabbitMq, line: &Line) -> Result<(), BrokerError> {
+async fn try_new_queue(broker: &RabbitMq) -> Result<(), BrokerError> {
     let last = || broker.times.made.lock().unwrap_or_else(PoisonError::into_inner);
     let now = broker.clock.uptime();
     if last().is_some_and(|at| now.saturating_sub(at) < MADE_LATELY) {
@@ -153,52 +118,32 @@ async fn try_new_queue(broker: &RabbitMq, line: &Line) -> Result<(), BrokerError
     }
     *last() = None;
     let queue = short(&broker.settings.naming.probe_queue(ambient::random()))?;
-    let delete = async |channel: &Channel| {
-        line.call(channel.queue_delete(queue.clone(), QueueDeleteOptions::default()))
-            .await
-    };
-    let tried = on_channel(line, async |channel: &Channel| {
-        make_and_read(broker, line, channel, &queue).await?;
-        delete(channel).await
-    });
-    match tried.await {
+    let classic = [("x-queue-type", Argument::Text("classic".to_owned()))];
+    let passing = flags::EXCLUSIVE | flags::QUEUE_AUTO_DELETE;
+    // What a delivery queue needs before anything can be in it: *configure*, *write* and *read* on it.
+    let steps = [
+        asks::declare(&queue, passing, &classic),
+        asks::bind(&queue, broker.admin.exchange(), &queue),
+        asks::get(&queue),
+        asks::delete(&queue, Unless::Never),
+    ];
+    match broker.admin.spare.ask(&steps).await {
         Ok(_) => {
             *last() = Some(now);
             Ok(())
         }
-        // It says nothing of these; the next check does.
-        Err(error) if error.is_astray(&[queue.as_str(), broker.admin.exchange().as_str()]) => Ok(()),
         Err(error) => {
             // Refused after it was made; else it would stay for as long as the connection.
             if error.code().is_some() {
-                let _ = on_channel(line, delete).await;
+                let _ = broker
+                    .admin
+                    .spare
+                    .ask_once(&[asks::delete(&queue, Unless::Never)])
+                    .await;
             }
             Err(broker.admin.error("a new queue", &error))
         }
     }
-}
-
-/// What a delivery queue needs before anything can be in it: *configure*, *write* and *read* on it.
-async fn make_and_read(
-    broker: &RabbitMq,
-    line: &Line,
-    channel: &Channel,
-    queue: &ShortString,
-) -> Result<(), CallError> {
-    let own = QueueDeclareOptions {
-        exclusive: true,
-        auto_delete: true,
-        ..QueueDeclareOptions::default()
-    };
-    let mut arguments = FieldTable::default();
-    insert(&mut arguments, "x-queue-type", text("classic"));
-    line.call(channel.queue_declare(queue.clone(), own, arguments)).await?;
-    let (exchange, options) = (broker.admin.exchange().clone(), QueueBindOptions::default());
-    line.call(channel.queue_bind(queue.clone(), exchange, queue.clone(), options, FieldTable::default()))
-        .await?;
-    line.call(channel.basic_get(queue.clone(), BasicGetOptions { no_ack: true }))
-        .await
-        .map(drop)
 }
 
 /// While an alarm holds, nothing is published, and what was known of the mark stays true.

@@ -3,6 +3,7 @@
 //! An error of the client tells too little by itself: the same 403 is a wrong password while connecting
 //! and a missing right later, so every mapping knows its operation.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lapin::ErrorKind;
@@ -40,6 +41,8 @@ pub(super) enum CallError {
     Ended(Ended),
     /// No answer in time; the connection was abandoned.
     Silent(Duration),
+    /// There is no connection to ask on.
+    Unopened(Box<BrokerError>),
 }
 
 impl From<lapin::Error> for CallError {
@@ -60,7 +63,7 @@ pub(super) fn said(code: u16, text: &str) -> CallError {
 impl From<Fault> for CallError {
     fn from(fault: Fault) -> Self {
         match fault {
-            Fault::Transport(error) => Self::Ended(Ended::Lost(error.to_string())),
+            Fault::Transport(error) => Self::Amqp(ErrorKind::IOError(Arc::new(error)).into()),
             Fault::Refused(code, text) => said(code, &text),
             Fault::Silent => Self::Silent(STEP),
             Fault::Odd(detail) => Self::Ended(Ended::Lost(detail)),
@@ -73,7 +76,7 @@ impl CallError {
     pub(super) fn code(&self) -> Option<u16> {
         match self {
             Self::Amqp(error) => reply(error).map(|(code, _)| code),
-            Self::Ended(_) | Self::Silent(_) => None,
+            Self::Ended(_) | Self::Silent(_) | Self::Unopened(_) => None,
         }
     }
 
@@ -83,6 +86,7 @@ impl CallError {
             Self::Amqp(error) => reply(error).map_or_else(|| error.to_string(), |(_, text)| text),
             Self::Ended(ended) => ended.text().to_owned(),
             Self::Silent(bound) => format!("no answer within {} s", bound.as_secs_f32()),
+            Self::Unopened(error) => error.to_string(),
         }
     }
 
@@ -91,7 +95,7 @@ impl CallError {
         match self {
             Self::Amqp(error) => connection::told(error, at),
             Self::Silent(bound) => Some(format!("no answer from {at} within {} s", bound.as_secs_f32())),
-            Self::Ended(_) => None,
+            Self::Ended(_) | Self::Unopened(_) => None,
         }
     }
 
@@ -100,7 +104,7 @@ impl CallError {
         match self {
             Self::Ended(ended) => Some(ended.clone()),
             Self::Amqp(error) => ended(error),
-            Self::Silent(_) => Some(Ended::Lost(self.text())),
+            Self::Silent(_) | Self::Unopened(_) => Some(Ended::Lost(self.text())),
         }
     }
 
@@ -124,13 +128,6 @@ impl CallError {
 
     fn no_exchange(&self) -> bool {
         self.code() == Some(404) && self.text().starts_with("NOT_FOUND - no exchange ")
-    }
-
-    /// Whether the broker says that something is missing which is none of what was `asked` for: the client handed the
-    /// answer to one channel's question to another's (docs/rabbitmq.md, *Numbers of channels*; and measured with lapin 4.12.3: a
-    /// few in 10,000 where channels are opened and closed side by side). It says nothing of what was asked for.
-    pub(super) fn is_astray(&self, asked: &[&str]) -> bool {
-        (self.no_queue() || self.no_exchange()) && !asked.iter().any(|name| self.names(name))
     }
 
     /// Whether the broker says that there is no queue of this very name.
@@ -282,9 +279,10 @@ fn right_of(said: &str) -> &str {
 pub(super) fn call_error(operation: &'static str, address: &Address, vhost: &str, error: &CallError) -> BrokerError {
     let detail = error.text();
     match (error.code(), error) {
-        (Some(_), _) if is_limit(&detail) => limit(operation, &address.user, detail),
+        (Some(_), _) | (None, CallError::Ended(_)) if is_limit(&detail) => limit(operation, &address.user, detail),
         (Some(403), _) => rights(operation, right_of(&detail), vhost, &address.user),
         (_, CallError::Silent(_)) => BrokerError::Unknown { operation, detail },
+        (_, CallError::Unopened(error)) => BrokerError::clone(error),
         _ if error.ended().is_some() => BrokerError::Unreachable { operation, detail },
         _ => BrokerError::Failed { operation, detail },
     }
@@ -319,18 +317,16 @@ mod tests {
     fn what_is_missing_is_taken_for_what_was_asked_for_only_by_its_name() {
         let exchange = said(404, "NOT_FOUND - no exchange 'redrive.owner.a' in vhost 'v'");
         assert!(exchange.says_missing_exchange("redrive.owner.a") && !exchange.says_missing_exchange("redrive.owner"));
-        assert!(exchange.is_astray(&["queue", "redrive"]) && !exchange.is_astray(&["queue", "redrive.owner.a"]));
         assert!(!exchange.says_missing("redrive.owner.a"));
         let queue = said(404, "NOT_FOUND - no queue 'a' in vhost 'v'");
         assert!(queue.says_missing("a") && !queue.says_missing("b"));
-        assert!(queue.is_astray(&["b"]) && !queue.is_astray(&["b", "a"]));
         let long = "q".repeat(250);
         assert!(said(404, &format!("NOT_FOUND - no queue '{}", &long[..230])).says_missing(&long));
         let away = said(
             404,
             "NOT_FOUND - home node 'a' of durable queue 'a' in vhost 'v' is down or inaccessible",
         );
-        assert!(!away.says_missing("a") && !away.is_astray(&["b"]));
+        assert!(!away.says_missing("a"));
     }
 
     #[test]

@@ -7,6 +7,8 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+use crate::domain::naming::Argument;
+
 pub(super) const METHOD: u8 = 1;
 pub(super) const HEADER: u8 = 2;
 pub(super) const BODY: u8 = 3;
@@ -162,13 +164,34 @@ impl Method {
         self.long_string(&table.short_string("capabilities").u8(b'F').long_string(&flags.0).0)
     }
 
-    /// A table of text values.
-    pub(super) fn table(self, entries: &[(&str, &str)]) -> Self {
+    pub(super) fn i32(mut self, value: i32) -> Self {
+        self.0.extend(value.to_be_bytes());
+        self
+    }
+
+    pub(super) fn i64(mut self, value: i64) -> Self {
+        self.0.extend(value.to_be_bytes());
+        self
+    }
+
+    /// A table of arguments.
+    pub(super) fn table<N: AsRef<str>>(self, arguments: &[(N, Argument)]) -> Self {
         let mut table = Self(Vec::new());
-        for (name, value) in entries {
-            table = table.short_string(name).u8(b'S').long_string(value.as_bytes());
+        for (name, value) in arguments {
+            table = table.short_string(name.as_ref());
+            table = match value {
+                Argument::Text(text) => table.u8(b'S').long_string(text.as_bytes()),
+                Argument::Integer(number) => table.u8(b'I').i32(*number),
+                Argument::Long(number) => table.u8(b'l').i64(*number),
+                Argument::Flag(flag) => table.u8(b't').u8(u8::from(*flag)),
+            };
         }
         self.long_string(&table.0)
+    }
+
+    /// A table without entries.
+    pub(super) fn no_arguments(self) -> Self {
+        self.long_string(&[])
     }
 }
 
@@ -277,7 +300,7 @@ mod tests {
             .u16(7)
             .short_string("q")
             .u64(9)
-            .table(&[("a", "b")]);
+            .table(&[("a", Argument::Text("b".to_owned()))]);
         write(&mut bytes, 1, &method).await.unwrap();
         let frame = read(&mut bytes.as_slice(), 1024).await.unwrap();
         let (id, mut arguments) = frame.method().unwrap();

@@ -13,8 +13,8 @@ pub(super) async fn health(broker: &RabbitMq) -> BrokerHealth {
         blocked: broker.publisher.alarm_reason(),
         ..BrokerHealth::default()
     };
-    match broker.admin.line().await {
-        Ok(_) => {
+    match broker.admin.enter().await {
+        Ok(()) => {
             health.reachable = true;
             exchange(broker, &mut health).await;
         }

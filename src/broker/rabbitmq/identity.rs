@@ -7,17 +7,15 @@
 
 use std::time::Duration;
 
-use lapin::options::{ExchangeBindOptions, ExchangeDeclareOptions, ExchangeDeleteOptions};
-use lapin::types::{FieldTable, ShortString};
-use lapin::{Channel, ExchangeKind};
+use lapin::types::ShortString;
 
 use super::RabbitMq;
-use super::admin::{insert, on_channel, text};
-use super::line::Line;
+use super::asks::{self, flags};
 use super::prepare::short;
 use crate::ambient;
 use crate::broker::{BrokerError, Owner};
 use crate::domain::id::StoreId;
+use crate::domain::naming::Argument;
 
 /// The argument with the identity, for people and for the management API.
 const ARGUMENT: &str = "x-redrive-store";
@@ -58,40 +56,19 @@ pub(super) async fn own(broker: &RabbitMq, store: &StoreId) -> Result<Owner, Bro
         short(&naming.identity_exchange())?,
         short(&naming.owner_exchange(store))?,
     );
-    let internal = ExchangeDeclareOptions {
-        durable: true,
-        internal: true,
-        ..ExchangeDeclareOptions::default()
-    };
-    let passing = ExchangeDeclareOptions {
-        auto_delete: true,
-        ..internal
-    };
-    let mut arguments = FieldTable::default();
-    insert(&mut arguments, "alternate-exchange", text(named_for.as_str()));
-    insert(&mut arguments, ARGUMENT, text(store.as_str()));
-    let claim = async |line: &Line| {
-        on_channel(line, async |channel: &Channel| {
-            line.call(channel.exchange_declare(identity.clone(), ExchangeKind::Fanout, internal, arguments.clone()))
-                .await?;
-            let own = FieldTable::default();
-            line.call(channel.exchange_declare(named_for.clone(), ExchangeKind::Fanout, passing, own))
-                .await?;
-            let (options, key) = (ExchangeBindOptions::default(), ShortString::from(""));
-            line.call(channel.exchange_bind(identity.clone(), named_for.clone(), key, options, FieldTable::default()))
-                .await
-        })
-        .await
-    };
-    let mut line = broker.admin.line().await?;
-    let mut claimed = claim(&line).await;
-    if matches!(&claimed, Err(error) if error.is_astray(&[identity.as_str(), named_for.as_str()])) {
-        line.abandon("answers went astray");
-        line = broker.admin.line().await?;
-        claimed = claim(&line).await;
-    }
-    match claimed {
-        Ok(()) => Ok(Owner::Ours),
+    let internal = flags::DURABLE | flags::INTERNAL;
+    let text = |name: &ShortString| Argument::Text(name.as_str().to_owned());
+    let arguments = [
+        ("alternate-exchange", text(&named_for)),
+        (ARGUMENT, Argument::Text(store.as_str().to_owned())),
+    ];
+    let claim = [
+        asks::exchange(&identity, "fanout", internal, &arguments),
+        asks::exchange(&named_for, "fanout", internal | flags::EXCHANGE_AUTO_DELETE, &[]),
+        asks::exchange_bind(&identity, &named_for, &ShortString::from("")),
+    ];
+    match broker.admin.spare.ask(&claim).await {
+        Ok(_) => Ok(Owner::Ours),
         Err(error) if error.code() == Some(406) => Ok(Owner::Other(named(broker).await)),
         Err(error) => Err(broker.admin.error("declare the identity", &error)),
     }
@@ -100,13 +77,8 @@ pub(super) async fn own(broker: &RabbitMq, store: &StoreId) -> Result<Owner, Bro
 /// Claims it, whosever it was.
 pub(super) async fn adopt(broker: &RabbitMq, store: &StoreId) -> Result<(), BrokerError> {
     let identity = short(&broker.settings.naming.identity_exchange())?;
-    let line = broker.admin.line().await?;
-    let deleted = on_channel(&line, async |channel: &Channel| {
-        line.call(channel.exchange_delete(identity.clone(), ExchangeDeleteOptions::default()))
-            .await
-    });
-    match deleted.await {
-        Ok(()) => {}
+    match broker.admin.spare.ask(&[asks::exchange_delete(&identity)]).await {
+        Ok(_) => {}
         Err(error) if error.says_missing_exchange(identity.as_str()) => {}
         Err(error) => return Err(broker.admin.error("delete the identity", &error)),
     }

@@ -6,24 +6,21 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::future::try_join_all;
 use futures_util::{FutureExt, StreamExt};
-use lapin::options::{
-    BasicAckOptions, BasicConsumeOptions, BasicQosOptions, ExchangeDeclareOptions, QueueBindOptions,
-    QueueDeclareOptions,
-};
-use lapin::types::{AMQPValue, FieldTable, ShortString};
-use lapin::{Channel, Consumer, ExchangeKind};
+use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions};
+use lapin::types::{FieldTable, ShortString};
+use lapin::{Channel, Consumer};
 
-use super::admin::{insert, on_channel, passive, typed};
+use super::asks::{self, flags};
 use super::failure::{CallError, Ended, call_error, ended};
 use super::held::Held;
 use super::line::{CLOSE, Dialer, Line};
 use super::message;
 use super::prepare::short;
+use super::spare::Spare;
 use crate::ambient;
 use crate::broker::{Acked, BrokerError, DeliveryTag, Intake, IntakeQueue, Look, Lost, Walked};
-use crate::domain::naming::QueueType;
+use crate::domain::naming::{Argument, QueueType, queue_arguments};
 
 const INTAKE: &str = "intake";
 /// Bytes of bodies of one batch, about.
@@ -37,15 +34,13 @@ pub(super) async fn intake(
     prefetch: u16,
 ) -> Result<Box<dyn Intake>, BrokerError> {
     let name = short(queue.name.as_str())?;
-    let line = dialer.open_vhost(INTAKE, &queue.vhost, |_| ()).await?;
-    let consuming = async {
-        declare(&line, &name, queue_type).await?;
-        if let Some(exchange) = &queue.exchange {
-            route(&line, &name, exchange, &queue.keys()).await?;
-        }
-        consume(&line, &name, prefetch).await
-    };
-    match consuming.await {
+    let there = Arc::new(dialer.to(&queue.vhost));
+    let spare = Spare::new(Arc::clone(&there), INTAKE);
+    let made = make(&spare, &name, queue_type, queue).await;
+    spare.close().await;
+    made.map_err(|error| call_error(INTAKE, &there.address, &there.vhost, &error))?;
+    let line = there.open(INTAKE).await?;
+    match consume(&line, &name, prefetch).await {
         Ok((channel, consumer)) => Ok(Box::new(Taking {
             line,
             channel,
@@ -73,65 +68,30 @@ pub(super) async fn intake(
     }
 }
 
-/// The queue, with a single active consumer where it is ours to say so.
-async fn declare(line: &Line, queue: &ShortString, queue_type: QueueType) -> Result<(), CallError> {
-    if passive(line, queue).await? != Look::Missing {
+/// The queue, with a single active consumer where it is ours to say so; and the exchange with the bindings to it.
+async fn make(spare: &Spare, name: &ShortString, queue_type: QueueType, queue: &IntakeQueue) -> Result<(), CallError> {
+    if spare.look(name).await? == Look::Missing {
+        let mut arguments = queue_arguments(queue_type);
+        arguments.push(("x-single-active-consumer", Argument::Flag(true)));
+        spare.ask(&[asks::declare(name, flags::DURABLE, &arguments)]).await?;
+    }
+    let Some(exchange) = &queue.exchange else {
         return Ok(());
+    };
+    let exchange = named(exchange)?;
+    match spare.ask(&[asks::exchange_look(&exchange)]).await {
+        Ok(_) => {}
+        Err(error) if error.says_missing_exchange(exchange.as_str()) => {
+            let topic = asks::exchange(&exchange, "topic", flags::DURABLE, &[]);
+            spare.ask(&[topic]).await?;
+        }
+        Err(error) => return Err(error),
     }
-    let mut arguments = typed(queue_type);
-    insert(&mut arguments, "x-single-active-consumer", AMQPValue::Boolean(true));
-    let options = QueueDeclareOptions {
-        durable: true,
-        ..QueueDeclareOptions::default()
-    };
-    let declaring = async |channel: &Channel| {
-        line.call(channel.queue_declare(queue.clone(), options, arguments))
-            .await
-            .map(drop)
-    };
-    on_channel(line, declaring).await
-}
-
-/// The exchange, and the bindings to it.
-async fn route(line: &Line, queue: &ShortString, exchange: &str, keys: &[&str]) -> Result<(), CallError> {
-    let name = named(exchange)?;
-    if !exists(line, &name).await? {
-        let options = ExchangeDeclareOptions {
-            durable: true,
-            ..ExchangeDeclareOptions::default()
-        };
-        let declaring = async |channel: &Channel| {
-            line.call(channel.exchange_declare(name.clone(), ExchangeKind::Topic, options, FieldTable::default()))
-                .await
-        };
-        on_channel(line, declaring).await?;
+    let mut bindings = Vec::new();
+    for key in queue.keys() {
+        bindings.push(asks::bind(name, &exchange, &named(key)?));
     }
-    let keys: Vec<ShortString> = keys.iter().map(|key| named(key)).collect::<Result<_, _>>()?;
-    let binding = async |channel: &Channel| {
-        let bindings = keys.into_iter().map(|key| {
-            let options = QueueBindOptions::default();
-            line.call(channel.queue_bind(queue.clone(), name.clone(), key, options, FieldTable::default()))
-        });
-        try_join_all(bindings).await.map(drop)
-    };
-    on_channel(line, binding).await
-}
-
-async fn exists(line: &Line, exchange: &ShortString) -> Result<bool, CallError> {
-    let options = ExchangeDeclareOptions {
-        passive: true,
-        ..ExchangeDeclareOptions::default()
-    };
-    let looking = async |channel: &Channel| {
-        let table = FieldTable::default();
-        line.call(channel.exchange_declare(exchange.clone(), ExchangeKind::Topic, options, table))
-            .await
-    };
-    match on_channel(line, looking).await {
-        Ok(()) => Ok(true),
-        Err(error) if error.says_missing_exchange(exchange.as_str()) => Ok(false),
-        Err(error) => Err(error),
-    }
+    spare.ask(&bindings).await.map(drop)
 }
 
 fn named(text: &str) -> Result<ShortString, CallError> {

@@ -122,7 +122,6 @@ pub(super) struct Line {
     end: Arc<watch::Sender<Option<Ended>>>,
     losses: Arc<AtomicU64>,
     watcher: AbortHandle,
-    turn: tokio::sync::Mutex<()>,
     /// Numbers of channels that came with the error of an earlier channel.
     wasted: AtomicU64,
 }
@@ -167,7 +166,6 @@ impl Line {
             end,
             losses,
             watcher: watcher.abort_handle(),
-            turn: tokio::sync::Mutex::new(()),
             wasted: AtomicU64::new(0),
         })
     }
@@ -201,11 +199,6 @@ impl Line {
     /// Nothing more is asked on it.
     pub(super) fn abandon(&self, why: &str) {
         self.note(Ended::Lost(why.to_owned()));
-    }
-
-    /// The turn of a step that opens and closes a channel.
-    pub(super) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.turn.lock().await
     }
 
     /// A new channel. The client keeps the error that ended a channel under its number and hands it to the next one that
@@ -305,60 +298,79 @@ fn end_with(end: &watch::Sender<Option<Ended>>, ended: Ended) -> bool {
     is_first
 }
 
-/// Keeps one line of a role open; whoever needs it and finds it ended opens it again.
+/// Keeps one connection of a role open; whoever needs it and finds it ended opens it again.
 ///
 /// Those who waited while an opening failed share its error: else each would wait for its own in turn.
 #[derive(Debug)]
-pub(super) struct Slot {
-    role: &'static str,
+pub(super) struct Slot<C> {
     attempts: AtomicU64,
-    held: Mutex<Held>,
+    held: Mutex<Held<C>>,
 }
 
-#[derive(Debug, Default)]
-struct Held {
-    line: Option<Arc<Line>>,
+#[derive(Debug)]
+struct Held<C> {
+    connection: Option<Arc<C>>,
     failure: Option<BrokerError>,
 }
 
-impl Slot {
-    pub(super) fn new(role: &'static str) -> Self {
+/// A connection that a slot keeps.
+pub(super) trait Kept {
+    /// Whether calls can still be made on it.
+    fn is_open(&self) -> bool;
+
+    /// Closes it in order, within a bound.
+    fn close(&self) -> impl Future<Output = ()> + Send;
+}
+
+impl Kept for Line {
+    fn is_open(&self) -> bool {
+        Self::is_open(self)
+    }
+
+    async fn close(&self) {
+        Self::close(self).await;
+    }
+}
+
+impl<C: Kept> Slot<C> {
+    pub(super) fn new() -> Self {
         Self {
-            role,
             attempts: AtomicU64::new(0),
-            held: Mutex::default(),
+            held: Mutex::new(Held {
+                connection: None,
+                failure: None,
+            }),
         }
     }
 
-    /// The open line, opened now if need be.
+    /// The open connection, opened now if need be.
     pub(super) async fn get(
         &self,
-        dialer: &Dialer,
-        notice: impl Fn(Notice) + Send + 'static,
-    ) -> Result<Arc<Line>, BrokerError> {
+        open: impl Future<Output = Result<Arc<C>, BrokerError>>,
+    ) -> Result<Arc<C>, BrokerError> {
         let before = self.attempts.load(Ordering::SeqCst);
         let mut held = self.held.lock().await;
-        if let Some(line) = held.line.as_ref().filter(|line| line.is_open()) {
-            return Ok(Arc::clone(line));
+        if let Some(connection) = held.connection.as_ref().filter(|one| one.is_open()) {
+            return Ok(Arc::clone(connection));
         }
         if let Some(failure) = held.failure.as_ref()
             && self.attempts.load(Ordering::SeqCst) != before
         {
             return Err(failure.clone());
         }
-        held.line = None;
-        let opened = dialer.open_vhost(self.role, &dialer.vhost, notice).await;
+        held.connection = None;
+        let opened = open.await;
         self.attempts.fetch_add(1, Ordering::SeqCst);
         held.failure = opened.as_ref().err().cloned();
-        held.line = opened.as_ref().ok().cloned();
+        held.connection = opened.as_ref().ok().cloned();
         opened
     }
 
-    /// Closes the line, if there is one.
+    /// Closes the connection, if there is one.
     pub(super) async fn close(&self) {
-        let line = self.held.lock().await.line.take();
-        if let Some(line) = line {
-            line.close().await;
+        let connection = self.held.lock().await.connection.take();
+        if let Some(connection) = connection {
+            connection.close().await;
         }
     }
 }

@@ -16,7 +16,6 @@ use lapin::{Channel, Consumer, ExchangeKind};
 use tokio::sync::broadcast;
 use tokio::task::AbortHandle;
 
-use super::admin::insert;
 use super::failure::CallError;
 use super::line::{Dialer, Line};
 use super::message;
@@ -269,7 +268,7 @@ async fn subscribe(line: &Line) -> Result<(Channel, Consumer), CallError> {
     line.call(probe.exchange_declare(exchange.clone(), ExchangeKind::Topic, passive, FieldTable::default()))
         .await?;
     let mut arguments = FieldTable::default();
-    insert(&mut arguments, "x-max-length", AMQPValue::LongInt(EVENTS_LENGTH_MAX));
+    arguments.insert("x-max-length".into(), AMQPValue::LongInt(EVENTS_LENGTH_MAX));
     let temporary = QueueDeclareOptions {
         exclusive: true,
         auto_delete: true,

@@ -9,6 +9,7 @@
 
 mod address;
 mod admin;
+mod asks;
 mod attach;
 mod browse;
 mod check;
@@ -33,6 +34,7 @@ mod probe;
 mod publish;
 mod publish_many;
 mod rescue;
+mod spare;
 mod vhost;
 mod walk;
 mod wire;
@@ -278,7 +280,7 @@ impl Broker for RabbitMq {
         let feeds = self.pool.feeds();
         let closing = async {
             join_all(feeds.iter().map(|feed| feed.close())).await;
-            tokio::join!(self.publisher.close(), self.admin.close());
+            tokio::join!(self.publisher.close(), self.admin.spare.close());
         };
         // What does not close in order ends with the process.
         if ambient::timeout(CLOSED, closing).await.is_err() {
@@ -440,7 +442,7 @@ impl Reading for RabbitMq {
     }
 
     async fn walk(&self, queue: &QueueName, options: WalkOptions) -> Result<Option<Box<dyn Walk>>, BrokerError> {
-        walk::walk(&self.dialer, queue.as_str(), options).await
+        walk::walk(&self.dialer, &short(queue.as_str())?, options).await
     }
 
     async fn rescue(&self, queue: &QueueName) -> Result<Option<Box<dyn Rescued>>, BrokerError> {

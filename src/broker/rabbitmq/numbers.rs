@@ -5,12 +5,10 @@
 //! unbound, and what counts is the highest of each: daemons that do so at the same moment lose nothing, and the next one
 //! leaves one binding.
 
-use lapin::Channel;
-use lapin::options::{ExchangeBindOptions, ExchangeUnbindOptions};
-use lapin::types::{FieldTable, ShortString};
+use lapin::types::ShortString;
 
 use super::RabbitMq;
-use super::admin::on_channel;
+use super::asks;
 use super::prepare::short;
 use crate::broker::BrokerError;
 use crate::domain::id::StoreId;
@@ -37,19 +35,12 @@ pub(super) async fn keep(broker: &RabbitMq, store: &StoreId, numbers: Numbers) -
         short(&naming.identity_exchange())?,
         short(&naming.owner_exchange(store))?,
     );
-    let line = broker.admin.line().await?;
-    let kept = on_channel(&line, async |channel: &Channel| {
-        let (options, bound) = (ExchangeBindOptions::default(), key(highest));
-        line.call(channel.exchange_bind(identity.clone(), owner.clone(), bound, options, FieldTable::default()))
-            .await?;
-        for lower in found.iter().filter(|one| **one != highest) {
-            let (options, bound) = (ExchangeUnbindOptions::default(), key(*lower));
-            line.call(channel.exchange_unbind(identity.clone(), owner.clone(), bound, options, FieldTable::default()))
-                .await?;
-        }
-        Ok(())
-    });
-    kept.await.map_err(|error| broker.admin.error("keep numbers", &error))
+    let mut steps = vec![asks::exchange_bind(&identity, &owner, &key(highest))];
+    for lower in found.iter().filter(|one| **one != highest) {
+        steps.push(asks::exchange_unbind(&identity, &owner, &key(*lower)));
+    }
+    let kept = broker.admin.spare.ask(&steps).await.map(drop);
+    kept.map_err(|error| broker.admin.error("keep numbers", &error))
 }
 
 /// All that are there; `None`: nobody can read them.

@@ -7,16 +7,16 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use lapin::options::ExchangeDeclareOptions;
-use lapin::types::{AMQPValue, FieldTable, ShortString};
-use lapin::{Channel, ExchangeKind};
+use lapin::types::ShortString;
 
 use super::RabbitMq;
-use super::admin::{CreateError, insert, on_channel, text, typed};
+use super::admin::CreateError;
+use super::asks::{self, flags};
 use super::failure::rights;
 use crate::broker::BrokerError;
 use crate::domain::id::QueueName;
 use crate::domain::job::Lifetime;
+use crate::domain::naming::{Argument, queue_arguments};
 
 /// The routing key of the wake queue.
 pub(super) const WAKE: &str = "wake";
@@ -33,7 +33,7 @@ pub(super) async fn prepare(broker: &RabbitMq) -> Result<(), BrokerError> {
     enter(broker).await?;
     exchange(broker).await?;
     let wake = short(&broker.settings.naming.wake_queue())?;
-    declared(broker, &wake, wake_arguments()).await?;
+    declared(broker, &wake, &wake_arguments()).await?;
     bound(broker, &wake, &ShortString::from(WAKE)).await?;
     dead_letter_queue(broker).await
 }
@@ -42,7 +42,7 @@ pub(super) async fn prepare(broker: &RabbitMq) -> Result<(), BrokerError> {
 pub(super) async fn dead_letter_queue(broker: &RabbitMq) -> Result<(), BrokerError> {
     let naming = &broker.settings.naming;
     let dead = short(&naming.dead_letter_queue())?;
-    declared(broker, &dead, typed(naming.queue_type)).await?;
+    declared(broker, &dead, &queue_arguments(naming.queue_type)).await?;
     bound(broker, &dead, &dead).await
 }
 
@@ -57,12 +57,11 @@ pub(super) async fn create(broker: &RabbitMq, queue: &ShortString) -> Result<(),
 /// A queue that the broker deletes when nobody used it for `lifetime`. Classic, whatever delivery queues are:
 /// only there a publisher cannot lose against the deletion of what it was told exists.
 pub(super) async fn expiring(broker: &RabbitMq, queue: &ShortString, lifetime: Lifetime) -> Result<(), BrokerError> {
-    let mut arguments = FieldTable::default();
-    insert(&mut arguments, "x-queue-type", text("classic"));
+    let mut arguments = vec![("x-queue-type", Argument::Text("classic".to_owned()))];
     if let Some(millis) = lifetime.millis() {
-        insert(&mut arguments, "x-expires", AMQPValue::LongLongInt(i64::from(millis)));
+        arguments.push(("x-expires", Argument::Long(i64::from(millis))));
     }
-    declared(broker, queue, arguments).await?;
+    declared(broker, queue, &arguments).await?;
     bound(broker, queue, queue).await
 }
 
@@ -72,15 +71,15 @@ pub(super) async fn again(
     queue: &ShortString,
     arguments: &[(String, String)],
 ) -> Result<(), BrokerError> {
-    let mut table = FieldTable::default();
+    let mut table = Vec::new();
     for (name, value) in arguments {
-        table.insert(short(name)?, argument(name, value));
+        table.push((short(name)?.as_str().to_owned(), argument(name, value)));
     }
-    declared(broker, queue, table).await
+    declared(broker, queue, &table).await
 }
 
 /// A listed argument as AMQP has it: the ones that count are numbers, the ones that switch are truth values.
-fn argument(name: &str, value: &str) -> AMQPValue {
+fn argument(name: &str, value: &str) -> Argument {
     let is_text = matches!(
         name,
         "x-queue-type"
@@ -92,16 +91,16 @@ fn argument(name: &str, value: &str) -> AMQPValue {
             | "x-queue-leader-locator"
     );
     match (is_text, value.parse::<i64>(), value.parse::<bool>()) {
-        (false, Ok(number), _) => AMQPValue::LongLongInt(number),
-        (false, _, Ok(flag)) => AMQPValue::Boolean(flag),
-        (_, _, _) => text(value),
+        (false, Ok(number), _) => Argument::Long(number),
+        (false, _, Ok(flag)) => Argument::Flag(flag),
+        (_, _, _) => Argument::Text(value.to_owned()),
     }
 }
 
 /// Opens the spare connection, making the vhost and the rights if it may and must: once a minute at most, so that
 /// nobody who takes them away on purpose is worked against.
 async fn enter(broker: &RabbitMq) -> Result<(), BrokerError> {
-    let Err(refused) = broker.admin.line().await else {
+    let Err(refused) = broker.admin.enter().await else {
         return Ok(());
     };
     let missing = match &refused {
@@ -129,7 +128,7 @@ async fn enter(broker: &RabbitMq) -> Result<(), BrokerError> {
         management.vhost_create().await?;
     }
     management.permissions_grant(&broker.dialer.address.user).await?;
-    broker.admin.line().await.map(|_| ())
+    broker.admin.enter().await
 }
 
 fn may_enter_again(broker: &RabbitMq) -> bool {
@@ -144,17 +143,9 @@ fn may_enter_again(broker: &RabbitMq) -> bool {
 
 async fn exchange(broker: &RabbitMq) -> Result<(), BrokerError> {
     let name = short(&broker.settings.naming.exchange())?;
-    let line = broker.admin.line().await?;
-    let options = ExchangeDeclareOptions {
-        durable: true,
-        ..ExchangeDeclareOptions::default()
-    };
-    let declared = on_channel(&line, async |channel: &Channel| {
-        line.call(channel.exchange_declare(name.clone(), ExchangeKind::Direct, options, FieldTable::default()))
-            .await
-    });
-    match declared.await {
-        Ok(()) => Ok(()),
+    let declare = [asks::exchange(&name, "direct", flags::DURABLE, &[])];
+    match broker.admin.spare.ask(&declare).await {
+        Ok(_) => Ok(()),
         Err(error) if error.code() == Some(406) => Err(BrokerError::OtherArguments {
             queue: name.as_str().to_owned(),
             difference: error.text(),
@@ -169,7 +160,11 @@ async fn exchange(broker: &RabbitMq) -> Result<(), BrokerError> {
     }
 }
 
-async fn declared(broker: &RabbitMq, queue: &ShortString, arguments: FieldTable) -> Result<(), BrokerError> {
+async fn declared<N: AsRef<str>>(
+    broker: &RabbitMq,
+    queue: &ShortString,
+    arguments: &[(N, Argument)],
+) -> Result<(), BrokerError> {
     match broker.admin.declare(queue, arguments).await {
         Ok(()) => Ok(()),
         Err(error) => Err(explained(broker, queue, error).await),
@@ -214,13 +209,14 @@ async fn explained(broker: &RabbitMq, queue: &ShortString, error: CreateError) -
 }
 
 /// Small, lossy and classic, whatever the delivery queues are.
-pub(super) fn wake_arguments() -> FieldTable {
-    let mut arguments = FieldTable::default();
-    insert(&mut arguments, "x-queue-type", text("classic"));
-    insert(&mut arguments, "x-max-length", AMQPValue::LongInt(WAKE_LENGTH_MAX));
-    insert(&mut arguments, "x-overflow", text("drop-head"));
-    insert(&mut arguments, "x-message-ttl", AMQPValue::LongInt(WAKE_TTL_MS));
-    arguments
+pub(super) fn wake_arguments() -> [(&'static str, Argument); 4] {
+    let text = |text: &str| Argument::Text(text.to_owned());
+    [
+        ("x-queue-type", text("classic")),
+        ("x-max-length", Argument::Integer(WAKE_LENGTH_MAX)),
+        ("x-overflow", text("drop-head")),
+        ("x-message-ttl", Argument::Integer(WAKE_TTL_MS)),
+    ]
 }
 
 /// A name of ours as AMQP has it.

@@ -13,7 +13,6 @@ use lapin::options::{
 use lapin::types::{FieldTable, ShortString};
 use lapin::{BasicProperties, Channel, ExchangeKind};
 
-use super::admin::on_channel;
 use super::failure::CallError;
 use super::line::Line;
 use super::prepare::short;
@@ -39,7 +38,7 @@ pub struct Probe {
 
 /// Looks for the store with this identity, or for one that has none yet, and leaves nothing.
 pub(super) async fn probe(broker: &RabbitMq, store: Option<&StoreId>) -> Probe {
-    let line = broker.admin.line().await;
+    let line = broker.dialer.open("probe").await;
     let mut health = BrokerHealth {
         reachable: !matches!(line, Err(BrokerError::Unreachable { .. })),
         ..BrokerHealth::default()
@@ -49,7 +48,7 @@ pub(super) async fn probe(broker: &RabbitMq, store: Option<&StoreId>) -> Probe {
         Ok(line) => {
             let rights = rights(broker, line).await;
             let rights = rights.map_err(|error| broker.admin.error("a queue of our prefix", &error));
-            (Some(rights), is_prepared(broker, line).await)
+            (Some(rights), is_prepared(broker).await)
         }
         Err(_) => (None, false),
     };
@@ -57,7 +56,10 @@ pub(super) async fn probe(broker: &RabbitMq, store: Option<&StoreId>) -> Probe {
         Ok(_) => identity::owner_for(broker, store).await.ok(),
         Err(_) => None,
     };
-    broker.admin.close().await;
+    broker.admin.spare.close().await;
+    if let Ok(line) = &line {
+        line.close().await;
+    }
     Probe {
         entered: line.map(drop),
         rights,
@@ -74,20 +76,18 @@ async fn rights(broker: &RabbitMq, line: &Arc<Line>) -> Result<(), CallError> {
     let (Ok(queue), Ok(exchange)) = (name("queue"), name("exchange")) else {
         return Err(CallError::Silent(super::line::CALL));
     };
-    let tried = async |channel: &Channel| {
-        make(line, channel, &queue, &exchange).await?;
-        let properties = BasicProperties::default();
-        let options = BasicPublishOptions::default();
-        line.call(channel.basic_publish(exchange.clone(), queue.clone(), options, b"probe", properties))
-            .await?;
-        line.call(channel.basic_get(queue.clone(), BasicGetOptions { no_ack: true }))
-            .await?;
-        // The exchange goes with its last queue.
-        line.call(channel.queue_delete(queue.clone(), QueueDeleteOptions::default()))
-            .await
-            .map(drop)
-    };
-    on_channel(line, tried).await
+    let channel = line.channel().await?;
+    make(line, &channel, &queue, &exchange).await?;
+    let properties = BasicProperties::default();
+    let options = BasicPublishOptions::default();
+    line.call(channel.basic_publish(exchange.clone(), queue.clone(), options, b"probe", properties))
+        .await?;
+    line.call(channel.basic_get(queue.clone(), BasicGetOptions { no_ack: true }))
+        .await?;
+    // The exchange goes with its last queue.
+    line.call(channel.queue_delete(queue.clone(), QueueDeleteOptions::default()))
+        .await
+        .map(drop)
 }
 
 async fn make(line: &Line, channel: &Channel, queue: &ShortString, exchange: &ShortString) -> Result<(), CallError> {
@@ -115,15 +115,6 @@ async fn make(line: &Line, channel: &Channel, queue: &ShortString, exchange: &Sh
     .await
 }
 
-async fn is_prepared(broker: &RabbitMq, line: &Arc<Line>) -> bool {
-    let passive = ExchangeDeclareOptions {
-        passive: true,
-        ..ExchangeDeclareOptions::default()
-    };
-    let looked = on_channel(line, async |channel: &Channel| {
-        let name = broker.admin.exchange().clone();
-        line.call(channel.exchange_declare(name, ExchangeKind::Direct, passive, FieldTable::default()))
-            .await
-    });
-    looked.await.is_ok()
+async fn is_prepared(broker: &RabbitMq) -> bool {
+    matches!(broker.admin.exchange_stands(broker.admin.exchange()).await, Ok(true))
 }

@@ -34,7 +34,7 @@ const WINDOW: usize = 128;
 #[derive(Debug)]
 pub(super) struct Publisher {
     dialer: Arc<Dialer>,
-    slot: Slot,
+    slot: Slot<Line>,
     exchange: ShortString,
     timeout: Duration,
     window: Semaphore,
@@ -102,7 +102,7 @@ impl Publisher {
     ) -> Self {
         Self {
             dialer,
-            slot: Slot::new("publish"),
+            slot: Slot::new(),
             exchange,
             timeout,
             window: Semaphore::new(WINDOW),
@@ -159,7 +159,10 @@ impl Publisher {
     /// A channel in confirm mode that nothing else uses.
     pub(super) async fn channel(&self) -> Result<(Arc<Line>, Channel), BrokerError> {
         let alarm = Arc::clone(&self.alarm);
-        let line = self.slot.get(&self.dialer, move |notice| alarm.heed(notice)).await?;
+        let opening = self
+            .dialer
+            .open_vhost(PUBLISH, &self.dialer.vhost, move |notice| alarm.heed(notice));
+        let line = self.slot.get(opening).await?;
         while let Some(channel) = self.idle_channel(&line) {
             if channel.status().connected() {
                 return Ok((line, channel));

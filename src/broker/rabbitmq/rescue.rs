@@ -9,8 +9,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::io::AsyncWriteExt;
 
+use super::asks::{QUEUE_DECLARE, QUEUE_DECLARE_OK};
 use super::failure::{rights, with_mend};
-use super::frames::{Arguments, BODY, HEADER, Method, MethodId};
+use super::frames::{Arguments, BODY, HEADER, Method};
 use super::line::Dialer;
 use super::wire::{
     ACK, CHANNEL_CLOSE, CHANNEL_CLOSE_OK, CHANNEL_OPEN, CHANNEL_OPEN_OK, CONNECTION_CLOSE, CONSUME, CONSUME_OK,
@@ -27,9 +28,6 @@ const DELIVERY: Duration = Duration::from_secs(5);
 const BODY_BYTES_MAX: u64 = 128 << 20;
 /// The time that one is held is the caller's, and short.
 const NO_HEARTBEATS: u16 = 0;
-
-const DECLARE: MethodId = (50, 10);
-const DECLARE_OK: MethodId = (50, 11);
 
 /// The head of `queue`; `None` when it is empty.
 pub(super) async fn rescue(dialer: &Dialer, queue: &str) -> Result<Option<Box<dyn Rescued>>, BrokerError> {
@@ -91,10 +89,14 @@ impl Wire {
         const PASSIVE: u8 = 1;
         self.send(
             1,
-            &Method::new(DECLARE).u16(0).short_string(queue).u8(PASSIVE).table(&[]),
+            &Method::new(QUEUE_DECLARE)
+                .u16(0)
+                .short_string(queue)
+                .u8(PASSIVE)
+                .no_arguments(),
         )
         .await?;
-        let declared = self.expect(DECLARE_OK).await?;
+        let declared = self.expect(QUEUE_DECLARE_OK).await?;
         let ready = declared.method().and_then(|(_, mut arguments)| {
             arguments.short_string()?;
             arguments.u32()
@@ -111,7 +113,7 @@ impl Wire {
                 .short_string(queue)
                 .short_string("rescue")
                 .u8(0)
-                .table(&[]),
+                .no_arguments(),
         )
         .await?;
         self.expect(CONSUME_OK).await?;

@@ -8,8 +8,8 @@ use crate::broker::{BrokerError, VhostFound};
 
 /// Looks over AMQP.
 pub(super) async fn find(broker: &RabbitMq) -> Result<VhostFound, BrokerError> {
-    match broker.admin.line().await {
-        Ok(_) => Ok(VhostFound::There),
+    match broker.admin.enter().await {
+        Ok(()) => Ok(VhostFound::There),
         Err(BrokerError::Vhost { .. }) => Ok(VhostFound::Missing {
             cannot: why_not_made(broker).await,
         }),
@@ -41,7 +41,7 @@ pub(super) async fn make(broker: &RabbitMq) -> Result<(), BrokerError> {
     management.vhost_create().await?;
     management.permissions_grant(&broker.dialer.address.user).await?;
     tracing::info!(vhost = ?broker.dialer.vhost, "made the vhost");
-    broker.admin.line().await.map(|_| ())
+    broker.admin.enter().await
 }
 
 /// What the management API could not do because there is no such vhost says so.
@@ -65,8 +65,8 @@ fn may_be_missing(error: &BrokerError) -> bool {
 /// # Errors
 /// It does not exist. Whatever else is wrong is no matter of the vhost.
 pub(super) async fn exists(broker: &RabbitMq) -> Result<(), BrokerError> {
-    match broker.admin.line().await {
+    match broker.admin.enter().await {
         Err(missing @ BrokerError::Vhost { .. }) => Err(missing),
-        Ok(_) | Err(_) => Ok(()),
+        Ok(()) | Err(_) => Ok(()),
     }
 }

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
+use lapin::types::ShortString;
 
 use super::failure::{CallError, Ended, call_error};
 use super::feed::{Came, Feed, Tap};
@@ -23,7 +24,7 @@ use super::held::Held;
 use super::line::Dialer;
 use super::message;
 use crate::ambient;
-use crate::broker::{BrokerError, DeliveryTag, Walk, WalkOptions, Walked};
+use crate::broker::{BrokerError, DeliveryTag, Look, Walk, WalkOptions, Walked};
 
 const WALK: &str = "walk";
 /// The first window, at most: what comes is not known yet, and taken for large.
@@ -42,19 +43,19 @@ const SILENCES: u32 = 40;
 /// A walk of `queue`; `None` when there is no such queue.
 pub(super) async fn walk(
     dialer: &Arc<Dialer>,
-    queue: &str,
+    queue: &ShortString,
     options: WalkOptions,
 ) -> Result<Option<Box<dyn Walk>>, BrokerError> {
     let source = Source {
         dialer: Arc::clone(dialer),
         feed: Feed::open(dialer, WALK).await?,
-        queue: queue.to_owned(),
+        queue: queue.clone(),
     };
     let (looks, tap) = match source.begin().await {
         Ok(channels) => channels,
         Err(error) => {
             source.feed.close().await;
-            if error.says_missing(queue) {
+            if error.says_missing(queue.as_str()) {
                 return Ok(None);
             }
             return Err(source.worded(&error));
@@ -76,21 +77,22 @@ pub(super) async fn walk(
 struct Source {
     dialer: Arc<Dialer>,
     feed: Arc<Feed>,
-    queue: String,
+    queue: ShortString,
 }
 
 impl Source {
     /// A channel for looks, and one that consumes later.
     async fn begin(&self) -> Result<(Tap, Tap), CallError> {
-        let looks = self.feed.channel(&self.queue).await?;
-        looks.ready(&self.queue).await?;
-        Ok((looks, self.feed.channel(&self.queue).await?))
+        let queue = self.queue.as_str();
+        let looks = self.feed.channel(queue).await?;
+        looks.look(&self.queue).await?;
+        Ok((looks, self.feed.channel(queue).await?))
     }
 
     fn worded(&self, error: &CallError) -> BrokerError {
         match error.ended() {
             Some(Ended::Undecodable(detail)) => BrokerError::Undecodable {
-                queue: self.queue.clone(),
+                queue: self.queue.as_str().to_owned(),
                 detail,
             },
             _ => call_error(WALK, &self.dialer.address, &self.dialer.vhost, error),
@@ -158,7 +160,7 @@ impl Walking {
         self.tap
             .succeed(
                 before.as_deref(),
-                &self.source.queue,
+                self.source.queue.as_str(),
                 &Chain::tag(consumers),
                 self.chain.window.size,
             )
@@ -182,7 +184,9 @@ impl Walking {
             position: self.position,
             redelivered: came.redelivered,
             exchange: came.exchange.as_ref().to_owned(),
-            routing_key: came.addressed_to.unwrap_or_else(|| self.source.queue.clone()),
+            routing_key: came
+                .addressed_to
+                .unwrap_or_else(|| self.source.queue.as_str().to_owned()),
             message,
         })
     }
@@ -215,11 +219,11 @@ impl Walking {
                 break;
             }
             silences += 1;
-            let left = self.looks.ready(&self.source.queue).await?;
+            let look = self.looks.look(&self.source.queue).await?;
             // A busy broker counts what is still on its way to this consumer as gone.
             self.tap.answered(self.chain.window.size).await?;
             self.gather(limit, &mut walked)?;
-            if silences >= SILENCES || (left == 0 && silences > 1) {
+            if silences >= SILENCES || (matches!(look, Look::Present { ready: 0, .. }) && silences > 1) {
                 break;
             }
         }

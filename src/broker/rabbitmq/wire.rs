@@ -42,6 +42,9 @@ pub(super) const CONSUME_OK: MethodId = (60, 21);
 pub(super) const CANCEL: MethodId = (60, 30);
 pub(super) const CANCEL_OK: MethodId = (60, 31);
 pub(super) const DELIVER: MethodId = (60, 60);
+pub(super) const GET: MethodId = (60, 70);
+pub(super) const GET_OK: MethodId = (60, 71);
+pub(super) const GET_EMPTY: MethodId = (60, 72);
 pub(super) const ACK: MethodId = (60, 80);
 
 /// What we can bear; without the first a queue that is deleted goes in silence, and without the second a refused login

@@ -1,4 +1,4 @@
-//! A consuming connection of our own: channels that consume, and nothing else.
+//! A connection of our own: channels that consume, and channels on which something is asked.
 //!
 //! The ordinary client reads and writes each connection on a thread of its own, decodes every frame into values of its
 //! types and answers through channels between tasks: that costs more than the request that a message is delivered with.
@@ -16,33 +16,28 @@ use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::FutureExt as _;
 use futures_util::task::AtomicWaker;
 use lapin::ErrorKind;
+use lapin::types::ShortString;
 use tokio::sync::watch;
 
 use self::drive::Driver;
 use self::state::State;
 pub(super) use self::state::{Came, Stopped};
 use super::address::HEARTBEAT_S;
+use super::asks::{self, Asked};
 use super::attach::Wanted;
 use super::failure::{CallError, Ended, connect_error};
-use super::frames::{Arguments, Method, MethodId};
+use super::frames::{Method, MethodId};
 use super::held::Ack;
-use super::line::{CALL, CLOSE, CONNECT, Dialer};
+use super::line::{CALL, CLOSE, CONNECT, Dialer, Kept};
 use super::wire::{
     CANCEL, CANCEL_OK, CHANNEL_CLOSE, CHANNEL_CLOSE_OK, CHANNEL_OPEN, CHANNEL_OPEN_OK, CONNECTION_CLOSE, CONSUME,
     CONSUME_OK, QOS, QOS_OK, Wire,
 };
 use crate::ambient;
-use crate::broker::BrokerError;
-
-const BIND: MethodId = (50, 20);
-const BIND_OK: MethodId = (50, 21);
-const DECLARE: MethodId = (50, 10);
-const DECLARE_OK: MethodId = (50, 11);
-
-/// What is asked, and the method that answers it.
-type Asked = (Method, MethodId);
+use crate::broker::{BrokerError, Look};
 
 /// What the connection's task and those who use it share.
 struct Shared {
@@ -164,22 +159,20 @@ impl Feed {
         let tap = Tap::open(self, queue)?;
         let mut asked = vec![channel_open()];
         if let Some(exchange) = &wanted.bind {
-            let bind = Method::new(BIND).u16(0).short_string(queue);
-            let bind = bind.short_string(exchange.as_str()).short_string(queue);
-            asked.push((bind.u8(0).table(&[]), BIND_OK));
+            asked.push(asks::bind(&wanted.queue, exchange, &wanted.queue));
         }
         let tag = format!("redrive-{:016x}", ambient::random());
         asked.extend(consuming(queue, &tag, wanted.prefetch));
-        match tap.call(asked).await {
+        match tap.call(&asked).await {
             Err(error) if error.says_missing(queue) => Ok(None),
             answered => answered.map(|_| Some(tap)),
         }
     }
 
-    /// A channel for the queue on which nothing is consumed yet.
+    /// A channel on which nothing is consumed yet, and then the queue, if any.
     pub(super) async fn channel(self: &Arc<Self>, queue: &str) -> Result<Tap, CallError> {
         let tap = Tap::open(self, queue)?;
-        tap.call(vec![channel_open()]).await?;
+        tap.call(&[channel_open()]).await?;
         Ok(tap)
     }
 
@@ -189,7 +182,17 @@ impl Feed {
     }
 }
 
-/// One channel that consumes. Dropping it closes it.
+impl Kept for Feed {
+    fn is_open(&self) -> bool {
+        Self::is_open(self)
+    }
+
+    async fn close(&self) {
+        Self::close(self).await;
+    }
+}
+
+/// One channel. Dropping it closes it.
 pub(super) struct Tap {
     feed: Arc<Feed>,
     channel: u16,
@@ -213,17 +216,17 @@ impl Tap {
     }
 
     /// Asks everything at once; answers the arguments of the last answer.
-    async fn call(&self, asked: Vec<Asked>) -> Result<Vec<u8>, CallError> {
+    pub(super) async fn call(&self, asked: &[Asked]) -> Result<Vec<u8>, CallError> {
         {
             let mut state = self.feed.shared.lock();
-            for (method, _) in &asked {
+            for (method, _) in asked {
                 state.put(self.channel, method);
             }
         }
         self.feed.shared.task.wake();
         let mut arguments = Vec::new();
         for (_, answer) in asked {
-            arguments = self.answer(answer).await?;
+            arguments = self.answer(*answer).await?;
         }
         Ok(arguments)
     }
@@ -238,16 +241,19 @@ impl Tap {
         Err(CallError::Silent(CALL))
     }
 
-    /// Messages ready in the queue.
-    pub(super) async fn ready(&self, queue: &str) -> Result<u32, CallError> {
-        const PASSIVE: u8 = 1;
-        let declare = Method::new(DECLARE).u16(0).short_string(queue).u8(PASSIVE);
-        let arguments = self.call(vec![(declare.table(&[]), DECLARE_OK)]).await?;
-        let counted = Arguments::after(&arguments, 0).and_then(|mut arguments| {
-            arguments.short_string()?;
-            arguments.u32()
-        });
-        counted.ok_or_else(|| CallError::Ended(Ended::Lost("the broker's answer is cut".to_owned())))
+    /// Whether calls can be made here, and this is the connection.
+    pub(super) fn is_on(&self, feed: &Arc<Feed>) -> bool {
+        Arc::ptr_eq(&self.feed, feed) && feed.shared.lock().gone(self.channel).is_none()
+    }
+
+    /// What was got with the last question but one.
+    pub(super) fn got(&self) -> Option<Came> {
+        self.next().now_or_never()?.ok()
+    }
+
+    /// An exact look; a queue that is missing is an error, and the end of the channel.
+    pub(super) async fn look(&self, queue: &ShortString) -> Result<Look, CallError> {
+        asks::looked(&self.call(&[asks::look(queue)]).await?)
     }
 
     /// Consumes the queue under this tag; the consumer before it, if there was one, is cancelled first.
@@ -260,12 +266,13 @@ impl Tap {
     ) -> Result<(), CallError> {
         let cancel = before.map(|before| (Method::new(CANCEL).short_string(before).u8(0), CANCEL_OK));
         let asked = cancel.into_iter().chain(consuming(queue, tag, prefetch));
-        self.call(asked.collect()).await.map(drop)
+        let asked: Vec<_> = asked.collect();
+        self.call(&asked).await.map(drop)
     }
 
     /// Until the broker has answered here: what it had sent before is here then. The question changes nothing.
     pub(super) async fn answered(&self, prefetch: u16) -> Result<(), CallError> {
-        self.call(vec![qos(prefetch)]).await.map(drop)
+        self.call(&[qos(prefetch)]).await.map(drop)
     }
 
     /// Of what came and was not taken, how many were delivered before.
@@ -361,7 +368,15 @@ fn qos(prefetch: u16) -> Asked {
 /// The prefetch before consume, or the first consumer has no limit (docs/rabbitmq.md, *Prefetch*).
 fn consuming(queue: &str, tag: &str, prefetch: u16) -> [Asked; 2] {
     let consume = Method::new(CONSUME).u16(0).short_string(queue).short_string(tag);
-    [qos(prefetch), (consume.u8(0).table(&[]), CONSUME_OK)]
+    [qos(prefetch), (consume.u8(0).no_arguments(), CONSUME_OK)]
+}
+
+impl fmt::Debug for Tap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tap")
+            .field("channel", &self.channel)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Drop for Tap {

@@ -12,7 +12,8 @@ use super::super::failure::{CallError, Ended, said};
 use super::super::frames::{self, Arguments, BODY, HEADER, HEARTBEAT, METHOD, Method, MethodId, Piece};
 use super::super::held::Ack;
 use super::super::wire::{
-    ACK, CANCEL, CANCEL_OK, CHANNEL_CLOSE, CHANNEL_CLOSE_OK, CONNECTION_CLOSE, CONNECTION_CLOSE_OK, DELIVER, reason,
+    ACK, CANCEL, CANCEL_OK, CHANNEL_CLOSE, CHANNEL_CLOSE_OK, CONNECTION_CLOSE, CONNECTION_CLOSE_OK, DELIVER, GET_EMPTY,
+    GET_OK, reason,
 };
 
 /// What precedes the properties in a header frame: class, weight and the size of the body.
@@ -320,9 +321,16 @@ impl State {
         let Some(lane) = self.lane(channel) else { return Ok(()) };
         match id {
             DELIVER => {
+                let _consumer = arguments.short_string();
                 lane.coming = Some(lane.delivered(&mut arguments).ok_or_else(|| odd("deliver"))?);
                 return Ok(());
             }
+            GET_OK => {
+                lane.replies.push_back((GET_OK, arguments.rest().to_vec()));
+                lane.coming = Some(lane.delivered(&mut arguments).ok_or_else(|| odd("get-ok"))?);
+            }
+            // The answer to the same question that has nothing in it.
+            GET_EMPTY => lane.replies.push_back((GET_OK, Vec::new())),
             CANCEL => {
                 let tag = arguments.short_string().unwrap_or_default().to_vec();
                 let waits = arguments.u8().is_some_and(|no_wait| no_wait & 1 == 0);
@@ -379,9 +387,8 @@ impl State {
 }
 
 impl Lane {
-    /// What the arguments of a delivery say of it.
+    /// What the arguments of a delivery, or of what was got, say of it.
     fn delivered(&mut self, arguments: &mut Arguments<'_>) -> Option<Coming> {
-        let _consumer = arguments.short_string()?;
         let tag = arguments.u64()?;
         let redelivered = arguments.u8()? & 1 == 1;
         let exchange = arguments.short_string()?;
