@@ -132,7 +132,7 @@ async fn announced(case: &Case, ground: &Ground, queues: &[Queue], store: &str, 
     row(
         &format!("publish → POST among {} idle queues, announced, p99", case.shown),
         &format!("{p99:.0} ms (p50 {p50:.1} ms)"),
-        "50 ms",
+        "25 ms",
     );
     publisher.close().await;
 }

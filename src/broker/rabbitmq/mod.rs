@@ -446,7 +446,7 @@ impl Reading for RabbitMq {
     }
 
     async fn rescue(&self, queue: &QueueName) -> Result<Option<Box<dyn Rescued>>, BrokerError> {
-        rescue::rescue(&self.dialer, queue.as_str()).await
+        rescue::rescue(&self.dialer, &short(queue.as_str())?).await
     }
 
     async fn intake(&self, queue: &IntakeQueue, prefetch: u16) -> Result<Box<dyn Intake>, BrokerError> {
@@ -454,7 +454,7 @@ impl Reading for RabbitMq {
     }
 
     async fn intake_rescue(&self, queue: &IntakeQueue) -> Result<Option<Box<dyn Rescued>>, BrokerError> {
-        rescue::rescue(&self.dialer.to(&queue.vhost), queue.name.as_str()).await
+        rescue::rescue(&self.dialer.to(&queue.vhost), &short(queue.name.as_str())?).await
     }
 }
 

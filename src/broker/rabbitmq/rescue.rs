@@ -7,9 +7,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use lapin::types::ShortString;
 use tokio::io::AsyncWriteExt;
 
-use super::asks::{QUEUE_DECLARE, QUEUE_DECLARE_OK};
+use super::asks;
 use super::failure::{rights, with_mend};
 use super::frames::{Arguments, BODY, HEADER, Method};
 use super::line::Dialer;
@@ -18,7 +19,7 @@ use super::wire::{
     DELIVER, Fault, QOS, QOS_OK, Wire, odd,
 };
 use crate::ambient;
-use crate::broker::{BrokerError, Rescued};
+use crate::broker::{BrokerError, Look, Rescued};
 use crate::domain::connection;
 
 const RESCUE: &str = "rescue";
@@ -30,7 +31,7 @@ const BODY_BYTES_MAX: u64 = 128 << 20;
 const NO_HEARTBEATS: u16 = 0;
 
 /// The head of `queue`; `None` when it is empty.
-pub(super) async fn rescue(dialer: &Dialer, queue: &str) -> Result<Option<Box<dyn Rescued>>, BrokerError> {
+pub(super) async fn rescue(dialer: &Dialer, queue: &ShortString) -> Result<Option<Box<dyn Rescued>>, BrokerError> {
     let mut wire = connect(dialer).await.map_err(|fault| not_connected(dialer, fault))?;
     let head = wire.take(queue).await.map_err(|fault| worded(dialer, fault))?;
     Ok(head.map(|taken| Box::new(Head { wire, taken }) as Box<dyn Rescued>))
@@ -85,24 +86,15 @@ struct Taken {
 
 impl Wire {
     /// Consumes one message.
-    async fn take(&mut self, queue: &str) -> Result<Option<Taken>, Fault> {
-        const PASSIVE: u8 = 1;
-        self.send(
-            1,
-            &Method::new(QUEUE_DECLARE)
-                .u16(0)
-                .short_string(queue)
-                .u8(PASSIVE)
-                .no_arguments(),
-        )
-        .await?;
-        let declared = self.expect(QUEUE_DECLARE_OK).await?;
-        let ready = declared.method().and_then(|(_, mut arguments)| {
-            arguments.short_string()?;
-            arguments.u32()
-        });
-        if ready.ok_or_else(|| odd("declare-ok"))? == 0 {
-            return Ok(None);
+    async fn take(&mut self, queue: &ShortString) -> Result<Option<Taken>, Fault> {
+        let (look, answer) = asks::look(queue);
+        self.send(1, &look).await?;
+        let looked = self.expect(answer).await?;
+        let looked = looked.method().map(|(_, arguments)| asks::looked(arguments.rest()));
+        match looked {
+            Some(Ok(Look::Present { ready: 0, .. } | Look::Missing)) => return Ok(None),
+            Some(Ok(Look::Present { .. })) => {}
+            Some(Err(_)) | None => return Err(odd("declare-ok")),
         }
         self.send(1, &Method::new(QOS).u32(0).u16(1).u8(0)).await?;
         self.expect(QOS_OK).await?;
@@ -110,7 +102,7 @@ impl Wire {
             1,
             &Method::new(CONSUME)
                 .u16(0)
-                .short_string(queue)
+                .short_string(queue.as_str())
                 .short_string("rescue")
                 .u8(0)
                 .no_arguments(),
