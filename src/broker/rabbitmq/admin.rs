@@ -53,15 +53,6 @@ impl Admin {
         self.spare.open().await.map(drop)
     }
 
-    /// Whether an exchange is there.
-    pub(super) async fn exchange_stands(&self, name: &ShortString) -> Result<bool, CallError> {
-        match self.spare.ask(&[asks::exchange_look(name)]).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.says_missing_exchange(name.as_str()) => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
     pub(super) async fn look(&self, queue: &ShortString) -> Result<Look, BrokerError> {
         self.spare.look(queue).await.map_err(|error| self.error("look", &error))
     }

@@ -72,9 +72,7 @@ pub(super) fn looked(arguments: &[u8]) -> Result<Look, CallError> {
 
 /// A binding of a queue.
 pub(super) fn bind(queue: &ShortString, exchange: &ShortString, key: &ShortString) -> Asked {
-    let bind = Method::new(QUEUE_BIND).u16(0).short_string(queue.as_str());
-    let bind = bind.short_string(exchange.as_str()).short_string(key.as_str());
-    (bind.u8(0).no_arguments(), QUEUE_BIND_OK)
+    (between(QUEUE_BIND, queue, exchange, key), QUEUE_BIND_OK)
 }
 
 /// The end of a binding of a queue.
@@ -132,6 +130,7 @@ pub(super) fn exchange_unbind(destination: &ShortString, source: &ShortString, k
     (between(EXCHANGE_UNBIND, destination, source, key), EXCHANGE_UNBIND_OK)
 }
 
+/// A method about a binding, of a queue or of an exchange.
 fn between(method: MethodId, destination: &ShortString, source: &ShortString, key: &ShortString) -> Method {
     let method = Method::new(method).u16(0).short_string(destination.as_str());
     let method = method.short_string(source.as_str()).short_string(key.as_str());

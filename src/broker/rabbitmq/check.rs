@@ -18,10 +18,10 @@ use super::asks::{self, Unless, flags};
 use super::message;
 use super::prepare::{WAKE, short, wake_arguments};
 use crate::ambient;
-use crate::broker::{BrokerError, Published, Signal, Standing};
+use crate::broker::{BrokerError, Look, Published, Signal, Standing};
 use crate::domain::id::{QueueName, StoreId};
 use crate::domain::message::Message;
-use crate::domain::naming::Argument;
+use crate::domain::naming::{QueueType, queue_arguments};
 
 /// The key of the binding that says that every queue is bound. It goes with the exchange, and with the wake queue.
 ///
@@ -40,6 +40,7 @@ pub(super) async fn check(broker: &RabbitMq, store: &StoreId) -> Result<Standing
     for exchange in [broker.admin.exchange().clone(), short(&naming.owner_exchange(store))?] {
         if !broker
             .admin
+            .spare
             .exchange_stands(&exchange)
             .await
             .map_err(|error| broker.admin.error("check", &error))?
@@ -82,9 +83,8 @@ pub(super) async fn mark_bound(broker: &RabbitMq) -> Result<(), BrokerError> {
 }
 
 async fn queue_stands(broker: &RabbitMq, name: &ShortString) -> Result<bool, BrokerError> {
-    match broker.admin.spare.ask(&[asks::look(name)]).await {
-        Ok(_) => Ok(true),
-        Err(error) if error.says_missing(name.as_str()) => Ok(false),
+    match broker.admin.spare.look(name).await {
+        Ok(look) => Ok(look != Look::Missing),
         // A queue whose node is away is there, and the rest does not depend on it.
         Err(error) if error.code() == Some(404) => Ok(true),
         Err(error) => Err(broker.admin.error("check", &error)),
@@ -118,11 +118,10 @@ async fn try_new_queue(broker: &RabbitMq) -> Result<(), BrokerError> {
     }
     *last() = None;
     let queue = short(&broker.settings.naming.probe_queue(ambient::random()))?;
-    let classic = [("x-queue-type", Argument::Text("classic".to_owned()))];
     let passing = flags::EXCLUSIVE | flags::QUEUE_AUTO_DELETE;
     // What a delivery queue needs before anything can be in it: *configure*, *write* and *read* on it.
     let steps = [
-        asks::declare(&queue, passing, &classic),
+        asks::declare(&queue, passing, &queue_arguments(QueueType::Classic)),
         asks::bind(&queue, broker.admin.exchange(), &queue),
         asks::get(&queue),
         asks::delete(&queue, Unless::Never),
@@ -157,6 +156,6 @@ async fn is_bound(broker: &RabbitMq) -> Result<bool, BrokerError> {
         Err(error) => return Err(error),
     }
     let mark = short(&broker.settings.naming.bound_exchange())?;
-    let stands = broker.admin.exchange_stands(&mark).await;
+    let stands = broker.admin.spare.exchange_stands(&mark).await;
     stands.map_err(|error| broker.admin.error("check", &error))
 }

@@ -117,76 +117,63 @@ impl Method {
         Self(Vec::new()).u16(class).u16(method)
     }
 
-    pub(super) fn u8(mut self, value: u8) -> Self {
-        self.0.push(value);
+    fn bytes(mut self, bytes: &[u8]) -> Self {
+        self.0.extend_from_slice(bytes);
         self
     }
 
-    pub(super) fn u16(mut self, value: u16) -> Self {
-        self.0.extend(value.to_be_bytes());
-        self
+    pub(super) fn u8(self, value: u8) -> Self {
+        self.bytes(&[value])
     }
 
-    pub(super) fn u32(mut self, value: u32) -> Self {
-        self.0.extend(value.to_be_bytes());
-        self
+    pub(super) fn u16(self, value: u16) -> Self {
+        self.bytes(&value.to_be_bytes())
     }
 
-    pub(super) fn u64(mut self, value: u64) -> Self {
-        self.0.extend(value.to_be_bytes());
-        self
+    pub(super) fn u32(self, value: u32) -> Self {
+        self.bytes(&value.to_be_bytes())
+    }
+
+    pub(super) fn u64(self, value: u64) -> Self {
+        self.bytes(&value.to_be_bytes())
     }
 
     /// A short string; what is over 255 bytes is cut (no name of ours is that long).
-    pub(super) fn short_string(mut self, text: &str) -> Self {
+    pub(super) fn short_string(self, text: &str) -> Self {
         let bytes = &text.as_bytes()[..text.len().min(255)];
-        self.0.push(u8::try_from(bytes.len()).unwrap_or(u8::MAX));
-        self.0.extend(bytes);
-        self
+        self.u8(u8::try_from(bytes.len()).unwrap_or(u8::MAX)).bytes(bytes)
     }
 
     pub(super) fn long_string(self, bytes: &[u8]) -> Self {
-        let mut method = self.u32(u32::try_from(bytes.len()).unwrap_or(0));
-        method.0.extend(bytes);
-        method
+        self.u32(u32::try_from(bytes.len()).unwrap_or(0)).bytes(bytes)
     }
 
     /// A client's properties: texts, and what it is able to.
     pub(super) fn client(self, texts: &[(&str, &str)], able: &[&str]) -> Self {
         let mut table = Self(Vec::new());
         for (name, value) in texts {
-            table = table.short_string(name).u8(b'S').long_string(value.as_bytes());
+            table = table.entry(name, &Argument::Text((*value).to_owned()));
         }
-        let mut flags = Self(Vec::new());
-        for name in able {
-            flags = flags.short_string(name).u8(b't').u8(1);
-        }
-        self.long_string(&table.short_string("capabilities").u8(b'F').long_string(&flags.0).0)
-    }
-
-    pub(super) fn i32(mut self, value: i32) -> Self {
-        self.0.extend(value.to_be_bytes());
-        self
-    }
-
-    pub(super) fn i64(mut self, value: i64) -> Self {
-        self.0.extend(value.to_be_bytes());
-        self
+        let able: Vec<_> = able.iter().map(|name| (*name, Argument::Flag(true))).collect();
+        self.long_string(&table.short_string("capabilities").u8(b'F').table(&able).0)
     }
 
     /// A table of arguments.
     pub(super) fn table<N: AsRef<str>>(self, arguments: &[(N, Argument)]) -> Self {
-        let mut table = Self(Vec::new());
-        for (name, value) in arguments {
-            table = table.short_string(name.as_ref());
-            table = match value {
-                Argument::Text(text) => table.u8(b'S').long_string(text.as_bytes()),
-                Argument::Integer(number) => table.u8(b'I').i32(*number),
-                Argument::Long(number) => table.u8(b'l').i64(*number),
-                Argument::Flag(flag) => table.u8(b't').u8(u8::from(*flag)),
-            };
+        let entries = arguments.iter().fold(Self(Vec::new()), |entries, (name, value)| {
+            entries.entry(name.as_ref(), value)
+        });
+        self.long_string(&entries.0)
+    }
+
+    fn entry(self, name: &str, value: &Argument) -> Self {
+        let named = self.short_string(name);
+        match value {
+            Argument::Text(text) => named.u8(b'S').long_string(text.as_bytes()),
+            Argument::Integer(number) => named.u8(b'I').bytes(&number.to_be_bytes()),
+            Argument::Long(number) => named.u8(b'l').bytes(&number.to_be_bytes()),
+            Argument::Flag(flag) => named.u8(b't').u8(u8::from(*flag)),
         }
-        self.long_string(&table.0)
     }
 
     /// A table without entries.

@@ -42,7 +42,7 @@ pub(super) async fn health(broker: &RabbitMq) -> BrokerHealth {
 
 /// Whether the exchange of our settings is there.
 async fn exchange(broker: &RabbitMq, health: &mut BrokerHealth) {
-    let problem = match broker.admin.exchange_stands(broker.admin.exchange()).await {
+    let problem = match broker.admin.spare.exchange_stands(broker.admin.exchange()).await {
         Ok(true) => return,
         Ok(false) => BrokerError::NoExchange {
             exchange: broker.admin.exchange().as_str().to_owned(),

@@ -93,7 +93,7 @@ pub(super) async fn adopt(broker: &RabbitMq, store: &StoreId) -> Result<(), Brok
 }
 
 async fn is_there(broker: &RabbitMq, exchange: &str) -> Result<bool, BrokerError> {
-    let stands = broker.admin.exchange_stands(&short(exchange)?).await;
+    let stands = broker.admin.spare.exchange_stands(&short(exchange)?).await;
     stands.map_err(|error| broker.admin.error("look for the identity", &error))
 }
 

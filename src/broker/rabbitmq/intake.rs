@@ -79,13 +79,9 @@ async fn make(spare: &Spare, name: &ShortString, queue_type: QueueType, queue: &
         return Ok(());
     };
     let exchange = named(exchange)?;
-    match spare.ask(&[asks::exchange_look(&exchange)]).await {
-        Ok(_) => {}
-        Err(error) if error.says_missing_exchange(exchange.as_str()) => {
-            let topic = asks::exchange(&exchange, "topic", flags::DURABLE, &[]);
-            spare.ask(&[topic]).await?;
-        }
-        Err(error) => return Err(error),
+    if !spare.exchange_stands(&exchange).await? {
+        let topic = asks::exchange(&exchange, "topic", flags::DURABLE, &[]);
+        spare.ask(&[topic]).await?;
     }
     let mut bindings = Vec::new();
     for key in queue.keys() {

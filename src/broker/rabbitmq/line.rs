@@ -298,7 +298,7 @@ fn end_with(end: &watch::Sender<Option<Ended>>, ended: Ended) -> bool {
     is_first
 }
 
-/// Keeps one connection of a role open; whoever needs it and finds it ended opens it again.
+/// Keeps one connection of a role open; who needs it and finds it ended opens it again.
 ///
 /// Those who waited while an opening failed share its error: else each would wait for its own in turn.
 #[derive(Debug)]

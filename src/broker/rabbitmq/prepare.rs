@@ -16,7 +16,7 @@ use super::failure::rights;
 use crate::broker::BrokerError;
 use crate::domain::id::QueueName;
 use crate::domain::job::Lifetime;
-use crate::domain::naming::{Argument, queue_arguments};
+use crate::domain::naming::{Argument, QueueType, queue_arguments};
 
 /// The routing key of the wake queue.
 pub(super) const WAKE: &str = "wake";
@@ -57,7 +57,7 @@ pub(super) async fn create(broker: &RabbitMq, queue: &ShortString) -> Result<(),
 /// A queue that the broker deletes when nobody used it for `lifetime`. Classic, whatever delivery queues are:
 /// only there a publisher cannot lose against the deletion of what it was told exists.
 pub(super) async fn expiring(broker: &RabbitMq, queue: &ShortString, lifetime: Lifetime) -> Result<(), BrokerError> {
-    let mut arguments = vec![("x-queue-type", Argument::Text("classic".to_owned()))];
+    let mut arguments = queue_arguments(QueueType::Classic);
     if let Some(millis) = lifetime.millis() {
         arguments.push(("x-expires", Argument::Long(i64::from(millis))));
     }
@@ -209,14 +209,14 @@ async fn explained(broker: &RabbitMq, queue: &ShortString, error: CreateError) -
 }
 
 /// Small, lossy and classic, whatever the delivery queues are.
-pub(super) fn wake_arguments() -> [(&'static str, Argument); 4] {
-    let text = |text: &str| Argument::Text(text.to_owned());
-    [
-        ("x-queue-type", text("classic")),
+pub(super) fn wake_arguments() -> Vec<(&'static str, Argument)> {
+    let mut arguments = queue_arguments(QueueType::Classic);
+    arguments.extend([
         ("x-max-length", Argument::Integer(WAKE_LENGTH_MAX)),
-        ("x-overflow", text("drop-head")),
+        ("x-overflow", Argument::Text("drop-head".to_owned())),
         ("x-message-ttl", Argument::Integer(WAKE_TTL_MS)),
-    ]
+    ]);
+    arguments
 }
 
 /// A name of ours as AMQP has it.

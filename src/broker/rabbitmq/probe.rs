@@ -116,5 +116,8 @@ async fn make(line: &Line, channel: &Channel, queue: &ShortString, exchange: &Sh
 }
 
 async fn is_prepared(broker: &RabbitMq) -> bool {
-    matches!(broker.admin.exchange_stands(broker.admin.exchange()).await, Ok(true))
+    matches!(
+        broker.admin.spare.exchange_stands(broker.admin.exchange()).await,
+        Ok(true)
+    )
 }

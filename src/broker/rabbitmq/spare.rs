@@ -87,6 +87,15 @@ impl Spare {
         }
     }
 
+    /// Whether an exchange is there.
+    pub(super) async fn exchange_stands(&self, name: &ShortString) -> Result<bool, CallError> {
+        match self.ask(&[asks::exchange_look(name)]).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.says_missing_exchange(name.as_str()) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// A channel on which nothing else is asked.
     async fn tap(&self) -> Result<Tap, CallError> {
         let feed = self
