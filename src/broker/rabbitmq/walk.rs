@@ -271,10 +271,11 @@ impl Walk for Walking {
 
     async fn close(self: Box<Self>) -> Result<u64, BrokerError> {
         let Self { source, tap, again, .. } = *self;
-        let again = again + tap.unread_again();
         let closed = tap.close().await;
         source.feed.close().await;
-        closed.map(|()| again).map_err(|error| source.worded(&error))
+        closed
+            .map(|unread| again + unread)
+            .map_err(|error| source.worded(&error))
     }
 }
 

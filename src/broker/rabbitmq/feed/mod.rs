@@ -275,11 +275,6 @@ impl Tap {
         self.call(&[qos(prefetch)]).await.map(drop)
     }
 
-    /// Of what came and was not taken, how many were delivered before.
-    pub(super) fn unread_again(&self) -> u64 {
-        self.feed.shared.lock().unread_again(self.channel)
-    }
-
     /// The next message. May be dropped and called again.
     pub(super) async fn next(&self) -> Result<Came, Stopped> {
         let shared = &self.feed.shared;
@@ -324,13 +319,14 @@ impl Tap {
         false
     }
 
-    /// Closes the channel and waits for the broker: then everything unsettled is back in its place. An error means that
-    /// the channel was gone before: what was settled last may not have reached the broker.
-    pub(super) async fn close(mut self) -> Result<(), CallError> {
+    /// Closes the channel and waits for the broker: then everything unsettled is back in its place. Answers how many
+    /// came, until then, that were not taken and delivered before. An error means that the channel was gone before:
+    /// what was settled last may not have reached the broker.
+    pub(super) async fn close(mut self) -> Result<u64, CallError> {
         self.close_now().await
     }
 
-    async fn close_now(&mut self) -> Result<(), CallError> {
+    async fn close_now(&mut self) -> Result<u64, CallError> {
         self.is_closed = true;
         let shared = &self.feed.shared;
         let gone = {
@@ -352,8 +348,10 @@ impl Tap {
                 Err(CallError::Silent(CLOSE))
             })
         };
-        shared.lock().free(self.channel);
-        closed.map(drop)
+        let mut state = shared.lock();
+        let again = state.unread_again(self.channel);
+        state.free(self.channel);
+        closed.map(|_| again)
     }
 }
 

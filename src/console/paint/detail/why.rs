@@ -105,17 +105,19 @@ fn last_answer(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Deta
 /// The facts; answers how many lines they took.
 fn numbers(canvas: &mut Canvas<'_>, rest: Rect, state: &State, detail: &Detail, answer: &DetailAnswer) -> u16 {
     let queue = answer.queue.as_ref().map(|queue| match queue {
-        Ok(queue) => with_rates(queue_facts(canvas, queue), {
+        Ok(queue) => {
             let row = queue_row(state, &queue.name);
-            row.map_or_else(Vec::new, |row| moving::facts(row.moving(), row.time_to_empty()))
-        }),
+            let moves = row.map_or_else(Vec::new, |row| moving::facts(row.moving(), row.time_to_empty()));
+            queue_facts(canvas, queue, moves)
+        }
         Err(problem) => vec![Fact::new("queue", format!("cannot be read: {problem}")).with(Role::Error)],
     });
     let endpoint = answer.endpoint.as_ref().map(|endpoint| match endpoint {
-        Ok(endpoint) => with_rates(endpoint_facts(canvas, endpoint), {
+        Ok(endpoint) => {
             let row = endpoint_row(state, &endpoint.endpoint.url);
-            row.map_or_else(Vec::new, |row| moving::facts(row.moving.as_ref(), row.time_to_empty()))
-        }),
+            let moves = row.map_or_else(Vec::new, |row| moving::facts(row.moving.as_ref(), row.time_to_empty()));
+            endpoint_facts(canvas, endpoint, moves)
+        }
         Err(problem) => vec![Fact::new("endpoint", format!("cannot be read: {problem}")).with(Role::Error)],
     });
     match (queue, endpoint) {
@@ -137,14 +139,8 @@ fn numbers(canvas: &mut Canvas<'_>, rest: Rect, state: &State, detail: &Detail, 
     }
 }
 
-/// How it moves stands behind what waits.
-fn with_rates(mut facts: Vec<Fact>, rates: Vec<(&'static str, String)>) -> Vec<Fact> {
-    let waits = facts.iter().position(|fact| fact.label.starts_with("waiting"));
-    let behind = waits.map_or(facts.len(), |place| place + 1);
-    let rates = rates.into_iter().map(|(label, text)| Fact::new(label, text));
-    drop(facts.splice(behind..behind, rates));
-    facts
-}
+/// How it moves, label by label.
+type Moves = Vec<(&'static str, String)>;
 
 fn side_by_side(canvas: &mut Canvas<'_>, area: Rect, queue: &[Fact], endpoint: &[Fact]) -> u16 {
     let half = (area.width - GAP) / 2;
@@ -238,12 +234,15 @@ fn endpoint_sentence(canvas: &Canvas<'_>, view: &EndpointView) -> (String, Strin
     (format!("{symbol} {}", endpoint.state.as_str()), text, role)
 }
 
-fn queue_facts(canvas: &Canvas<'_>, queue: &QueueView) -> Vec<Fact> {
-    let mut facts = vec![
-        Fact::new(
-            "waiting",
-            format!("{} ready, {} unacknowledged", known(queue.ready), known(queue.unacked)),
-        ),
+fn queue_facts(canvas: &Canvas<'_>, queue: &QueueView, moves: Moves) -> Vec<Fact> {
+    let waiting = format!("{} ready, {} unacknowledged", known(queue.ready), known(queue.unacked));
+    let mut facts = vec![Fact::new("waiting", waiting)];
+    // What holds it up comes before what can wait: a small screen has no room for all.
+    if let Some(head) = &queue.head {
+        facts.extend(head_facts(canvas, head));
+    }
+    facts.extend(moves.into_iter().map(|(label, text)| Fact::new(label, text)));
+    facts.extend([
         Fact::new(
             "oldest message",
             queue
@@ -261,7 +260,7 @@ fn queue_facts(canvas: &Canvas<'_>, queue: &QueueView) -> Vec<Fact> {
                 .map_or_else(|| words::UNKNOWN.to_owned(), |id| id.as_str().to_owned()),
         ),
         Fact::new("numbers read", read(canvas, queue)),
-    ];
+    ]);
     if let Some(on_broker) = &queue.on_broker {
         // Nobody here delivers from it.
         facts.retain(|fact| !OF_DELIVERY.contains(&fact.label));
@@ -281,9 +280,6 @@ fn queue_facts(canvas: &Canvas<'_>, queue: &QueueView) -> Vec<Fact> {
         facts.push(
             Fact::new("paused by", format!("{}, {}{reason}", pause.by, when(canvas, pause.at))).with(Role::Warning),
         );
-    }
-    if let Some(head) = &queue.head {
-        facts.extend(head_facts(canvas, head));
     }
     facts.extend(
         queue
@@ -317,7 +313,7 @@ fn head_facts(canvas: &Canvas<'_>, head: &Head) -> Vec<Fact> {
     ]
 }
 
-fn endpoint_facts(canvas: &Canvas<'_>, view: &EndpointView) -> Vec<Fact> {
+fn endpoint_facts(canvas: &Canvas<'_>, view: &EndpointView, moves: Moves) -> Vec<Fact> {
     let endpoint = &view.endpoint;
     let (symbol, role) = words::endpoint_state(endpoint.state);
     let mut facts = vec![
@@ -337,6 +333,9 @@ fn endpoint_facts(canvas: &Canvas<'_>, view: &EndpointView) -> Vec<Fact> {
             "waiting for it",
             format!("{} in {}", known(view.waiting), plural(view.queues, "queue", "queues")),
         ),
+    ];
+    facts.extend(moves.into_iter().map(|(label, text)| Fact::new(label, text)));
+    facts.extend([
         Fact::new(
             "last answer",
             answer(endpoint.last_status, endpoint.last_error.as_deref()),
@@ -347,7 +346,7 @@ fn endpoint_facts(canvas: &Canvas<'_>, view: &EndpointView) -> Vec<Fact> {
                 .last_success_at
                 .map_or_else(|| "never, or not recorded".to_owned(), |at| when(canvas, at)),
         ),
-    ];
+    ]);
     if let Some(pace) = &endpoint.pace {
         let (says, order) = (pace.says(view.waiting, canvas.now), pace.order.in_words());
         facts.push(Fact::new("pace", says).with(Role::Warning));
