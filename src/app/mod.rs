@@ -23,7 +23,7 @@ use crate::engine::{Access, Engine};
 use crate::telemetry::{self, LogFormat, LogTarget};
 
 /// What is logged by a command that is not the daemon, where nobody asks for more.
-const LOG_OF_COMMANDS: &str = "error,lapin=off";
+const LOG_OF_COMMANDS: &str = "error";
 /// How long tasks that nobody waits for may take to end with the process.
 const LEFTOVERS: Duration = Duration::from_secs(5);
 

@@ -13,6 +13,7 @@
 pub mod embedded;
 mod error;
 mod management;
+mod properties;
 mod publishing;
 mod queues;
 pub mod rabbitmq;

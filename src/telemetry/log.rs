@@ -15,7 +15,7 @@ use super::TelemetryError;
 
 /// What is logged when nobody says: our own information, and only warnings of what we are built of.
 /// The AMQP client logs returned messages with their bodies, and as errors what is found and told here.
-const FILTER_DEFAULT: &str = "warn,lapin=off,redrive=info";
+const FILTER_DEFAULT: &str = "warn,redrive=info";
 
 /// How a line looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

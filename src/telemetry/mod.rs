@@ -23,7 +23,7 @@ pub use self::statsd::StatsdDialect;
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
     /// The filter of the log is not one.
-    #[error("log filter {filter:?} cannot be read; write it as info or redrive=debug,lapin=warn")]
+    #[error("log filter {filter:?} cannot be read; write it as info or redrive=debug,sqlx=warn")]
     Filter {
         /// As given.
         filter: String,

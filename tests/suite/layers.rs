@@ -72,7 +72,6 @@ const DRIVERS: &[(&str, &[&str])] = &[
 /// A library with the modules that are its home; `app` and the root are free.
 const HOMES: &[(&str, &[&str])] = &[
     ("sqlx", &["store", "sqlite", "broker"]),
-    ("lapin", &["broker"]),
     ("reqwest", &["broker", "delivery", "telemetry", "remote"]),
     ("axum", &["api"]),
     ("clap", &["cli"]),

@@ -6,5 +6,6 @@ mod events;
 mod management;
 mod outages;
 mod poison;
+mod publishes;
 pub(crate) mod raw;
 mod rights;

@@ -6,27 +6,11 @@
 use async_trait::async_trait;
 
 use super::{failure, tables};
-use crate::broker::{BrokerError, Rescued};
-use crate::domain::message::{HeaderValue, Message};
+use crate::broker::{BrokerError, Rescued, properties};
+use crate::domain::message::Message;
 use crate::sqlite::SqliteFile;
 
 const CLASS_BASIC: u16 = 60;
-const FLAG_CONTENT_TYPE: u16 = 1 << 15;
-const FLAG_CONTENT_ENCODING: u16 = 1 << 14;
-const FLAG_HEADERS: u16 = 1 << 13;
-const FLAG_DELIVERY_MODE: u16 = 1 << 12;
-const FLAG_PRIORITY: u16 = 1 << 11;
-const FLAG_CORRELATION_ID: u16 = 1 << 10;
-const FLAG_REPLY_TO: u16 = 1 << 9;
-const FLAG_EXPIRATION: u16 = 1 << 8;
-const FLAG_MESSAGE_ID: u16 = 1 << 7;
-const FLAG_TIMESTAMP: u16 = 1 << 6;
-const FLAG_TYPE: u16 = 1 << 5;
-const FLAG_USER_ID: u16 = 1 << 4;
-const FLAG_APP_ID: u16 = 1 << 3;
-const FLAG_CLUSTER_ID: u16 = 1 << 2;
-const TRANSIENT: u8 = 1;
-const PERSISTENT: u8 = 2;
 
 pub(super) struct RescuedRow {
     file: SqliteFile,
@@ -77,106 +61,14 @@ impl Rescued for RescuedRow {
     async fn release(self: Box<Self>) {}
 }
 
-/// AMQP 0-9-1, 4.2.6.1: class, weight, body size, property flags, properties in the order of the flags.
+/// AMQP 0-9-1, 4.2.6.1: class, weight, body size, property flags and properties.
 fn header_frame(message: &Message) -> Vec<u8> {
-    let mut properties = Vec::new();
-    let mut flags = FLAG_HEADERS | FLAG_DELIVERY_MODE;
-    let mut text = |properties: &mut Vec<u8>, flag: u16, text: &Option<String>| {
-        if let Some(text) = text {
-            flags |= flag;
-            put_short(properties, text);
-        }
-    };
-    text(&mut properties, FLAG_CONTENT_TYPE, &message.content_type);
-    text(&mut properties, FLAG_CONTENT_ENCODING, &message.content_encoding);
-    put_long(&mut properties, &table(&message.headers));
-    properties.push(if message.transient { TRANSIENT } else { PERSISTENT });
-    properties.extend(message.priority);
-    text(&mut properties, FLAG_CORRELATION_ID, &message.correlation_id);
-    text(&mut properties, FLAG_REPLY_TO, &message.reply_to);
-    text(&mut properties, FLAG_EXPIRATION, &message.expiration);
-    text(&mut properties, FLAG_MESSAGE_ID, &message.message_id);
-    properties.extend(message.timestamp_s.into_iter().flat_map(u64::to_be_bytes));
-    text(&mut properties, FLAG_TYPE, &message.kind);
-    text(&mut properties, FLAG_USER_ID, &message.user_id);
-    text(&mut properties, FLAG_APP_ID, &message.app_id);
-    text(&mut properties, FLAG_CLUSTER_ID, &message.cluster_id);
-    if message.priority.is_some() {
-        flags |= FLAG_PRIORITY;
-    }
-    if message.timestamp_s.is_some() {
-        flags |= FLAG_TIMESTAMP;
-    }
-    let mut frame = Vec::with_capacity(14 + properties.len());
+    let mut frame = Vec::new();
     frame.extend(CLASS_BASIC.to_be_bytes());
     frame.extend([0, 0]);
     frame.extend((message.body.len() as u64).to_be_bytes());
-    frame.extend(flags.to_be_bytes());
-    frame.extend(properties);
+    frame.extend(properties::of(message));
     frame
-}
-
-fn table(headers: &[(String, HeaderValue)]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for (name, value) in headers {
-        put_short(&mut bytes, name);
-        put_value(&mut bytes, value);
-    }
-    bytes
-}
-
-fn put_value(bytes: &mut Vec<u8>, value: &HeaderValue) {
-    match value {
-        HeaderValue::Text(text) => put_kind(bytes, b'S', text),
-        HeaderValue::Other(text) => put_kind(bytes, b'S', text.as_bytes()),
-        HeaderValue::Bytes(value) => put_kind(bytes, b'x', value),
-        HeaderValue::Table(entries) => put_kind(bytes, b'F', &table(entries)),
-        HeaderValue::Array(values) => {
-            let mut list = Vec::new();
-            for value in values {
-                put_value(&mut list, value);
-            }
-            put_kind(bytes, b'A', &list);
-        }
-        HeaderValue::Integer(number) => put_fixed(bytes, b'l', &number.to_be_bytes()),
-        HeaderValue::I8(number) => put_fixed(bytes, b'b', &number.to_be_bytes()),
-        HeaderValue::U8(number) => put_fixed(bytes, b'B', &number.to_be_bytes()),
-        HeaderValue::I16(number) => put_fixed(bytes, b's', &number.to_be_bytes()),
-        HeaderValue::U16(number) => put_fixed(bytes, b'u', &number.to_be_bytes()),
-        HeaderValue::I32(number) => put_fixed(bytes, b'I', &number.to_be_bytes()),
-        HeaderValue::U32(number) => put_fixed(bytes, b'i', &number.to_be_bytes()),
-        HeaderValue::Bool(flag) => put_fixed(bytes, b't', &[u8::from(*flag)]),
-        HeaderValue::Float(number) => put_fixed(bytes, b'f', &number.to_be_bytes()),
-        HeaderValue::Double(number) => put_fixed(bytes, b'd', &number.to_be_bytes()),
-        HeaderValue::Decimal { scale, value } => {
-            put_fixed(bytes, b'D', &[*scale]);
-            bytes.extend(value.to_be_bytes());
-        }
-        HeaderValue::Timestamp(seconds) => put_fixed(bytes, b'T', &seconds.to_be_bytes()),
-        HeaderValue::Void => bytes.push(b'V'),
-    }
-}
-
-fn put_kind(bytes: &mut Vec<u8>, kind: u8, value: &[u8]) {
-    bytes.push(kind);
-    put_long(bytes, value);
-}
-
-fn put_fixed(bytes: &mut Vec<u8>, kind: u8, value: &[u8]) {
-    bytes.push(kind);
-    bytes.extend(value);
-}
-
-fn put_short(bytes: &mut Vec<u8>, text: &str) {
-    let end = text.floor_char_boundary(usize::from(u8::MAX));
-    bytes.push(u8::try_from(end).unwrap_or(u8::MAX));
-    bytes.extend(&text.as_bytes()[..end]);
-}
-
-fn put_long(bytes: &mut Vec<u8>, value: &[u8]) {
-    let length = u32::try_from(value.len()).unwrap_or(u32::MAX);
-    bytes.extend(length.to_be_bytes());
-    bytes.extend(&value[..value.len().min(length as usize)]);
 }
 
 #[cfg(test)]
@@ -185,6 +77,7 @@ mod tests {
     use lapin::protocol::basic::AMQPProperties;
 
     use super::*;
+    use crate::domain::message::HeaderValue;
 
     #[test]
     fn the_frame_is_one_that_an_amqp_client_reads() {
@@ -212,7 +105,7 @@ mod tests {
         assert_eq!(read.correlation_id().as_ref().unwrap().as_str(), "c");
         assert_eq!(*read.priority(), Some(3));
         assert_eq!(*read.timestamp(), Some(7));
-        assert_eq!(*read.delivery_mode(), Some(PERSISTENT));
+        assert_eq!(*read.delivery_mode(), Some(2));
         assert_eq!(read.headers().as_ref().unwrap().inner().len(), 2);
     }
 }

@@ -1,11 +1,9 @@
 //! Where the broker is and as whom we log in; the only place that holds the password.
 //!
-//! Parsed by ourselves: the client's own parser takes an IPv6 address for `localhost`. Neither errors
-//! nor `Debug` contain the password.
+//! Neither errors nor `Debug` contain the password.
 
 use std::fmt;
 
-use lapin::uri::{AMQPAuthority, AMQPQueryString, AMQPScheme, AMQPUri, AMQPUserInfo};
 use url::{Host, Url};
 
 use crate::broker::BrokerError;
@@ -72,26 +70,6 @@ impl Address {
             return format!("[{host}]:{}", self.port);
         }
         format!("{host}:{}", self.port)
-    }
-
-    /// The client's form of it, for a vhost.
-    pub(super) fn uri(&self, vhost: &str) -> AMQPUri {
-        AMQPUri {
-            scheme: if self.tls { AMQPScheme::AMQPS } else { AMQPScheme::AMQP },
-            authority: AMQPAuthority {
-                userinfo: AMQPUserInfo {
-                    username: self.user.clone(),
-                    password: self.password.clone(),
-                },
-                host: self.host.clone(),
-                port: self.port,
-            },
-            vhost: vhost.to_owned(),
-            query: AMQPQueryString {
-                heartbeat: Some(HEARTBEAT_S),
-                ..AMQPQueryString::default()
-            },
-        }
     }
 }
 

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lapin::types::ShortString;
-
 use super::asks::{self, Unless, flags};
+use super::dialer::Dialer;
 use super::failure::{CallError, call_error};
-use super::line::Dialer;
+use super::frames::ShortString;
 use super::spare::Spare;
 use crate::ambient;
 use crate::broker::{BrokerError, Deleted, Look};
@@ -17,8 +16,9 @@ use crate::domain::naming::{Argument, Naming, QueueType, delivery_arguments};
 const CREATE_TRIES: u32 = 100;
 /// Between two of them.
 const CREATE_PAUSE: Duration = Duration::from_millis(50);
-/// Looks at an empty quorum queue before a consumer of it is believed to be one.
-const QUORUM_LOOKS_MAX: u32 = 20;
+/// Looks at an empty quorum queue before a consumer of it is believed to be one: three seconds of pauses, because a busy
+/// broker forgets a closed one late.
+const QUORUM_LOOKS_MAX: u32 = 150;
 /// Between two of them.
 const QUORUM_PAUSE: Duration = Duration::from_millis(20);
 

@@ -3,11 +3,9 @@
 //! Several that are sent at once are done in their order, and none after the first that is refused: a refusal closes the
 //! channel.
 
-use lapin::types::ShortString;
-
 use super::failure::{CallError, Ended};
-use super::frames::{Arguments, Method, MethodId};
-use super::wire::{GET, GET_OK};
+use super::frames::{Arguments, Method, MethodId, ShortString};
+use super::wire::{CONSUME, CONSUME_OK, GET, GET_OK};
 use crate::broker::Look;
 use crate::domain::naming::Argument;
 
@@ -137,8 +135,35 @@ fn between(method: MethodId, destination: &ShortString, source: &ShortString, ke
     method.u8(0).no_arguments()
 }
 
-/// The next message of a queue is taken out for good. Nothing there is an answer without arguments.
-pub(super) fn get(queue: &ShortString) -> Asked {
-    const NO_ACK: u8 = 1;
-    (Method::new(GET).u16(0).short_string(queue.as_str()).u8(NO_ACK), GET_OK)
+/// The next message of a queue. Nothing there is an answer without arguments.
+pub(super) fn get(queue: &ShortString, taken: Taken) -> Asked {
+    (
+        Method::new(GET).u16(0).short_string(queue.as_str()).u8(taken.flag()),
+        GET_OK,
+    )
+}
+
+/// What becomes of messages that the broker sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// They are out of the queue for good.
+    ForGood,
+    /// They are in hand until they are settled.
+    InHand,
+}
+
+impl Taken {
+    /// The bit of `no-ack` where it is the only one.
+    const fn flag(self) -> u8 {
+        match self {
+            Self::ForGood => 1,
+            Self::InHand => 0,
+        }
+    }
+}
+
+/// Consumes a queue under this tag.
+pub(super) fn consume(queue: &str, tag: &str, taken: Taken) -> Asked {
+    let consume = Method::new(CONSUME).u16(0).short_string(queue).short_string(tag);
+    (consume.u8(taken.flag() << 1).no_arguments(), CONSUME_OK)
 }

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lapin::types::ShortString;
 
+use super::dialer::Dialer;
 use super::failure::{CallError, Ended, call_error};
 use super::feed::{Came, Feed, Stopped, Tap};
-use super::line::Dialer;
+use super::frames::ShortString;
 use super::message;
 use super::pool::{Place, Pool};
 use crate::ambient;
@@ -101,6 +101,17 @@ fn died(feed: &Feed, error: &CallError) -> Option<Ended> {
     }
 }
 
+impl From<Stopped> for Lost {
+    fn from(stopped: Stopped) -> Self {
+        match stopped {
+            Stopped::Cancelled => Self::Cancelled,
+            Stopped::Closed(code, text) => Self::Connection(format!("channel closed by the broker: {code} {text}")),
+            Stopped::Ended(Ended::Undecodable(reason)) => Self::Undecodable(reason),
+            Stopped::Ended(Ended::Lost(reason)) => Self::Connection(reason),
+        }
+    }
+}
+
 /// An attachment.
 struct Consuming {
     place: Arc<Place>,
@@ -167,17 +178,10 @@ impl Consuming {
 
     /// Why nothing more comes: a cancel by the broker leaves the channel open.
     fn end(&mut self, stopped: Stopped) -> Lost {
-        let lost = match stopped {
-            Stopped::Cancelled => Lost::Cancelled,
-            Stopped::Closed(code, text) => Lost::Connection(format!("channel closed by the broker: {code} {text}")),
-            Stopped::Ended(ended) => {
-                self.place.died(&ended);
-                match ended {
-                    Ended::Undecodable(reason) => Lost::Undecodable(reason),
-                    Ended::Lost(reason) => Lost::Connection(reason),
-                }
-            }
-        };
+        if let Stopped::Ended(ended) = &stopped {
+            self.place.died(ended);
+        }
+        let lost = Lost::from(stopped);
         self.lost = Some(lost.clone());
         lost
     }

@@ -3,17 +3,17 @@
 //! The caller knows that nobody else takes from it now: a look beside a worker reorders (docs/rabbitmq.md, *Looks*).
 //! Whatever is in the queue, only this connection can die of it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use lapin::options::{BasicConsumeOptions, BasicGetOptions, BasicQosOptions, QueueDeclareOptions};
-use lapin::types::{FieldTable, ShortString};
-
+use super::asks::{self, Taken};
+use super::dialer::Dialer;
 use super::failure::{CallError, Ended, call_error};
-use super::line::{Dialer, Line};
+use super::feed::{Came, Feed, Stopped, Tap};
+use super::frames::ShortString;
 use super::message;
 use crate::ambient;
-use crate::broker::{BrokerError, Browsed, ListedQueue};
+use crate::broker::{BrokerError, Browsed, ListedQueue, Look};
 
 /// Messages of one look.
 const LIMIT_MAX: u32 = 500;
@@ -32,13 +32,13 @@ pub(super) async fn browse(
     listed: impl Future<Output = Option<ListedQueue>>,
 ) -> Result<Vec<Browsed>, BrokerError> {
     let limit = limit.min(LIMIT_MAX);
-    let line = dialer.open("browse").await?;
-    let seen = match get(&line, queue, limit).await {
+    let feed = Feed::open(dialer, "browse").await?;
+    let seen = match get(&feed, queue, limit).await {
         // A quorum queue with single active consumer refuses basic.get.
-        Err(error) if error.code() == Some(405) => consume(&line, queue, limit, listed.await.as_ref()).await,
+        Err(error) if error.code() == Some(405) => consume(&feed, queue, limit, listed.await.as_ref()).await,
         seen => seen,
     };
-    line.close().await;
+    feed.close().await;
     seen.map_err(|error| match error.ended() {
         Some(Ended::Undecodable(reason)) => BrokerError::Failed {
             operation: "browse",
@@ -48,58 +48,46 @@ pub(super) async fn browse(
     })
 }
 
-async fn get(line: &Line, queue: &ShortString, limit: u32) -> Result<Vec<Browsed>, CallError> {
-    let channel = line.channel().await?;
+async fn get(feed: &Arc<Feed>, queue: &ShortString, limit: u32) -> Result<Vec<Browsed>, CallError> {
+    let tap = feed.channel(queue.as_str()).await?;
     let mut seen = Seen::default();
     while seen.wants(limit) {
-        let getting = channel.basic_get(queue.clone(), BasicGetOptions { no_ack: false });
-        match line.call(getting).await? {
-            Some(got) => seen.take(got.delivery),
-            None => break,
+        if tap.call(&[asks::get(queue, Taken::InHand)]).await?.is_empty() {
+            break;
         }
+        seen.take(tap.getting().await?)?;
     }
-    give_back(line, &channel).await;
+    give_back(tap).await;
     Ok(seen.messages)
 }
 
 /// Messages come unasked here, all that were asked for at once: as many as fit into [`BYTES_MAX`] by what the broker says
 /// of their sizes. One consumer takes them, because what several took comes back in another order.
 async fn consume(
-    line: &Line,
+    feed: &Arc<Feed>,
     queue: &ShortString,
     limit: u32,
     listed: Option<&ListedQueue>,
 ) -> Result<Vec<Browsed>, CallError> {
-    let channel = line.channel().await?;
-    let passive = QueueDeclareOptions {
-        passive: true,
-        ..QueueDeclareOptions::default()
+    let tap = feed.channel(queue.as_str()).await?;
+    let ready = match tap.look(queue).await? {
+        Look::Present { ready, .. } => u32::try_from(ready).unwrap_or(u32::MAX),
+        Look::Missing => 0,
     };
-    let found = line
-        .call(channel.queue_declare(queue.clone(), passive, FieldTable::default()))
-        .await?;
-    let ready = found.message_count();
     let limit = limit.min(ready).min(fitting(ready, listed));
     let prefetch = u16::try_from(limit).unwrap_or(u16::MAX).max(1);
-    line.call(channel.basic_qos(prefetch, BasicQosOptions::default()))
-        .await?;
-    let tag = ShortString::from(format!("redrive-browse-{:016x}", ambient::random()));
-    let options = BasicConsumeOptions::default();
-    let mut consumer = line
-        .call(channel.basic_consume(queue.clone(), tag, options, FieldTable::default()))
-        .await?;
+    let tag = format!("redrive-browse-{:016x}", ambient::random());
+    tap.succeed(None, queue.as_str(), &tag, prefetch).await?;
     let mut seen = Seen::default();
     while seen.wants(limit) {
-        match ambient::timeout(IDLE, consumer.next()).await {
-            Ok(Some(Ok(delivery))) => seen.take(delivery),
-            Ok(Some(Err(error))) => return Err(error.into()),
-            Ok(None) if !line.is_open() => return Err(CallError::Ended(line.reason().await)),
+        match ambient::timeout(IDLE, tap.next()).await {
+            Ok(Ok(came)) => seen.take(came)?,
             // Nothing more comes, or somebody deleted the queue.
-            Ok(None) | Err(_) => break,
+            Ok(Err(Stopped::Cancelled)) | Err(_) => break,
+            Ok(Err(stopped)) => return Err(stopped.into()),
         }
     }
-    give_back(line, &channel).await;
-    drop(consumer);
+    give_back(tap).await;
     Ok(seen.messages)
 }
 
@@ -119,9 +107,9 @@ fn fitting(ready: u32, listed: Option<&ListedQueue>) -> u32 {
 }
 
 /// Closes the channel, and waits until the broker has put everything back.
-async fn give_back(line: &Line, channel: &lapin::Channel) {
+async fn give_back(tap: Tap) {
     // The connection is closed next, which does the same.
-    let _ = line.call(channel.close(200, "looked".into())).await;
+    drop(tap.close().await);
 }
 
 #[derive(Default)]
@@ -136,13 +124,15 @@ impl Seen {
         self.position < limit && self.bytes <= BYTES_MAX
     }
 
-    fn take(&mut self, delivery: lapin::message::Delivery) {
+    fn take(&mut self, came: Came) -> Result<(), CallError> {
         self.position += 1;
-        self.bytes += delivery.data.len();
+        self.bytes += came.body.len();
+        let message = message::came(&came.properties, came.body);
         self.messages.push(Browsed {
             position: self.position,
-            redelivered: delivery.redelivered,
-            message: message::received(delivery.properties, delivery.data),
+            redelivered: came.redelivered,
+            message: message.map_err(|why| CallError::Ended(Ended::Undecodable(why)))?,
         });
+        Ok(())
     }
 }

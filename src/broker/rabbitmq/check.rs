@@ -11,10 +11,9 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use lapin::types::ShortString;
-
 use super::RabbitMq;
-use super::asks::{self, Unless, flags};
+use super::asks::{self, Taken, Unless, flags};
+use super::frames::ShortString;
 use super::message;
 use super::prepare::{WAKE, short, wake_arguments};
 use crate::ambient;
@@ -74,11 +73,11 @@ pub(super) async fn mark_bound(broker: &RabbitMq) -> Result<(), BrokerError> {
     let passing = flags::DURABLE | flags::INTERNAL | flags::EXCHANGE_AUTO_DELETE;
     let mark = [
         asks::exchange(&mark, "fanout", passing, &[]),
-        asks::exchange_bind(broker.admin.exchange(), &mark, &ShortString::from("")),
+        asks::exchange_bind(broker.admin.exchange(), &mark, &ShortString::ours("")),
     ];
     let marked = broker.admin.spare.ask(&mark).await;
     marked.map_err(|error| broker.admin.error("bind", &error))?;
-    let bound = broker.admin.bind_with(&wake, &ShortString::from(BOUND)).await;
+    let bound = broker.admin.bind_with(&wake, &ShortString::ours(BOUND)).await;
     bound.map_err(|error| broker.admin.error("bind", &error))
 }
 
@@ -94,8 +93,8 @@ async fn queue_stands(broker: &RabbitMq, name: &ShortString) -> Result<bool, Bro
 async fn try_rights(broker: &RabbitMq, wake: &ShortString) -> Result<(), BrokerError> {
     let steps = [
         asks::declare(wake, flags::DURABLE, &wake_arguments()),
-        asks::bind(wake, broker.admin.exchange(), &ShortString::from(WAKE)),
-        asks::get(wake),
+        asks::bind(wake, broker.admin.exchange(), &ShortString::ours(WAKE)),
+        asks::get(wake, Taken::ForGood),
         asks::look(wake),
     ];
     let answer = broker.admin.spare.ask(&steps).await;
@@ -123,7 +122,7 @@ async fn try_new_queue(broker: &RabbitMq) -> Result<(), BrokerError> {
     let steps = [
         asks::declare(&queue, passing, &queue_arguments(QueueType::Classic)),
         asks::bind(&queue, broker.admin.exchange(), &queue),
-        asks::get(&queue),
+        asks::get(&queue, Taken::ForGood),
         asks::delete(&queue, Unless::Never),
     ];
     match broker.admin.spare.ask(&steps).await {

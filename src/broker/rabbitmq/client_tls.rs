@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-use lapin::tcp::{OwnedIdentity, OwnedTLSConfig};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
@@ -26,19 +25,6 @@ pub struct ClientTls {
 type Changed = [Option<SystemTime>; 3];
 
 impl ClientTls {
-    /// As the ordinary client takes it. What the files hold is looked at here, where each can be named.
-    pub(super) fn for_amqp(&self) -> io::Result<OwnedTLSConfig> {
-        self.identity()?;
-        let authority = self.authority.as_deref().map(|path| text("authority", path));
-        Ok(OwnedTLSConfig {
-            identity: Some(OwnedIdentity::PKCS8 {
-                pem: text("certificate", &self.certificate)?.into(),
-                key: text("key", &self.key)?.into(),
-            }),
-            cert_chain: authority.transpose()?,
-        })
-    }
-
     fn changed(&self) -> Changed {
         let changed = |path: &Path| path.metadata().and_then(|about| about.modified()).ok();
         [
@@ -54,7 +40,7 @@ impl ClientTls {
     }
 }
 
-/// Trusts the roots of the system, as the ordinary client does, and proves who we are where that is configured.
+/// Trusts the roots of the system and proves who we are where that is configured.
 pub(super) fn config(tls: Option<&ClientTls>) -> io::Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -82,10 +68,6 @@ fn certificates(name: &str, path: &Path) -> io::Result<Vec<CertificateDer<'stati
         return Err(unusable(name, path, &"it has no certificate"));
     }
     Ok(chain)
-}
-
-fn text(name: &str, path: &Path) -> io::Result<String> {
-    std::fs::read_to_string(path).map_err(|error| unusable(name, path, &error))
 }
 
 fn unusable(name: &str, path: &Path, why: &dyn std::fmt::Display) -> io::Error {

@@ -1,13 +1,11 @@
 //! What went wrong with a call, and how the seam words it.
 //!
-//! An error of the client tells too little by itself: the same 403 is a wrong password while connecting
+//! A code tells too little by itself: the same 403 is a wrong password while connecting
 //! and a missing right later, so every mapping knows its operation.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-
-use lapin::ErrorKind;
-use lapin::protocol::{AMQPError, AMQPErrorKind, AMQPHardError};
 
 use super::address::Address;
 use super::wire::{Fault, STEP};
@@ -35,8 +33,12 @@ impl Ended {
 /// Why a call on a channel did not succeed.
 #[derive(Clone, Debug)]
 pub(super) enum CallError {
-    /// The client or the broker said so.
-    Amqp(lapin::Error),
+    /// The broker closed the channel or the connection with this code and text.
+    Refused(u16, String),
+    /// The connection could not be opened.
+    Io(Arc<io::Error>),
+    /// The connection has as many channels as it may.
+    NoChannel,
     /// The connection ended meanwhile: a call may then never be answered (docs/rabbitmq.md, *Undecodable messages*).
     Ended(Ended),
     /// No answer in time; the connection was abandoned.
@@ -45,26 +47,12 @@ pub(super) enum CallError {
     Unopened(Box<BrokerError>),
 }
 
-impl From<lapin::Error> for CallError {
-    fn from(error: lapin::Error) -> Self {
-        Self::Amqp(error)
-    }
-}
-
-/// The broker closed a channel or a connection with these.
-pub(super) fn said(code: u16, text: &str) -> CallError {
-    match AMQPErrorKind::from_id(code) {
-        Some(kind) => CallError::Amqp(ErrorKind::ProtocolError(AMQPError::new(kind, text.into())).into()),
-        None => CallError::Ended(Ended::Lost(format!("{code} {text}"))),
-    }
-}
-
-/// What went wrong while a connection of our own was opened.
+/// What went wrong while a connection was opened.
 impl From<Fault> for CallError {
     fn from(fault: Fault) -> Self {
         match fault {
-            Fault::Transport(error) => Self::Amqp(ErrorKind::IOError(Arc::new(error)).into()),
-            Fault::Refused(code, text) => said(code, &text),
+            Fault::Transport(error) => Self::Io(Arc::new(error)),
+            Fault::Refused(code, text) => Self::Refused(code, text),
             Fault::Silent => Self::Silent(STEP),
             Fault::Odd(detail) => Self::Ended(Ended::Lost(detail)),
         }
@@ -75,15 +63,17 @@ impl CallError {
     /// The broker's reply code, where it gave one: 404, 406, …
     pub(super) fn code(&self) -> Option<u16> {
         match self {
-            Self::Amqp(error) => reply(error).map(|(code, _)| code),
-            Self::Ended(_) | Self::Silent(_) | Self::Unopened(_) => None,
+            Self::Refused(code, _) => Some(*code),
+            Self::Io(_) | Self::NoChannel | Self::Ended(_) | Self::Silent(_) | Self::Unopened(_) => None,
         }
     }
 
-    /// What the broker or the client said.
+    /// What the broker said, or the system.
     pub(super) fn text(&self) -> String {
         match self {
-            Self::Amqp(error) => reply(error).map_or_else(|| error.to_string(), |(_, text)| text),
+            Self::Refused(_, text) => text.clone(),
+            Self::Io(error) => error.to_string(),
+            Self::NoChannel => "the connection has as many channels as the broker allows it".to_owned(),
             Self::Ended(ended) => ended.text().to_owned(),
             Self::Silent(bound) => format!("no answer within {} s", bound.as_secs_f32()),
             Self::Unopened(error) => error.to_string(),
@@ -93,9 +83,9 @@ impl CallError {
     /// Why there is no connection to `at`, in words.
     fn told(&self, at: &str) -> Option<String> {
         match self {
-            Self::Amqp(error) => connection::told(error, at),
+            Self::Io(error) => connection::told(error.as_ref(), at),
             Self::Silent(bound) => Some(format!("no answer from {at} within {} s", bound.as_secs_f32())),
-            Self::Ended(_) | Self::Unopened(_) => None,
+            Self::Refused(..) | Self::NoChannel | Self::Ended(_) | Self::Unopened(_) => None,
         }
     }
 
@@ -103,20 +93,10 @@ impl CallError {
     pub(super) fn ended(&self) -> Option<Ended> {
         match self {
             Self::Ended(ended) => Some(ended.clone()),
-            Self::Amqp(error) => ended(error),
-            Self::Silent(_) | Self::Unopened(_) => Some(Ended::Lost(self.text())),
+            Self::Refused(code, _) if is_of_a_channel(*code) => None,
+            Self::NoChannel => None,
+            Self::Refused(..) | Self::Io(_) | Self::Silent(_) | Self::Unopened(_) => Some(Ended::Lost(self.text())),
         }
-    }
-
-    /// Whether the broker ended a channel with it, and not the connection: an open of a channel is never answered so.
-    pub(super) fn is_of_a_channel(&self) -> bool {
-        let Self::Amqp(error) = self else { return false };
-        matches!(error.kind(), ErrorKind::ProtocolError(amqp) if matches!(amqp.kind(), AMQPErrorKind::Soft(_)))
-    }
-
-    /// Whether the connection has as many channels as it may.
-    pub(super) fn says_no_channel_is_left(&self) -> bool {
-        matches!(self, Self::Amqp(error) if matches!(error.kind(), ErrorKind::ChannelsLimitReached))
     }
 
     /// Whether the broker says that there is no such queue. A 404 alone does not say that: a classic
@@ -154,29 +134,9 @@ impl CallError {
     }
 }
 
-/// How the connection ended, as the client's error says; `None` when only a channel did.
-pub(super) fn ended(error: &lapin::Error) -> Option<Ended> {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the client's enum is not exhaustive")]
-    match error.kind() {
-        ErrorKind::ParsingError(_) => Some(Ended::Undecodable(error.to_string())),
-        ErrorKind::ProtocolError(amqp) => match amqp.kind() {
-            // Sent by our client when a frame is not what it can be.
-            AMQPErrorKind::Hard(
-                AMQPHardError::FRAMEERROR | AMQPHardError::UNEXPECTEDFRAME | AMQPHardError::SYNTAXERROR,
-            ) => Some(Ended::Undecodable(error.to_string())),
-            AMQPErrorKind::Hard(_) => Some(Ended::Lost(error.to_string())),
-            AMQPErrorKind::Soft(_) => None,
-        },
-        ErrorKind::InvalidChannelState(..) | ErrorKind::InvalidChannel(_) | ErrorKind::ChannelsLimitReached => None,
-        _ => Some(Ended::Lost(error.to_string())),
-    }
-}
-
-fn reply(error: &lapin::Error) -> Option<(u16, String)> {
-    let ErrorKind::ProtocolError(amqp) = error.kind() else {
-        return None;
-    };
-    Some((amqp.get_id(), amqp.get_message().to_string()))
+/// Whether a close with this code ends a channel; the others end the connection (AMQP 0-9-1, 1.2).
+const fn is_of_a_channel(code: u16) -> bool {
+    matches!(code, 311 | 312 | 313 | 403..=406)
 }
 
 /// An error of connecting. 403 is the login here; 530 is the vhost, missing or refused.
@@ -209,9 +169,8 @@ pub(super) fn connect_error(address: &Address, vhost: &str, error: &CallError) -
     }
 }
 
-/// What the system said of a connection, without the number of its error and the client's words before it.
+/// What the system said of a connection, without the number of its error.
 fn plain(text: &str) -> &str {
-    let text = text.strip_prefix("IO error: ").unwrap_or(text);
     text.split(" (os error ").next().unwrap_or(text)
 }
 
@@ -292,6 +251,10 @@ pub(super) fn call_error(operation: &'static str, address: &Address, vhost: &str
 mod tests {
     use super::*;
 
+    fn said(code: u16, text: &str) -> CallError {
+        CallError::Refused(code, text.to_owned())
+    }
+
     fn refused(code: u16, text: &str) -> BrokerError {
         connect_error(&Address::parse("amqp://u:p@h").unwrap(), "v", &said(code, text))
     }
@@ -327,6 +290,18 @@ mod tests {
             "NOT_FOUND - home node 'a' of durable queue 'a' in vhost 'v' is down or inaccessible",
         );
         assert!(!away.says_missing("a"));
+    }
+
+    #[test]
+    fn a_connection_that_nobody_takes_is_told_in_plain_words() {
+        let fault = Fault::Transport(io::ErrorKind::ConnectionRefused.into());
+        let error = connect_error(&Address::parse("amqp://u:p@h").unwrap(), "v", &fault.into());
+        assert!(
+            error
+                .to_string()
+                .contains("connection refused: nothing listens at h:5672"),
+            "{error}"
+        );
     }
 
     #[test]

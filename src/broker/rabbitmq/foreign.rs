@@ -1,7 +1,6 @@
 //! What a broker may send, read from bytes without one: for those who feed the readers with what nobody would write.
 
 use futures_util::FutureExt as _;
-use lapin::protocol::basic::parse_properties;
 
 use crate::domain::message::Message;
 
@@ -52,16 +51,15 @@ pub(crate) fn frames_are_understood(bytes: &[u8]) -> bool {
 /// What came whole can be sent on, and is another message after that.
 #[cfg(any(test, feature = "internals"))]
 pub(crate) fn message_of_properties(bytes: &[u8]) -> Option<Message> {
-    let (body, properties) = parse_properties(bytes).ok()?;
-    let came = message::received(properties, body.to_vec());
+    let came = message::came(bytes, Vec::new()).ok()?;
     if came.is_whole()
         && let Ok(properties) = message::published(&came, FRAME_BYTES_MAX)
     {
-        let sent = message::received(properties, body.to_vec());
+        let sent = message::came(&properties, Vec::new());
         // Floating-point numbers that are none are not equal to themselves; their text is.
         assert_eq!(
-            format!("{:?}", sorted(&sent)),
-            format!("{:?}", sorted(&came)),
+            sent.map(|sent| format!("{:?}", sorted(&sent))),
+            Ok(format!("{:?}", sorted(&came))),
             "sent on, it is another message"
         );
     }

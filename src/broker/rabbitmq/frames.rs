@@ -1,9 +1,10 @@
-//! As much of AMQP 0-9-1's wire form as taking messages out needs, with nothing decoded that need not be.
+//! As much of AMQP 0-9-1's wire form as is in use here, with nothing decoded that need not be.
 //!
 //! A message's header stays the bytes that came: what is wrong in it cannot hurt here. Every length is
 //! checked before memory is taken for it.
 
 use std::io;
+use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
@@ -14,8 +15,38 @@ pub(super) const HEADER: u8 = 2;
 pub(super) const BODY: u8 = 3;
 pub(super) const HEARTBEAT: u8 = 8;
 const END: u8 = 0xCE;
+const CLASS_BASIC: u16 = 60;
+/// Bytes of a short string, at most.
+const SHORT_BYTES_MAX: usize = 255;
 /// Kind, channel and length.
 const HEAD_BYTES: usize = 7;
+
+/// A text of at most 255 bytes: longer ones AMQP cannot say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ShortString(Arc<str>);
+
+impl ShortString {
+    /// The error says how long it is.
+    pub(super) fn new(text: &str) -> Result<Self, String> {
+        if text.len() > SHORT_BYTES_MAX {
+            return Err(format!(
+                "it has {} bytes, and {SHORT_BYTES_MAX} are the most",
+                text.len()
+            ));
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// A text of ours, which is short.
+    pub(super) fn ours(text: &str) -> Self {
+        debug_assert!(text.len() <= SHORT_BYTES_MAX, "{text:?} is no short text");
+        Self(text.into())
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
 
 /// A frame as it came.
 #[derive(Debug)]
@@ -187,6 +218,28 @@ pub(super) fn put(bytes: &mut Vec<u8>, channel: u16, method: &Method) {
     put_frame(bytes, METHOD, channel, &method.0);
 }
 
+/// Puts a message behind what is to be sent: its method, and then header and body in frames of at most `frame_max`
+/// bytes. The header has to fit into one.
+pub(super) fn put_content(
+    bytes: &mut Vec<u8>,
+    channel: u16,
+    method: &Method,
+    properties: &[u8],
+    body: &[u8],
+    frame_max: usize,
+) {
+    put(bytes, channel, method);
+    let mut header = Vec::with_capacity(12 + properties.len());
+    header.extend(CLASS_BASIC.to_be_bytes());
+    header.extend([0, 0]);
+    header.extend((body.len() as u64).to_be_bytes());
+    header.extend(properties);
+    put_frame(bytes, HEADER, channel, &header);
+    for piece in body.chunks(frame_max.saturating_sub(HEAD_BYTES + 1).max(1)) {
+        put_frame(bytes, BODY, channel, piece);
+    }
+}
+
 /// Puts a heartbeat behind what is to be sent.
 pub(super) fn put_heartbeat(bytes: &mut Vec<u8>) {
     put_frame(bytes, HEARTBEAT, 0, &[]);
@@ -317,6 +370,25 @@ mod tests {
         assert!(first(&bytes, 3).is_err(), "longer than what was agreed on");
         bytes[whole - 1] = b'!';
         assert!(first(&bytes, 1024).is_err(), "without its end");
+    }
+
+    #[test]
+    fn a_long_body_goes_in_frames_of_the_largest_size() {
+        for (body, pieces) in [(0, vec![]), (92, vec![92]), (93, vec![92, 1])] {
+            let mut bytes = Vec::new();
+            let publish = Method::new((60, 40)).u16(0);
+            put_content(&mut bytes, 3, &publish, b"\0\0", &vec![b'x'; body], 100);
+            let mut came = Vec::new();
+            let mut rest = bytes.as_slice();
+            while let Some(piece) = first(rest, 92).unwrap() {
+                assert_eq!(piece.channel, 3);
+                came.push((piece.kind, piece.payload.len()));
+                rest = &rest[piece.size..];
+            }
+            let header = [(METHOD, 6), (HEADER, 14)].into_iter();
+            let expected: Vec<_> = header.chain(pieces.into_iter().map(|size| (BODY, size))).collect();
+            assert_eq!(came, expected, "{body} bytes");
+        }
     }
 
     #[test]

@@ -7,10 +7,9 @@
 
 use std::time::Duration;
 
-use lapin::types::ShortString;
-
 use super::RabbitMq;
 use super::asks::{self, flags};
+use super::frames::ShortString;
 use super::prepare::short;
 use crate::ambient;
 use crate::broker::{BrokerError, Owner};
@@ -65,7 +64,7 @@ pub(super) async fn own(broker: &RabbitMq, store: &StoreId) -> Result<Owner, Bro
     let claim = [
         asks::exchange(&identity, "fanout", internal, &arguments),
         asks::exchange(&named_for, "fanout", internal | flags::EXCHANGE_AUTO_DELETE, &[]),
-        asks::exchange_bind(&identity, &named_for, &ShortString::from("")),
+        asks::exchange_bind(&identity, &named_for, &ShortString::ours("")),
     ];
     match broker.admin.spare.ask(&claim).await {
         Ok(_) => Ok(Owner::Ours),

@@ -6,15 +6,14 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::{FutureExt, StreamExt};
-use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions};
-use lapin::types::{FieldTable, ShortString};
-use lapin::{Channel, Consumer};
+use futures_util::FutureExt;
 
 use super::asks::{self, flags};
-use super::failure::{CallError, Ended, call_error, ended};
+use super::dialer::Dialer;
+use super::failure::{CallError, Ended, call_error};
+use super::feed::{Came, Feed, Tap};
+use super::frames::ShortString;
 use super::held::Held;
-use super::line::{CLOSE, Dialer, Line};
 use super::message;
 use super::prepare::short;
 use super::spare::Spare;
@@ -39,31 +38,19 @@ pub(super) async fn intake(
     let made = make(&spare, &name, queue_type, queue).await;
     spare.close().await;
     made.map_err(|error| call_error(INTAKE, &there.address, &there.vhost, &error))?;
-    let line = there.open(INTAKE).await?;
-    match consume(&line, &name, prefetch).await {
-        Ok((channel, consumer)) => Ok(Box::new(Taking {
-            line,
-            channel,
-            consumer: Some(consumer),
+    let feed = Feed::open(&there, INTAKE).await?;
+    match consume(&feed, &name, prefetch).await {
+        Ok(tap) => Ok(Box::new(Taking {
+            feed,
+            tap,
+            queue: name.as_str().to_owned(),
             held: Held::default(),
             position: 0,
             lost: None,
         })),
         Err(error) => {
-            // The first message may end the connection before the consumer is confirmed.
-            let ended = if line.is_open() {
-                error.ended()
-            } else {
-                Some(line.reason().await)
-            };
-            line.close().await;
-            Err(match ended {
-                Some(Ended::Undecodable(detail)) => BrokerError::Undecodable {
-                    queue: queue.name.as_str().to_owned(),
-                    detail,
-                },
-                Some(Ended::Lost(_)) | None => call_error(INTAKE, &dialer.address, &queue.vhost, &error),
-            })
+            feed.close().await;
+            Err(call_error(INTAKE, &there.address, &there.vhost, &error))
         }
     }
 }
@@ -91,69 +78,44 @@ async fn make(spare: &Spare, name: &ShortString, queue_type: QueueType, queue: &
 }
 
 fn named(text: &str) -> Result<ShortString, CallError> {
-    ShortString::try_new(text).map_err(|error| CallError::Ended(Ended::Lost(format!("{text:?}: {error}"))))
+    ShortString::new(text).map_err(|error| CallError::Ended(Ended::Lost(format!("{text:?}: {error}"))))
 }
 
-async fn consume(line: &Line, queue: &ShortString, prefetch: u16) -> Result<(Channel, Consumer), CallError> {
-    let channel = line.channel().await?;
-    // Before consume, or the first consumer has no limit (docs/rabbitmq.md, *Prefetch*).
-    line.call(channel.basic_qos(prefetch.max(1), BasicQosOptions::default()))
-        .await?;
-    let tag = ShortString::from(format!("redrive-{:016x}", ambient::random()));
-    let consuming = channel.basic_consume(
-        queue.clone(),
-        tag,
-        BasicConsumeOptions::default(),
-        FieldTable::default(),
-    );
-    let consumer = line.call(consuming).await?;
-    Ok((channel, consumer))
+async fn consume(feed: &Arc<Feed>, queue: &ShortString, prefetch: u16) -> Result<Tap, CallError> {
+    let tap = feed.channel(queue.as_str()).await?;
+    let tag = format!("redrive-{:016x}", ambient::random());
+    tap.succeed(None, queue.as_str(), &tag, prefetch.max(1)).await?;
+    Ok(tap)
 }
 
-/// An intake at work.
+/// An intake at work. Dropping it closes its channel, and then its connection.
 struct Taking {
-    line: Arc<Line>,
-    channel: Channel,
-    /// Taken out only at the end: dropping it would send `basic.cancel` on an open channel.
-    consumer: Option<Consumer>,
+    feed: Arc<Feed>,
+    tap: Tap,
+    queue: String,
     held: Held,
     position: u64,
     lost: Option<Lost>,
 }
 
 impl Taking {
-    fn take(&mut self, delivery: lapin::message::Delivery) -> Walked {
+    fn take(&mut self, came: Came) -> Result<Walked, Lost> {
+        let tag = came.tag;
         self.position += 1;
-        self.held.add(delivery.delivery_tag);
-        message::walked(delivery, self.position)
+        let walked = message::walked(came, &self.queue, self.position).map_err(Lost::Undecodable)?;
+        self.held.add(tag);
+        Ok(walked)
     }
 
-    /// Why the stream ended: a cancel by the broker leaves the channel open.
-    async fn end(&self, error: Option<lapin::Error>) -> Lost {
-        let known = error.as_ref().and_then(ended);
-        if let Some(ended) = &known {
-            self.line.note(ended.clone());
-        }
-        if matches!(known, Some(Ended::Undecodable(_))) || !self.line.is_open() {
-            return match self.line.reason().await {
-                Ended::Undecodable(reason) => Lost::Undecodable(reason),
-                Ended::Lost(reason) => Lost::Connection(reason),
-            };
-        }
-        match error {
-            Some(error) => Lost::Connection(error.to_string()),
-            None if self.channel.status().connected() => Lost::Cancelled,
-            None => Lost::Connection("channel closed by the broker".to_owned()),
-        }
-    }
-
-    async fn acked(&mut self, tags: &[DeliveryTag]) -> Result<(), CallError> {
+    async fn acked(&mut self, tags: &[DeliveryTag]) -> bool {
         let acks = self.held.settle(tags.iter().map(|tag| tag.0).collect());
-        for ack in acks {
-            let options = BasicAckOptions { multiple: ack.multiple };
-            self.line.call(self.channel.basic_ack(ack.tag, options)).await?;
+        if acks.is_empty() {
+            return true;
         }
-        Ok(())
+        match self.tap.ack_all(&acks) {
+            Some(until) => self.tap.written(until).await,
+            None => false,
+        }
     }
 }
 
@@ -162,23 +124,19 @@ impl Intake for Taking {
     async fn next(&mut self, limit: usize) -> Result<Vec<Walked>, Lost> {
         let (mut taken, mut bytes) = (Vec::new(), 0);
         while self.lost.is_none() && taken.len() < limit.max(1) && bytes < BATCH_BYTES {
-            let Some(consumer) = self.consumer.as_mut() else { break };
             // Only a wait with nothing in hand can be given up.
             let next = if taken.is_empty() {
-                consumer.next().await
+                Some(self.tap.next().await)
             } else {
-                match consumer.next().now_or_never() {
-                    Some(next) => next,
-                    None => break,
-                }
+                self.tap.next().now_or_never()
             };
-            match next {
-                Some(Ok(delivery)) => {
-                    bytes += delivery.data.len();
-                    taken.push(self.take(delivery));
+            let Some(next) = next else { break };
+            match next.map_err(Lost::from).and_then(|came| self.take(came)) {
+                Ok(walked) => {
+                    bytes += walked.message.body.len();
+                    taken.push(walked);
                 }
-                Some(Err(error)) => self.lost = Some(self.end(Some(error)).await),
-                None => self.lost = Some(self.end(None).await),
+                Err(lost) => self.lost = Some(lost),
             }
         }
         match &self.lost {
@@ -188,41 +146,24 @@ impl Intake for Taking {
     }
 
     async fn settle(&mut self, tags: &[DeliveryTag]) -> Acked {
-        if self.lost.is_none() && self.channel.status().connected() && self.acked(tags).await.is_ok() {
+        let is_sent = match &self.lost {
+            // What is in hand is settled as before.
+            None | Some(Lost::Undecodable(_)) => self.acked(tags).await,
+            Some(Lost::Cancelled | Lost::Connection(_)) => false,
+        };
+        if is_sent {
             return Acked::Sent;
         }
-        if self.lost.is_none() {
-            self.lost = Some(self.end(None).await);
-        }
+        self.lost
+            .get_or_insert_with(|| Lost::Connection("the connection was lost".to_owned()));
         Acked::Lost
     }
 
-    async fn close(mut self: Box<Self>) {
-        let consumer = self.consumer.take();
-        close(&self.line, &self.channel).await;
-        drop(consumer);
-    }
-}
-
-impl Drop for Taking {
-    fn drop(&mut self) {
-        let Some(consumer) = self.consumer.take() else { return };
-        if tokio::runtime::Handle::try_current().is_err() {
-            return;
-        }
-        let (line, channel) = (Arc::clone(&self.line), self.channel.clone());
-        ambient::spawn("end of an intake", async move {
-            close(&line, &channel).await;
-            drop(consumer);
-        });
-    }
-}
-
-/// The channel first: then everything unsettled is back in its place, whatever becomes of the connection.
-async fn close(line: &Line, channel: &Channel) {
-    if channel.status().connected() && line.is_open() {
+    /// The channel first: then everything unsettled is back in its place, whatever becomes of the connection.
+    async fn close(self: Box<Self>) {
+        let Self { feed, tap, .. } = *self;
         // An error means that the channel is gone, which is as good.
-        let _ = line.call_within(CLOSE, channel.close(200, "done".into())).await;
+        drop(tap.close().await);
+        feed.close().await;
     }
-    line.close().await;
 }

@@ -9,22 +9,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use lapin::options::{BasicConsumeOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
-use lapin::types::{AMQPValue, FieldTable, ShortString};
-use lapin::{Channel, Consumer, ExchangeKind};
 use tokio::sync::broadcast;
 use tokio::task::AbortHandle;
 
+use super::asks::{self, Asked, Taken, flags};
+use super::dialer::Dialer;
 use super::failure::CallError;
-use super::line::{Dialer, Line};
+use super::feed::{Feed, Tap};
+use super::frames::ShortString;
 use super::message;
 use super::prepare::short;
 use crate::ambient;
 use crate::broker::{BrokerError, Signal};
 use crate::domain::id::QueueName;
 use crate::domain::message::Message;
-use crate::domain::naming::Naming;
+use crate::domain::naming::{Argument, Naming};
 
 /// Signals that wait for a slow receiver.
 const SIGNALS_MAX: usize = 4096;
@@ -34,6 +33,7 @@ const BACKOFF_MAX: Duration = Duration::from_secs(10);
 const NO_EVENTS: Duration = Duration::from_mins(5);
 /// Events that wait for us at once.
 const EVENTS_LENGTH_MAX: i32 = 10_000;
+const EVENTS: &str = "events";
 const EVENT_EXCHANGE: &str = "amq.rabbitmq.event";
 const EVENT_KEYS: [&str; 5] = [
     "queue.created",
@@ -130,12 +130,12 @@ impl Listening {
         let mut down = false;
         loop {
             let reason = match self.open_wake().await {
-                Ok((line, _channel, consumer)) => {
+                Ok(tap) => {
                     if std::mem::replace(&mut down, false) {
                         self.tell(Signal::Up);
                     }
                     backoff = BACKOFF_MIN;
-                    self.hear_wake(&line, consumer).await
+                    self.hear_wake(&tap).await
                 }
                 Err(reason) => reason,
             };
@@ -146,25 +146,29 @@ impl Listening {
         }
     }
 
-    async fn open_wake(&self) -> Result<(Arc<Line>, Channel, Consumer), String> {
-        let line = self.dialer.open("wake").await.map_err(|error| error.to_string())?;
-        let (channel, consumer) = consume(&line, &self.wake_queue).await.map_err(|error| error.text())?;
-        Ok((line, channel, consumer))
+    async fn open_wake(&self) -> Result<Tap, String> {
+        let feed = Feed::open(&self.dialer, "wake")
+            .await
+            .map_err(|error| error.to_string())?;
+        let tap = feed.channel("").await.map_err(|error| error.text())?;
+        let consuming = consuming(&self.wake_queue);
+        tap.call(&[consuming]).await.map_err(|error| error.text())?;
+        Ok(tap)
     }
 
-    /// Tells of nudges until the line is lost; answers why it was.
-    async fn hear_wake(&self, line: &Line, mut consumer: Consumer) -> String {
-        while let Some(Ok(delivery)) = consumer.next().await {
-            let message = message::received(delivery.properties, delivery.data);
+    /// Tells of nudges until the connection is lost; answers why it was.
+    async fn hear_wake(&self, tap: &Tap) -> String {
+        loop {
+            let came = match tap.next().await {
+                Ok(came) => came,
+                Err(stopped) => return CallError::from(stopped).text(),
+            };
             // Anybody may write there: what is no name is nothing.
-            if let Some(queue) = std::str::from_utf8(&message.body)
-                .ok()
-                .and_then(|name| QueueName::parse(name).ok())
-            {
+            let name = std::str::from_utf8(&came.body).ok();
+            if let Some(queue) = name.and_then(|name| QueueName::parse(name).ok()) {
                 self.tell(Signal::Nudged(queue));
             }
         }
-        line.reason().await.text().to_owned()
     }
 
     /// Hears the event exchange for ever.
@@ -197,13 +201,13 @@ impl Listening {
     }
 
     async fn hear_events(&self, backoff: &mut Duration) -> Heard {
-        let line = match self.dialer.open_vhost("events", "/", |_| ()).await {
-            Ok(line) => line,
+        let feed = match events_feed(&self.dialer).await {
+            Ok(feed) => feed,
             Err(BrokerError::Unreachable { .. }) => return Heard::Lost,
             Err(error) => return Heard::Absent(error.to_string()),
         };
-        let (_channel, mut consumer) = match subscribe(&line).await {
-            Ok(subscribed) => subscribed,
+        let tap = match subscribe(&feed).await {
+            Ok(tap) => tap,
             Err(error) if error.code().is_some() => return Heard::Absent(error.text()),
             Err(_) => return Heard::Lost,
         };
@@ -211,10 +215,11 @@ impl Listening {
         *backoff = BACKOFF_MIN;
         // One that was set before anybody listened has no event.
         self.tell(Signal::PolicyChanged);
-        while let Some(Ok(delivery)) = consumer.next().await {
-            let key = delivery.routing_key.clone();
-            let message = message::received(delivery.properties, delivery.data);
-            if let Some(signal) = signal(key.as_str(), &message, &self.dialer.vhost)
+        while let Ok(came) = tap.next().await {
+            let key = came.addressed_to.unwrap_or_default();
+            // Anybody may write there: what cannot be read is nothing.
+            if let Ok(message) = message::came(&came.properties, came.body)
+                && let Some(signal) = signal(&key, &message, &self.dialer.vhost)
                 && !self.is_of_a_probe(&signal)
             {
                 self.tell(signal);
@@ -226,12 +231,17 @@ impl Listening {
 
 /// Whether there is an event exchange that we may bind to, for those who do not listen.
 pub(super) async fn has_events(dialer: &Dialer) -> bool {
-    let Ok(line) = dialer.open_vhost("events", "/", |_| ()).await else {
+    let Ok(feed) = events_feed(dialer).await else {
         return false;
     };
-    let subscribed = subscribe(&line).await.is_ok();
-    line.close().await;
+    let subscribed = subscribe(&feed).await.is_ok();
+    feed.close().await;
     subscribed
+}
+
+/// The broker publishes its events in its first vhost.
+async fn events_feed(dialer: &Dialer) -> Result<Arc<Feed>, BrokerError> {
+    Feed::open(&dialer.to("/"), EVENTS).await
 }
 
 enum Heard {
@@ -245,49 +255,26 @@ async fn pause(backoff: &mut Duration) {
 }
 
 /// Consumes without acks: what is lost here is found by the sweep, and what cannot be decoded is gone.
-async fn consume(line: &Line, queue: &ShortString) -> Result<(Channel, Consumer), CallError> {
-    let channel = line.channel().await?;
-    let options = BasicConsumeOptions {
-        no_ack: true,
-        ..BasicConsumeOptions::default()
-    };
-    let tag = ShortString::from(format!("redrive-listen-{:016x}", ambient::random()));
-    let consumer = line
-        .call(channel.basic_consume(queue.clone(), tag, options, FieldTable::default()))
-        .await?;
-    Ok((channel, consumer))
+fn consuming(queue: &ShortString) -> Asked {
+    let tag = format!("redrive-listen-{:016x}", ambient::random());
+    asks::consume(queue.as_str(), &tag, Taken::ForGood)
 }
 
-async fn subscribe(line: &Line) -> Result<(Channel, Consumer), CallError> {
-    let exchange = ShortString::from(EVENT_EXCHANGE);
-    let probe = line.channel().await?;
-    let passive = ExchangeDeclareOptions {
-        passive: true,
-        ..ExchangeDeclareOptions::default()
-    };
-    line.call(probe.exchange_declare(exchange.clone(), ExchangeKind::Topic, passive, FieldTable::default()))
-        .await?;
-    let mut arguments = FieldTable::default();
-    arguments.insert("x-max-length".into(), AMQPValue::LongInt(EVENTS_LENGTH_MAX));
-    let temporary = QueueDeclareOptions {
-        exclusive: true,
-        auto_delete: true,
-        ..QueueDeclareOptions::default()
-    };
-    let name = ShortString::from(format!("redrive-events-{:016x}", ambient::random()));
-    line.call(probe.queue_declare(name.clone(), temporary, arguments))
-        .await?;
-    for key in EVENT_KEYS {
-        let binding = probe.queue_bind(
-            name.clone(),
-            exchange.clone(),
-            key.into(),
-            QueueBindOptions::default(),
-            FieldTable::default(),
-        );
-        line.call(binding).await?;
-    }
-    consume(line, &name).await
+async fn subscribe(feed: &Arc<Feed>) -> Result<Tap, CallError> {
+    let exchange = ShortString::ours(EVENT_EXCHANGE);
+    let name = ShortString::ours(&format!("redrive-events-{:016x}", ambient::random()));
+    let most = ("x-max-length", Argument::Integer(EVENTS_LENGTH_MAX));
+    let tap = feed.channel("").await?;
+    tap.call(&[asks::exchange_look(&exchange)]).await?;
+    let mut asked = vec![asks::declare(
+        &name,
+        flags::EXCLUSIVE | flags::QUEUE_AUTO_DELETE,
+        &[most],
+    )];
+    asked.extend(EVENT_KEYS.map(|key| asks::bind(&name, &exchange, &ShortString::ours(key))));
+    asked.push(consuming(&name));
+    tap.call(&asked).await?;
+    Ok(tap)
 }
 
 /// What an event means for us: only our vhost, alarms of all.

@@ -4,7 +4,7 @@
 //! (looks and declarations), a pool consumes, one hears nudges and one hears events; a browse, a walk, a
 //! rescue and a delete of a quorum queue each have their own and close it. Delivery needs AMQP only.
 //!
-//! What the broker and the client do is in docs/rabbitmq.md. Left out: every protocol that combines steps, which is the
+//! What brokers and clients do is in docs/rabbitmq.md. Left out: every protocol that combines steps, which is the
 //! engine's.
 
 mod address;
@@ -14,6 +14,7 @@ mod attach;
 mod browse;
 mod check;
 mod client_tls;
+mod dialer;
 mod failure;
 mod feed;
 pub(crate) mod foreign;
@@ -22,7 +23,6 @@ mod health;
 mod held;
 mod identity;
 mod intake;
-mod line;
 mod listen;
 mod management;
 mod message;
@@ -45,13 +45,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
-use lapin::types::ShortString;
 use tokio::sync::broadcast;
 
 use self::address::Address;
 use self::admin::Admin;
 pub use self::client_tls::ClientTls;
-use self::line::Dialer;
+use self::dialer::Dialer;
+use self::frames::ShortString;
 use self::listen::Listeners;
 use self::management::Management;
 use self::nudges::Nudges;
@@ -183,7 +183,7 @@ impl RabbitMq {
         let listeners = Listeners::new();
         let publisher = Publisher::new(
             Arc::clone(&dialer),
-            exchange.clone(),
+            exchange.as_str(),
             settings.confirm_timeout,
             listeners.sender(),
         );

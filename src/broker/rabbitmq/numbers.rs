@@ -5,10 +5,9 @@
 //! unbound, and what counts is the highest of each: daemons that do so at the same moment lose nothing, and the next one
 //! leaves one binding.
 
-use lapin::types::ShortString;
-
 use super::RabbitMq;
 use super::asks;
+use super::frames::ShortString;
 use super::prepare::short;
 use crate::broker::BrokerError;
 use crate::domain::id::StoreId;
@@ -55,7 +54,7 @@ async fn found(broker: &RabbitMq, store: &StoreId) -> Result<Option<Vec<Numbers>
 }
 
 fn key(numbers: Numbers) -> ShortString {
-    ShortString::from(format!("{KEY}.{}.{}", numbers.generation, numbers.epoch))
+    ShortString::ours(&format!("{KEY}.{}.{}", numbers.generation, numbers.epoch))
 }
 
 fn read(key: &str) -> Option<Numbers> {

@@ -7,12 +7,11 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use lapin::types::ShortString;
-
 use super::RabbitMq;
 use super::admin::CreateError;
 use super::asks::{self, flags};
 use super::failure::rights;
+use super::frames::ShortString;
 use crate::broker::BrokerError;
 use crate::domain::id::QueueName;
 use crate::domain::job::Lifetime;
@@ -34,7 +33,7 @@ pub(super) async fn prepare(broker: &RabbitMq) -> Result<(), BrokerError> {
     exchange(broker).await?;
     let wake = short(&broker.settings.naming.wake_queue())?;
     declared(broker, &wake, &wake_arguments()).await?;
-    bound(broker, &wake, &ShortString::from(WAKE)).await?;
+    bound(broker, &wake, &ShortString::ours(WAKE)).await?;
     dead_letter_queue(broker).await
 }
 
@@ -221,7 +220,7 @@ pub(super) fn wake_arguments() -> Vec<(&'static str, Argument)> {
 
 /// A name of ours as AMQP has it.
 pub(super) fn short(name: &str) -> Result<ShortString, BrokerError> {
-    ShortString::try_new(name).map_err(|error| BrokerError::Failed {
+    ShortString::new(name).map_err(|error| BrokerError::Failed {
         operation: "naming",
         detail: format!("{name:?}: {error}"),
     })

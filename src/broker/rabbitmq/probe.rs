@@ -6,15 +6,11 @@
 
 use std::sync::Arc;
 
-use lapin::options::{
-    BasicGetOptions, BasicPublishOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions,
-    QueueDeleteOptions,
-};
-use lapin::types::{FieldTable, ShortString};
-use lapin::{BasicProperties, Channel, ExchangeKind};
+use bytes::Bytes;
 
+use super::asks::{self, Taken, Unless, flags};
 use super::failure::CallError;
-use super::line::Line;
+use super::feed::{Content, Feed};
 use super::prepare::short;
 use super::{RabbitMq, health, identity};
 use crate::ambient;
@@ -38,30 +34,30 @@ pub struct Probe {
 
 /// Looks for the store with this identity, or for one that has none yet, and leaves nothing.
 pub(super) async fn probe(broker: &RabbitMq, store: Option<&StoreId>) -> Probe {
-    let line = broker.dialer.open("probe").await;
+    let feed = Feed::open(&broker.dialer, "probe").await;
     let mut health = BrokerHealth {
-        reachable: !matches!(line, Err(BrokerError::Unreachable { .. })),
+        reachable: !matches!(feed, Err(BrokerError::Unreachable { .. })),
         ..BrokerHealth::default()
     };
     health::management(broker, &mut health).await;
-    let (rights, prepared) = match &line {
-        Ok(line) => {
-            let rights = rights(broker, line).await;
+    let (rights, prepared) = match &feed {
+        Ok(feed) => {
+            let rights = rights(broker, feed).await;
             let rights = rights.map_err(|error| broker.admin.error("a queue of our prefix", &error));
             (Some(rights), is_prepared(broker).await)
         }
         Err(_) => (None, false),
     };
-    let owner = match &line {
+    let owner = match &feed {
         Ok(_) => identity::owner_for(broker, store).await.ok(),
         Err(_) => None,
     };
     broker.admin.spare.close().await;
-    if let Ok(line) = &line {
-        line.close().await;
+    if let Ok(feed) = &feed {
+        feed.close().await;
     }
     Probe {
-        entered: line.map(drop),
+        entered: feed.map(drop),
         rights,
         prepared,
         owner,
@@ -70,49 +66,30 @@ pub(super) async fn probe(broker: &RabbitMq, store: Option<&StoreId>) -> Probe {
 }
 
 /// Everything that a daemon does on a queue and an exchange, once.
-async fn rights(broker: &RabbitMq, line: &Arc<Line>) -> Result<(), CallError> {
+async fn rights(broker: &RabbitMq, feed: &Arc<Feed>) -> Result<(), CallError> {
     let prefix = &broker.settings.naming.prefix;
     let name = |what: &str| short(&format!("{prefix}probe.{what}.{}", ambient::new_id()));
     let (Ok(queue), Ok(exchange)) = (name("queue"), name("exchange")) else {
-        return Err(CallError::Silent(super::line::CALL));
+        return Err(CallError::Silent(super::dialer::CALL));
     };
-    let channel = line.channel().await?;
-    make(line, &channel, &queue, &exchange).await?;
-    let properties = BasicProperties::default();
-    let options = BasicPublishOptions::default();
-    line.call(channel.basic_publish(exchange.clone(), queue.clone(), options, b"probe", properties))
-        .await?;
-    line.call(channel.basic_get(queue.clone(), BasicGetOptions { no_ack: true }))
-        .await?;
+    let tap = feed.channel(queue.as_str()).await?;
+    let own = flags::EXCLUSIVE | flags::QUEUE_AUTO_DELETE;
+    tap.call(&[
+        asks::declare::<&str>(&queue, own, &[]),
+        asks::exchange(&exchange, "direct", flags::EXCHANGE_AUTO_DELETE, &[]),
+        asks::bind(&queue, &exchange, &queue),
+    ])
+    .await?;
+    // No answer is asked for: a refusal closes the channel.
+    drop(tap.publish(vec![Content {
+        exchange: exchange.as_str().into(),
+        key: queue.as_str().to_owned(),
+        properties: vec![0; 2],
+        body: Bytes::from_static(b"probe"),
+    }])?);
+    tap.call(&[asks::get(&queue, Taken::ForGood)]).await?;
     // The exchange goes with its last queue.
-    line.call(channel.queue_delete(queue.clone(), QueueDeleteOptions::default()))
-        .await
-        .map(drop)
-}
-
-async fn make(line: &Line, channel: &Channel, queue: &ShortString, exchange: &ShortString) -> Result<(), CallError> {
-    let own = QueueDeclareOptions {
-        exclusive: true,
-        auto_delete: true,
-        ..QueueDeclareOptions::default()
-    };
-    line.call(channel.queue_declare(queue.clone(), own, FieldTable::default()))
-        .await?;
-    let passing = ExchangeDeclareOptions {
-        auto_delete: true,
-        ..ExchangeDeclareOptions::default()
-    };
-    line.call(channel.exchange_declare(exchange.clone(), ExchangeKind::Direct, passing, FieldTable::default()))
-        .await?;
-    let bind = QueueBindOptions::default();
-    line.call(channel.queue_bind(
-        queue.clone(),
-        exchange.clone(),
-        queue.clone(),
-        bind,
-        FieldTable::default(),
-    ))
-    .await
+    tap.call(&[asks::delete(&queue, Unless::Never)]).await.map(drop)
 }
 
 async fn is_prepared(broker: &RabbitMq) -> bool {

@@ -1,25 +1,22 @@
 //! Publishing with confirms, on a connection of its own (an alarm blocks only those that publish, docs/rabbitmq.md,
 //! *Alarms*).
 //!
-//! Each publish in flight has a channel to itself. On a shared one the client hands a returned message
-//! to whichever confirm it settles next: of 20,000 publishes on one channel, eight in flight and half of
-//! them without a queue, 310 that were *lost* looked accepted (lapin 4.12.3). With a channel per publish
-//! an answer can only be its own. Channels are kept and used again.
+//! Publishes that no broker refuses share a channel: it answers many of them at once. Where a broker may close the
+//! channel over the message ([`may_be_refused`]), the publish has one to itself, so that nobody else's answer is lost
+//! with it; so has each one once a broker has closed the shared channel over a message all the same. Such channels are
+//! kept and used again.
 //! An answer that does not come is *unknown*, never *refused*, and its channel is not used again. *Refused* is only
 //! what the same message will always be answered: it does not fit into a frame, or the broker closed the channel over
 //! it with 311 or 406 (too large, or a property that it does not allow). A nack is none of that.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use lapin::message::BasicReturnMessage;
-use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
-use lapin::types::ShortString;
-use lapin::{BasicProperties, Channel, Confirmation};
 use tokio::sync::{Semaphore, broadcast};
 
-use super::failure::{CallError, Ended, rights};
-use super::line::{Dialer, Line, Notice, Slot};
+use super::dialer::{Dialer, Slot};
+use super::failure::{CallError, rights};
+use super::feed::{Confirmed, Content, Feed, Notice, Tap, Verdict};
 use super::message;
 use crate::ambient;
 use crate::broker::{BrokerError, Published, Signal};
@@ -29,24 +26,54 @@ pub(super) const PUBLISH: &str = "publish";
 
 /// Publishes in flight at once, unless the broker allows fewer channels.
 const WINDOW: usize = 128;
+/// Bodies up to this size share a channel: no broker in use allows less than that (`max_message_size`).
+const SHARED_BYTES_MAX: usize = 64 * 1024;
 
 /// The publishing side of the driver.
 #[derive(Debug)]
 pub(super) struct Publisher {
     dialer: Arc<Dialer>,
-    slot: Slot<Line>,
-    exchange: ShortString,
+    slot: Slot<Feed>,
+    /// The channel of those that share one.
+    shared: Slot<Tap>,
+    exchange: Arc<str>,
     timeout: Duration,
     window: Semaphore,
-    idle: Mutex<Idle>,
+    own: Mutex<Own>,
     alarm: Arc<Alarm>,
 }
 
-/// Channels without a publish in flight, and the line that they belong to.
+/// Channels of those that have one to themselves.
 #[derive(Debug, Default)]
-struct Idle {
-    line: Weak<Line>,
-    channels: Vec<Channel>,
+struct Own {
+    /// Without a publish in flight.
+    idle: Vec<Tap>,
+    /// The connection on which the broker closed the shared channel over a message.
+    choosy: Weak<Feed>,
+}
+
+/// The channel of a publish.
+enum Channel {
+    Shared(Arc<Tap>),
+    Own(Tap),
+}
+
+impl Channel {
+    fn tap(&self) -> &Tap {
+        match self {
+            Self::Shared(tap) => tap,
+            Self::Own(tap) => tap,
+        }
+    }
+}
+
+/// Whether a broker may close the channel over this message: over its size, or over a property that it checks.
+fn may_be_refused(message: &Message) -> bool {
+    let is_checked = |(name, _): &(String, _)| matches!(name.as_str(), "CC" | "BCC");
+    message.body.len() > SHARED_BYTES_MAX
+        || message.user_id.is_some()
+        || message.expiration.is_some()
+        || message.headers.iter().any(is_checked)
 }
 
 /// Whether the broker blocks us, and who is told.
@@ -79,7 +106,7 @@ impl Alarm {
         match notice {
             Notice::Blocked(reason) => self.set(Some(reason)),
             // A new connection is told again when the alarm still holds.
-            Notice::Unblocked | Notice::Ended(_) => self.set(None),
+            Notice::Unblocked | Notice::Ended => self.set(None),
         }
     }
 }
@@ -96,17 +123,18 @@ impl Publisher {
     /// `signals` hear of alarms.
     pub(super) fn new(
         dialer: Arc<Dialer>,
-        exchange: ShortString,
+        exchange: &str,
         timeout: Duration,
         signals: broadcast::Sender<Signal>,
     ) -> Self {
         Self {
             dialer,
             slot: Slot::new(),
-            exchange,
+            shared: Slot::new(),
+            exchange: exchange.into(),
             timeout,
             window: Semaphore::new(WINDOW),
-            idle: Mutex::default(),
+            own: Mutex::default(),
             alarm: Arc::new(Alarm {
                 reason: Mutex::default(),
                 signals,
@@ -116,7 +144,7 @@ impl Publisher {
 
     /// Publishes through our exchange with `key`: persistent, mandatory, confirmed.
     pub(super) async fn publish(&self, key: &str, message: &Message) -> Result<Published, BrokerError> {
-        let key = ShortString::try_new(key).map_err(|error| failed(error.to_string()))?;
+        message::fits("routing key", key).map_err(failed)?;
         let _place = self.place().await?;
         // Nothing is sent into an alarm: it would arrive whenever that ends.
         if let Some(detail) = self.alarm.reason() {
@@ -124,19 +152,31 @@ impl Publisher {
         }
         let mut refreshed = false;
         loop {
-            let (line, channel) = self.channel().await?;
-            let properties = match message::published(message, line.limits().1 as usize) {
+            let channel = self.channel_for(message).await?;
+            let properties = match message::published(message, channel.tap().feed().frame_max()) {
                 Ok(properties) => properties,
                 Err(reason) => return Ok(Published::Refused(reason)),
             };
-            match self.attempt(&line, &channel, &key, message, properties).await {
-                Ok(confirmation) => {
-                    self.keep(&line, channel);
-                    return answer(confirmation);
+            let content = Content {
+                exchange: Arc::clone(&self.exchange),
+                key: key.to_owned(),
+                properties,
+                body: message.body.clone(),
+            };
+            match self.attempt(channel.tap(), content).await {
+                Ok(confirmed) => {
+                    if let Channel::Own(tap) = channel {
+                        self.keep(tap);
+                    }
+                    return Ok(published(confirmed));
                 }
                 // A channel that was closed while it lay idle: once again with a new one.
                 Err(Failure::Unsent(_)) if !refreshed => refreshed = true,
-                Err(failure) => return self.failure(&failure),
+                Err(Failure::Unsent(error)) => return self.failure(&Failure::Unsent(error)),
+                Err(Failure::Sent(error)) => {
+                    self.judge(&channel, &error);
+                    return self.unsettled(error, channel.tap());
+                }
             }
         }
     }
@@ -156,89 +196,94 @@ impl Publisher {
         }
     }
 
+    /// Where this message is published.
+    async fn channel_for(&self, message: &Message) -> Result<Channel, BrokerError> {
+        let feed = self.feed().await?;
+        if may_be_refused(message) || self.is_choosy(&feed) {
+            return self.own_on(&feed).await.map(Channel::Own);
+        }
+        let opening = async { feed.confirming().await.map(Arc::new).map_err(|error| unopened(&error)) };
+        self.shared.get(opening).await.map(Channel::Shared)
+    }
+
     /// A channel in confirm mode that nothing else uses.
-    pub(super) async fn channel(&self) -> Result<(Arc<Line>, Channel), BrokerError> {
+    pub(super) async fn channel(&self) -> Result<Tap, BrokerError> {
+        let feed = self.feed().await?;
+        self.own_on(&feed).await
+    }
+
+    async fn feed(&self) -> Result<Arc<Feed>, BrokerError> {
         let alarm = Arc::clone(&self.alarm);
-        let opening = self
-            .dialer
-            .open_vhost(PUBLISH, &self.dialer.vhost, move |notice| alarm.heed(notice));
-        let line = self.slot.get(opening).await?;
-        while let Some(channel) = self.idle_channel(&line) {
-            if channel.status().connected() {
-                return Ok((line, channel));
+        let opening = async {
+            let hears = Box::new(move |notice| alarm.heed(notice));
+            Feed::open_heard(&self.dialer, PUBLISH, hears).await
+        };
+        self.slot.get(opening).await
+    }
+
+    async fn own_on(&self, feed: &Arc<Feed>) -> Result<Tap, BrokerError> {
+        loop {
+            let kept = self.own().idle.pop();
+            let Some(tap) = kept else {
+                return feed.confirming().await.map_err(|error| unopened(&error));
+            };
+            if tap.is_on(feed) {
+                return Ok(tap);
             }
         }
-        let opening = async {
-            let channel = line.channel().await?;
-            line.call(channel.confirm_select(ConfirmSelectOptions::default()))
-                .await?;
-            Ok(channel)
-        };
-        let channel = opening.await.map_err(|error: CallError| BrokerError::Unreachable {
-            operation: PUBLISH,
-            detail: error.text(),
-        })?;
-        Ok((line, channel))
     }
 
-    fn idle_channel(&self, line: &Arc<Line>) -> Option<Channel> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if !std::ptr::eq(idle.line.as_ptr(), Arc::as_ptr(line)) {
-            idle.channels.clear();
-            idle.line = Arc::downgrade(line);
-        }
-        idle.channels.pop()
+    /// Whether the broker closed the shared channel of this connection over a message.
+    fn is_choosy(&self, feed: &Arc<Feed>) -> bool {
+        std::ptr::eq(self.own().choosy.as_ptr(), Arc::as_ptr(feed))
     }
 
-    pub(super) fn keep(&self, line: &Arc<Line>, channel: Channel) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if std::ptr::eq(idle.line.as_ptr(), Arc::as_ptr(line)) && idle.channels.len() < WINDOW {
-            idle.channels.push(channel);
+    fn own(&self) -> MutexGuard<'_, Own> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a channel whose publishes have their answers.
+    pub(super) fn keep(&self, tap: Tap) {
+        let mut own = self.own();
+        if own.idle.len() < WINDOW {
+            own.idle.push(tap);
         }
     }
 
-    async fn attempt(
-        &self,
-        line: &Line,
-        channel: &Channel,
-        key: &ShortString,
-        message: &Message,
-        properties: BasicProperties,
-    ) -> Result<Confirmation, Failure> {
-        let options = BasicPublishOptions {
-            mandatory: true,
-            immediate: false,
-        };
-        if !channel.status().connected() {
-            return Err(Failure::Unsent(CallError::Ended(Ended::Lost(
-                "channel closed".to_owned(),
-            ))));
-        }
-        let published = async {
-            let sent = channel.basic_publish(self.exchange.clone(), key.clone(), options, &message.body, properties);
-            sent.await?.await
+    async fn attempt(&self, tap: &Tap, content: Content) -> Result<Confirmed, Failure> {
+        let mut sent = tap.publish(vec![content]).map_err(Failure::Unsent)?;
+        let Some(confirming) = sent.pop() else {
+            return Err(Failure::Unsent(tap.stopped()));
         };
         // Silence is no fault of the connection while an alarm holds it.
-        let bound = ambient::timeout(self.timeout, line.call_within(self.timeout * 2, published));
-        match bound.await {
-            Ok(Ok(confirmation)) => Ok(confirmation),
-            Ok(Err(error)) => Err(Failure::Sent(error)),
+        match ambient::timeout(self.timeout, confirming).await {
+            Ok(Ok(confirmed)) => Ok(confirmed),
+            Ok(Err(_)) => Err(Failure::Sent(tap.stopped())),
             Err(_) => Err(Failure::Sent(CallError::Silent(self.timeout))),
+        }
+    }
+
+    /// What the end of a publish says of its channel for those to come.
+    fn judge(&self, channel: &Channel, error: &CallError) {
+        let Channel::Shared(tap) = channel else { return };
+        tap.retire();
+        if is_of_the_message(error) {
+            self.own().choosy = Arc::downgrade(tap.feed());
         }
     }
 
     fn failure(&self, failure: &Failure) -> Result<Published, BrokerError> {
         let (Failure::Sent(error) | Failure::Unsent(error)) = failure;
         let detail = error.text();
-        if error.says_missing_exchange(self.exchange.as_str()) {
+        if error.says_missing_exchange(&self.exchange) {
             return Err(BrokerError::NoExchange {
-                exchange: self.exchange.as_str().to_owned(),
+                exchange: self.exchange.to_string(),
             });
         }
         match (error.code(), failure) {
             (Some(403), _) => Err(rights(PUBLISH, &detail, &self.dialer.vhost, &self.dialer.address.user)),
             // Too large for the broker, or otherwise not to its taste: this message, not the connection.
-            (Some(311 | 406), _) => Ok(Published::Refused(detail)),
+            (_, Failure::Sent(_)) if is_of_the_message(error) => Ok(Published::Refused(detail)),
             (_, Failure::Unsent(_)) => Err(BrokerError::Unreachable {
                 operation: PUBLISH,
                 detail,
@@ -258,10 +303,10 @@ impl Publisher {
         self.timeout
     }
 
-    /// What an error after sending so many messages means. Of several nobody knows whose message the broker did not
-    /// like; of one alone it is that one.
-    pub(super) fn unsettled(&self, error: CallError, sent: usize) -> Result<Published, BrokerError> {
-        if sent > 1 && matches!(error.code(), Some(311 | 406)) {
+    /// What an error after sending means. Of several that were not answered nobody knows over whose message the broker
+    /// closed the channel, or whether it was there yet; of one alone it is that one.
+    pub(super) fn unsettled(&self, error: CallError, tap: &Tap) -> Result<Published, BrokerError> {
+        if tap.unanswered() > 1 && error.code().is_some() {
             return Err(BrokerError::Unknown {
                 operation: PUBLISH,
                 detail: error.text(),
@@ -286,41 +331,80 @@ impl Publisher {
     }
 
     pub(super) async fn close(&self) {
-        self.idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .channels
-            .clear();
         self.slot.close().await;
+        self.shared.close().await;
+        self.own().idle.clear();
     }
+}
+
+/// Whether the broker closed the channel over the message itself: too large, or a property that it does not allow.
+fn is_of_the_message(error: &CallError) -> bool {
+    matches!(error.code(), Some(311 | 406))
 }
 
 /// Only an ack without a returned message means that it is stored (docs/rabbitmq.md, *Confirms and returned messages*).
-fn answer(confirmation: Confirmation) -> Result<Published, BrokerError> {
-    match confirmation {
-        Confirmation::Ack(None) => Ok(Published::Accepted),
-        Confirmation::Ack(Some(returned)) | Confirmation::Nack(Some(returned)) => Ok(returned_as(&returned)),
-        Confirmation::Nack(None) => Ok(nacked()),
-        Confirmation::NotRequested => Err(failed("the channel is not in confirm mode".to_owned())),
+pub(super) fn published(confirmed: Confirmed) -> Published {
+    match (confirmed.returned, confirmed.verdict) {
+        // No route; anything else says in the broker's words why nothing took it this time.
+        (Some((312, _)), _) => Published::Returned,
+        (Some((code, text)), _) => Published::NotNow(format!("{code} {text}")),
+        (None, Verdict::Ack) => Published::Accepted,
+        // A queue is full and rejects what comes, or its node failed.
+        (None, Verdict::Nack) => Published::NotNow("the broker answered nack: its queue is full, or failed".to_owned()),
     }
 }
 
-/// A queue is full and rejects what comes, or its node failed.
-pub(super) fn nacked() -> Published {
-    Published::NotNow("the broker answered nack: its queue is full, or failed".to_owned())
-}
-
-/// 312 is *no route*; anything else says in the broker's words why nothing took it this time.
-pub(super) fn returned_as(returned: &BasicReturnMessage) -> Published {
-    match returned.reply_code {
-        312 => Published::Returned,
-        code => Published::NotNow(format!("{code} {}", returned.reply_text.as_str())),
+fn unopened(error: &CallError) -> BrokerError {
+    BrokerError::Unreachable {
+        operation: PUBLISH,
+        detail: error.text(),
     }
 }
 
-pub(super) fn failed(detail: String) -> BrokerError {
+fn failed(detail: String) -> BrokerError {
     BrokerError::Failed {
         operation: PUBLISH,
         detail,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::broker::rabbitmq::address::Address;
+
+    #[test]
+    fn only_what_was_sent_is_refused_by_the_broker() {
+        let address = Address::parse("amqp://u:p@h").unwrap();
+        let dialer = Dialer::new(address, "v".to_owned(), None, "n".to_owned());
+        let (signals, _) = broadcast::channel(1);
+        let publisher = Publisher::new(Arc::new(dialer), "x", Duration::from_secs(1), signals);
+        let refusal = || CallError::Refused(406, "PRECONDITION_FAILED - too large".to_owned());
+        assert!(matches!(
+            publisher.failure(&Failure::Sent(refusal())),
+            Ok(Published::Refused(_))
+        ));
+        // The channel was closed over somebody else's message.
+        assert!(matches!(
+            publisher.failure(&Failure::Unsent(refusal())),
+            Err(BrokerError::Unreachable { .. })
+        ));
+    }
+
+    #[test]
+    fn what_a_broker_may_refuse_shares_no_channel() {
+        let with = |change: fn(&mut Message)| {
+            let mut message = Message::default();
+            change(&mut message);
+            may_be_refused(&message)
+        };
+        assert!(!with(|_| ()));
+        assert!(!with(|message| message.body = vec![0; SHARED_BYTES_MAX].into()));
+        assert!(with(|message| message.body = vec![0; SHARED_BYTES_MAX + 1].into()));
+        assert!(with(|message| message.expiration = Some("5".to_owned())));
+        assert!(with(|message| message.user_id = Some("u".to_owned())));
+        assert!(with(
+            |message| message.headers = vec![("BCC".to_owned(), crate::domain::message::HeaderValue::Void)]
+        ));
     }
 }

@@ -1,19 +1,18 @@
-//! Takes the head of a queue out byte for byte, with a client of our own that decodes nothing of it.
+//! Takes the head of a queue out byte for byte: nothing of it is decoded.
 //!
-//! For messages that end the ordinary client's connection (docs/rabbitmq.md, *Undecodable messages*; docs/protocols.md
+//! For messages that nobody can read (docs/rabbitmq.md, *Undecodable messages*; docs/protocols.md
 //! 21): log in, prefetch 1, consume, keep the header frame as it came. Dropping it, or `release`, puts the message back
 //! in its place by closing. The caller holds the lease, so nobody else consumes.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lapin::types::ShortString;
 use tokio::io::AsyncWriteExt;
 
 use super::asks;
+use super::dialer::Dialer;
 use super::failure::{rights, with_mend};
-use super::frames::{Arguments, BODY, HEADER, Method};
-use super::line::Dialer;
+use super::frames::{Arguments, BODY, HEADER, Method, ShortString};
 use super::wire::{
     ACK, CHANNEL_CLOSE, CHANNEL_CLOSE_OK, CHANNEL_OPEN, CHANNEL_OPEN_OK, CONNECTION_CLOSE, CONSUME, CONSUME_OK,
     DELIVER, Fault, QOS, QOS_OK, Wire, odd,

@@ -5,13 +5,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lapin::types::ShortString;
 use tokio::sync::Semaphore;
 
 use super::asks::{self, Asked};
+use super::dialer::{Dialer, Slot};
 use super::failure::CallError;
 use super::feed::{Came, Feed, Tap};
-use super::line::{Dialer, Slot};
+use super::frames::ShortString;
 use crate::broker::{BrokerError, Look};
 
 /// What is asked at the same time, at most; each on a channel of its own.

@@ -16,12 +16,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
-use lapin::types::ShortString;
 
+use super::dialer::Dialer;
 use super::failure::{CallError, Ended, call_error};
 use super::feed::{Came, Feed, Tap};
+use super::frames::ShortString;
 use super::held::Held;
-use super::line::Dialer;
 use super::message;
 use crate::ambient;
 use crate::broker::{BrokerError, DeliveryTag, Look, Walk, WalkOptions, Walked};
@@ -171,24 +171,15 @@ impl Walking {
     }
 
     fn take(&mut self, came: Came) -> Result<Walked, CallError> {
-        let size = came.body.len();
-        let message = message::came(&came.properties, came.body);
-        let message = message.map_err(|why| CallError::Ended(Ended::Undecodable(why)))?;
+        let (size, tag) = (came.body.len(), came.tag);
+        let walked = message::walked(came, self.source.queue.as_str(), self.position + 1);
+        let walked = walked.map_err(|why| CallError::Ended(Ended::Undecodable(why)))?;
         self.chain.window.saw(size);
         self.position += 1;
-        self.again += u64::from(came.redelivered);
-        self.chain.last_tag = came.tag;
-        self.held.add(came.tag);
-        Ok(Walked {
-            tag: DeliveryTag(came.tag),
-            position: self.position,
-            redelivered: came.redelivered,
-            exchange: came.exchange.as_ref().to_owned(),
-            routing_key: came
-                .addressed_to
-                .unwrap_or_else(|| self.source.queue.as_str().to_owned()),
-            message,
-        })
+        self.again += u64::from(walked.redelivered);
+        self.chain.last_tag = tag;
+        self.held.add(tag);
+        Ok(walked)
     }
 
     /// What is there already, as far as `limit` and the window's bytes go.

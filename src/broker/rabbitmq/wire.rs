@@ -1,8 +1,6 @@
 //! A connection to the broker in our own words: its stream, the login, and frames one by one.
 //!
-//! Two speak it: the rescue of a head that the ordinary client does not survive, and the consuming connections (`feed`),
-//! where what the ordinary client does for a message costs more than the message. Over TLS it trusts whom the ordinary
-//! client trusts.
+//! Two speak it: the rescue of a head that nobody can read, and `feed`, where everything else is done.
 
 use std::io;
 use std::sync::Arc;
@@ -14,8 +12,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::client_tls::config;
+use super::dialer::Dialer;
 use super::frames::{self, Arguments, Frame, Method, MethodId};
-use super::line::Dialer;
 use crate::ambient;
 
 /// How long one step may take.
@@ -31,6 +29,9 @@ const OPEN: MethodId = (10, 40);
 const OPEN_OK: MethodId = (10, 41);
 pub(super) const CONNECTION_CLOSE: MethodId = (10, 50);
 pub(super) const CONNECTION_CLOSE_OK: MethodId = (10, 51);
+/// The broker takes no publishes from this connection.
+pub(super) const BLOCKED: MethodId = (10, 60);
+pub(super) const UNBLOCKED: MethodId = (10, 61);
 pub(super) const CHANNEL_OPEN: MethodId = (20, 10);
 pub(super) const CHANNEL_OPEN_OK: MethodId = (20, 11);
 pub(super) const CHANNEL_CLOSE: MethodId = (20, 40);
@@ -41,15 +42,26 @@ pub(super) const CONSUME: MethodId = (60, 20);
 pub(super) const CONSUME_OK: MethodId = (60, 21);
 pub(super) const CANCEL: MethodId = (60, 30);
 pub(super) const CANCEL_OK: MethodId = (60, 31);
+pub(super) const PUBLISH: MethodId = (60, 40);
+pub(super) const RETURN: MethodId = (60, 50);
 pub(super) const DELIVER: MethodId = (60, 60);
 pub(super) const GET: MethodId = (60, 70);
 pub(super) const GET_OK: MethodId = (60, 71);
 pub(super) const GET_EMPTY: MethodId = (60, 72);
 pub(super) const ACK: MethodId = (60, 80);
+pub(super) const NACK: MethodId = (60, 120);
+pub(super) const CONFIRM_SELECT: MethodId = (85, 10);
+pub(super) const CONFIRM_SELECT_OK: MethodId = (85, 11);
 
-/// What we can bear; without the first a queue that is deleted goes in silence, and without the second a refused login
-/// looks like a lost connection.
-const ABLE: [&str; 2] = ["consumer_cancel_notify", "authentication_failure_close"];
+/// What we can bear; without the first a queue that is deleted goes in silence, without the second a refused login
+/// looks like a lost connection, and without the third nobody says that an alarm holds.
+const ABLE: [&str; 5] = [
+    "consumer_cancel_notify",
+    "authentication_failure_close",
+    "connection.blocked",
+    "publisher_confirms",
+    "basic.nack",
+];
 
 /// Why a step failed.
 #[derive(Debug)]

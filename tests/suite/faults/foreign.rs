@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::scene::{BOUND, Scene};
 use crate::support::daemon::Installation;
 use crate::support::receiver::Behaviour;
-use crate::support::servers::{PrivateRabbit, RabbitAddress, variable};
+use crate::support::servers::{PrivateRabbit, variable};
 use crate::support::wait::wait_until;
 
 const MIB: usize = 1 << 20;
@@ -53,14 +53,6 @@ async fn what_the_python_sample_publishes_is_delivered_in_order() {
         assert_eq!(attempt.header("content-type"), Some("application/json"));
     }
     assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
-}
-
-/// From now on the node takes bodies of at most this many bytes, from channels that are opened after it.
-async fn limit(node: &RabbitAddress, bytes: usize) {
-    let set = format!(
-        "application:set_env(rabbit, max_message_size, {bytes}), persistent_term:put(max_message_size, {bytes})."
-    );
-    node.control(&["eval", &set]).await;
 }
 
 /// A notification of a stranger's, with a body of this size.
@@ -121,7 +113,7 @@ async fn a_dead_letter_over_the_brokers_limit_is_in_the_store_and_can_be_handled
     scene.publish("run-1", "/hook", 1).await;
     stranger(&scene, "run-1", "/hook", "large", 2 * MIB).await;
     scene.publish("run-1", "/hook", 2).await;
-    limit(&node.address, MIB).await;
+    node.limit_bodies(MIB).await;
     let mut daemon = scene.installation.daemon().await;
     scene.delivered(2).await;
     let installation = &scene.installation;
@@ -156,7 +148,7 @@ async fn a_dead_letter_over_the_brokers_limit_is_in_the_store_and_can_be_handled
     ok(installation, &["dead", "restore", &id, "--yes"]).await;
     assert_eq!(is_stored(&dead(installation, 1).await[0]), id);
 
-    limit(&node.address, 16 * MIB).await;
+    node.limit_bodies(16 * MIB).await;
     assert_eq!(daemon.stop().await, Some(0));
     scene.receiver.behave("*", Behaviour::Status(200));
     let mut daemon = scene.installation.daemon().await;
@@ -169,7 +161,7 @@ async fn a_dead_letter_over_the_brokers_limit_is_in_the_store_and_can_be_handled
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_over_the_brokers_limit_is_refused_for_good_and_holds_back_nothing() {
     let node = PrivateRabbit::start().await;
-    limit(&node.address, SMALL).await;
+    node.limit_bodies(SMALL).await;
     let mut scene = Scene::on_rabbit(&node.address).await;
     scene
         .installation

@@ -265,6 +265,14 @@ impl PrivateRabbit {
         Self::on(PrivateServer::start_with("rabbit", &[with]).await)
     }
 
+    /// From now on it takes bodies of at most this many bytes, from channels that are opened after it.
+    pub async fn limit_bodies(&self, bytes: usize) {
+        let set = format!(
+            "application:set_env(rabbit, max_message_size, {bytes}), persistent_term:put(max_message_size, {bytes})."
+        );
+        self.address.control(&["eval", &set]).await;
+    }
+
     /// A further node of this one's cluster.
     pub async fn joined(&self) -> Self {
         self.joined_with(&[]).await

@@ -11,9 +11,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use tokio::time::Interval;
 
+use super::super::dialer::CLOSE;
 use super::super::failure::Ended;
 use super::super::frames::{self, Piece};
-use super::super::line::CLOSE;
 use super::super::wire::{Transport, Wire};
 use super::Shared;
 use crate::ambient;
@@ -109,9 +109,9 @@ impl Driver {
     /// Takes in the frames that are whole.
     fn take(&mut self) -> Result<(), Ended> {
         let mut at = 0;
-        let outcome = {
+        let (outcome, notices) = {
             let mut state = self.shared.lock();
-            loop {
+            let outcome = loop {
                 match self.inbound.first(at) {
                     Ok(Some(piece)) => {
                         at += piece.size;
@@ -122,9 +122,13 @@ impl Driver {
                     Ok(None) => break Ok(()),
                     Err(error) => break Err(Ended::Undecodable(error.to_string())),
                 }
-            }
+            };
+            (outcome, std::mem::take(&mut state.notices))
         };
         self.inbound.remove(at);
+        for notice in notices {
+            (self.shared.notice)(notice);
+        }
         self.wake();
         outcome
     }

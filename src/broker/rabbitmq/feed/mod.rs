@@ -1,43 +1,55 @@
-//! A connection of our own: channels that consume, and channels on which something is asked.
+//! A connection of our own: channels that consume, that publish, and on which something is asked.
 //!
-//! The ordinary client reads and writes each connection on a thread of its own, decodes every frame into values of its
-//! types and answers through channels between tasks: that costs more than the request that a message is delivered with.
-//! Here one task of the runtime reads what came for all of the connection's queues and writes what they settle.
+//! One task of the runtime reads what came for all of a connection's channels and writes what they have in line
+//! (docs/decisions/own-consumer.md).
 //!
 //! Promises: a call is answered, or ends with its connection or its bound; a channel's messages are handed out in their
 //! order, none after its end; what is put in line goes out in that order. What is wrong in a message is wrong for its
 //! own queue alone: only what is no frame at all ends the connection.
 
+mod confirms;
 mod drive;
 mod state;
 
 use std::fmt;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::FutureExt as _;
 use futures_util::task::AtomicWaker;
-use lapin::ErrorKind;
-use lapin::types::ShortString;
 use tokio::sync::watch;
 
+pub(super) use self::confirms::{Confirmed, Confirming, Content, Verdict};
 use self::drive::Driver;
 use self::state::State;
 pub(super) use self::state::{Came, Stopped};
 use super::address::HEARTBEAT_S;
-use super::asks::{self, Asked};
+use super::asks::{self, Asked, Taken};
 use super::attach::Wanted;
+use super::dialer::{CALL, CLOSE, CONNECT, Dialer, Kept};
 use super::failure::{CallError, Ended, connect_error};
-use super::frames::{Method, MethodId};
+use super::frames::{Method, MethodId, ShortString};
 use super::held::Ack;
-use super::line::{CALL, CLOSE, CONNECT, Dialer, Kept};
 use super::wire::{
-    CANCEL, CANCEL_OK, CHANNEL_CLOSE, CHANNEL_CLOSE_OK, CHANNEL_OPEN, CHANNEL_OPEN_OK, CONNECTION_CLOSE, CONSUME,
-    CONSUME_OK, QOS, QOS_OK, Wire,
+    CANCEL, CANCEL_OK, CHANNEL_CLOSE, CHANNEL_CLOSE_OK, CHANNEL_OPEN, CHANNEL_OPEN_OK, CONFIRM_SELECT,
+    CONFIRM_SELECT_OK, CONNECTION_CLOSE, QOS, QOS_OK, Wire,
 };
 use crate::ambient;
 use crate::broker::{BrokerError, Look};
+
+/// What a connection says beside what it is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Notice {
+    /// The broker takes no publishes from it (alarm).
+    Blocked(String),
+    /// It takes them again.
+    Unblocked,
+    /// It ended.
+    Ended,
+}
+
+type Hearing = Box<dyn Fn(Notice) + Send + Sync>;
 
 /// What the connection's task and those who use it share.
 struct Shared {
@@ -46,6 +58,8 @@ struct Shared {
     task: AtomicWaker,
     /// Whether it ended.
     over: watch::Sender<bool>,
+    /// Hears of alarms.
+    notice: Hearing,
     losses: Arc<AtomicU64>,
 }
 
@@ -54,20 +68,22 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection ended; the first reason counts.
+    /// The connection ended; the first reason counts, and is told once: another connection may have been opened since.
     fn end(&self, ended: Ended) {
         let mut wakers = Vec::new();
         {
             let mut state = self.lock();
-            if state.ended.is_none() {
-                // The broker took all that came before a close in order: nothing was lost with it.
-                if !state.closed_in_order {
-                    self.losses.fetch_add(1, Ordering::SeqCst);
-                }
-                state.ended = Some(ended);
+            if state.ended.is_some() {
+                return;
             }
+            // The broker took all that came before a close in order: nothing was lost with it.
+            if !state.closed_in_order {
+                self.losses.fetch_add(1, Ordering::SeqCst);
+            }
+            state.ended = Some(ended);
             state.wake_all(&mut wakers);
         }
+        (self.notice)(Notice::Ended);
         for waker in wakers {
             waker.wake();
         }
@@ -81,6 +97,8 @@ pub(super) struct Feed {
     shared: Arc<Shared>,
     /// Channels that the broker grants; 0 for no limit.
     channel_max: u16,
+    /// Bytes of a frame, at most.
+    frame_max: usize,
 }
 
 impl fmt::Debug for Feed {
@@ -99,6 +117,11 @@ impl Drop for Feed {
 impl Feed {
     /// Opens one for this role.
     pub(super) async fn open(dialer: &Dialer, role: &str) -> Result<Arc<Self>, BrokerError> {
+        Self::open_heard(dialer, role, Box::new(|_| ())).await
+    }
+
+    /// Opens one for this role; `notice` hears of alarms.
+    pub(super) async fn open_heard(dialer: &Dialer, role: &str, notice: Hearing) -> Result<Arc<Self>, BrokerError> {
         let failed = |error: &CallError| connect_error(&dialer.address, &dialer.vhost, error);
         let wire = match ambient::timeout(CONNECT, Wire::connect(dialer, role, HEARTBEAT_S)).await {
             Ok(Ok(wire)) => wire,
@@ -109,11 +132,16 @@ impl Feed {
             state: Mutex::default(),
             task: AtomicWaker::new(),
             over: watch::Sender::new(false),
+            notice,
             losses: dialer.losses_counter(),
         });
-        let channel_max = wire.tuned.channels;
+        let (channel_max, frame_max) = (wire.tuned.channels, wire.tuned.frame_max as usize);
         ambient::spawn("broker-feed", Driver::new(wire, Arc::clone(&shared)).run());
-        Ok(Arc::new(Self { shared, channel_max }))
+        Ok(Arc::new(Self {
+            shared,
+            channel_max,
+            frame_max,
+        }))
     }
 
     /// Whether calls can still be made on it.
@@ -130,6 +158,11 @@ impl Feed {
     /// Channels that fit on it; 0 for no limit.
     pub(super) const fn channel_max(&self) -> u16 {
         self.channel_max
+    }
+
+    /// Bytes of a frame, at most.
+    pub(super) const fn frame_max(&self) -> usize {
+        self.frame_max
     }
 
     fn ask_to_close(&self) {
@@ -176,6 +209,14 @@ impl Feed {
         Ok(tap)
     }
 
+    /// A channel in confirm mode.
+    pub(super) async fn confirming(self: &Arc<Self>) -> Result<Tap, CallError> {
+        let tap = Tap::open(self, "")?;
+        let select = (Method::new(CONFIRM_SELECT).u8(0), CONFIRM_SELECT_OK);
+        tap.call(&[channel_open(), select]).await?;
+        Ok(tap)
+    }
+
     /// Nothing more is asked on it.
     fn abandon(&self, why: String) {
         self.shared.end(Ended::Lost(why));
@@ -192,10 +233,19 @@ impl Kept for Feed {
     }
 }
 
+impl Kept for Tap {
+    fn is_open(&self) -> bool {
+        !self.is_retired.load(Ordering::Relaxed) && self.is_on(&self.feed)
+    }
+
+    async fn close(&self) {}
+}
+
 /// One channel. Dropping it closes it.
 pub(super) struct Tap {
     feed: Arc<Feed>,
     channel: u16,
+    is_retired: AtomicBool,
     is_closed: bool,
 }
 
@@ -207,10 +257,11 @@ impl Tap {
             feed.channel_max
         };
         let channel = feed.shared.lock().open(queue, most);
-        let channel = channel.ok_or_else(|| CallError::Amqp(ErrorKind::ChannelsLimitReached.into()))?;
+        let channel = channel.ok_or(CallError::NoChannel)?;
         Ok(Self {
             feed: Arc::clone(feed),
             channel,
+            is_retired: AtomicBool::new(false),
             is_closed: false,
         })
     }
@@ -244,6 +295,38 @@ impl Tap {
     /// Whether calls can be made here, and this is the connection.
     pub(super) fn is_on(&self, feed: &Arc<Feed>) -> bool {
         Arc::ptr_eq(&self.feed, feed) && feed.shared.lock().gone(self.channel).is_none()
+    }
+
+    /// The connection.
+    pub(super) const fn feed(&self) -> &Arc<Feed> {
+        &self.feed
+    }
+
+    /// Puts publishes in line, mandatory; the channel has to be in confirm mode. The error says why nothing can be sent
+    /// here any more, and nothing was sent.
+    pub(super) fn publish(&self, contents: Vec<Content>) -> Result<Vec<Confirming>, CallError> {
+        let (feed, channel) = (&self.feed, self.channel);
+        let confirming = feed.shared.lock().publish(channel, contents, feed.frame_max)?;
+        feed.shared.task.wake();
+        Ok(confirming)
+    }
+
+    /// How many publishes were not answered when the channel ended.
+    pub(super) fn unanswered(&self) -> usize {
+        self.feed.shared.lock().unanswered(self.channel)
+    }
+
+    /// Nobody begins anything on it any more; what is under way goes on.
+    pub(super) fn retire(&self) {
+        self.is_retired.store(true, Ordering::Relaxed);
+    }
+
+    /// What was got with the last question.
+    pub(super) async fn getting(&self) -> Result<Came, CallError> {
+        match ambient::timeout(CALL, self.next()).await {
+            Ok(came) => came.map_err(CallError::from),
+            Err(_) => Err(CallError::Silent(CALL)),
+        }
     }
 
     /// What was got with the last question but one.
@@ -365,8 +448,7 @@ fn qos(prefetch: u16) -> Asked {
 
 /// The prefetch before consume, or the first consumer has no limit (docs/rabbitmq.md, *Prefetch*).
 fn consuming(queue: &str, tag: &str, prefetch: u16) -> [Asked; 2] {
-    let consume = Method::new(CONSUME).u16(0).short_string(queue).short_string(tag);
-    [qos(prefetch), (consume.u8(0).no_arguments(), CONSUME_OK)]
+    [qos(prefetch), asks::consume(queue, tag, Taken::InHand)]
 }
 
 impl fmt::Debug for Tap {
@@ -386,8 +468,35 @@ impl Drop for Tap {
         let mut closing = Self {
             feed: Arc::clone(&self.feed),
             channel: self.channel,
+            is_retired: AtomicBool::new(true),
             is_closed: true,
         };
         ambient::spawn("detach", async move { drop(closing.close_now().await) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One that was given up is found dead later: by then the next one may be blocked.
+    #[test]
+    fn an_end_is_told_once() {
+        let (told, losses) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let hears = Arc::clone(&told);
+        let shared = Shared {
+            state: Mutex::default(),
+            task: AtomicWaker::new(),
+            over: watch::Sender::new(false),
+            notice: Box::new(move |notice| {
+                assert_eq!(notice, Notice::Ended);
+                hears.fetch_add(1, Ordering::SeqCst);
+            }),
+            losses: Arc::clone(&losses),
+        };
+        shared.end(Ended::Lost("given up".to_owned()));
+        shared.end(Ended::Lost("dead".to_owned()));
+        assert_eq!((told.load(Ordering::SeqCst), losses.load(Ordering::SeqCst)), (1, 1));
+        assert_eq!(shared.lock().ended, Some(Ended::Lost("given up".to_owned())));
     }
 }

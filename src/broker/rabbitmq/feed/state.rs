@@ -8,13 +8,15 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 
-use super::super::failure::{CallError, Ended, said};
+use super::super::failure::{CallError, Ended};
 use super::super::frames::{self, Arguments, BODY, HEADER, HEARTBEAT, METHOD, Method, MethodId, Piece};
 use super::super::held::Ack;
 use super::super::wire::{
-    ACK, CANCEL, CANCEL_OK, CHANNEL_CLOSE, CHANNEL_CLOSE_OK, CONNECTION_CLOSE, CONNECTION_CLOSE_OK, DELIVER, GET_EMPTY,
-    GET_OK, reason,
+    ACK, BLOCKED, CANCEL, CANCEL_OK, CHANNEL_CLOSE, CHANNEL_CLOSE_OK, CONNECTION_CLOSE, CONNECTION_CLOSE_OK, DELIVER,
+    GET_EMPTY, GET_OK, NACK, PUBLISH, RETURN, UNBLOCKED, reason,
 };
+use super::Notice;
+use super::confirms::{Answered, Confirming, Confirms, Content, Verdict};
 
 /// What precedes the properties in a header frame: class, weight and the size of the body.
 const HEADER_BYTES: usize = 12;
@@ -51,7 +53,7 @@ impl From<Stopped> for CallError {
     fn from(stopped: Stopped) -> Self {
         match stopped {
             Stopped::Cancelled => Self::Ended(Ended::Lost("the queue was deleted, or its node went away".to_owned())),
-            Stopped::Closed(code, text) => said(code, &text),
+            Stopped::Closed(code, text) => Self::Refused(code, text),
             Stopped::Ended(ended) => Self::Ended(ended),
         }
     }
@@ -69,7 +71,23 @@ struct Coming {
     body: Vec<u8>,
 }
 
-/// One channel with its consumer.
+impl Coming {
+    /// What begins to come.
+    fn of(tag: u64, exchange: Arc<str>) -> Self {
+        Self {
+            tag,
+            redelivered: false,
+            exchange,
+            addressed_to: None,
+            properties: Vec::new(),
+            // Until its header says so, it is never whole.
+            size: u64::MAX,
+            body: Vec::new(),
+        }
+    }
+}
+
+/// One channel, with its consumer or its publishes.
 #[derive(Debug)]
 struct Lane {
     queue: String,
@@ -77,6 +95,9 @@ struct Lane {
     exchange: Arc<str>,
     ready: VecDeque<Came>,
     coming: Option<Coming>,
+    /// Where what is coming was published by us and comes back: the key, and why.
+    returning: Option<(String, (u16, String))>,
+    confirms: Confirms,
     /// Answers, with their arguments.
     replies: VecDeque<(MethodId, Vec<u8>)>,
     stopped: Option<Stopped>,
@@ -96,6 +117,8 @@ pub(super) struct State {
     written: u64,
     /// Up to where the socket has to have taken what for whom.
     awaited: Vec<(u64, u16)>,
+    /// What is to be said of alarms.
+    pub(super) notices: Vec<Notice>,
     pub(super) ended: Option<Ended>,
     /// Its close was asked for by us.
     pub(super) closing: bool,
@@ -114,6 +137,8 @@ impl State {
             exchange: Arc::default(),
             ready: VecDeque::new(),
             coming: None,
+            returning: None,
+            confirms: Confirms::default(),
             replies: VecDeque::new(),
             stopped: None,
             waker: None,
@@ -179,6 +204,36 @@ impl State {
             return None;
         }
         Some(self.put(channel, &Method::new(ACK).u64(ack.tag).u8(u8::from(ack.multiple))))
+    }
+
+    /// Puts publishes in line; the error says why nothing can be sent there, and nothing was. `frame_max`: bytes of a
+    /// frame, at most.
+    pub(super) fn publish(
+        &mut self,
+        channel: u16,
+        contents: Vec<Content>,
+        frame_max: usize,
+    ) -> Result<Vec<Confirming>, CallError> {
+        const MANDATORY: u8 = 1;
+        if let Some(gone) = self.gone(channel) {
+            return Err(gone);
+        }
+        let mut confirming = Vec::with_capacity(contents.len());
+        for content in contents {
+            let publish = Method::new(PUBLISH).u16(0).short_string(&content.exchange);
+            let publish = publish.short_string(&content.key).u8(MANDATORY);
+            let before = self.out.len();
+            let Content { properties, body, .. } = &content;
+            frames::put_content(&mut self.out, channel, &publish, properties, body, frame_max);
+            self.count(before);
+            confirming.extend(self.lane(channel).map(|lane| lane.confirms.add(content)));
+        }
+        Ok(confirming)
+    }
+
+    /// How many publishes were not answered when the channel ended.
+    pub(super) fn unanswered(&mut self, channel: u16) -> usize {
+        self.lane(channel).map_or(0, |lane| lane.confirms.unanswered)
     }
 
     /// What the socket takes next, into `bytes`, which are all taken.
@@ -269,10 +324,13 @@ impl State {
         self.lane(channel).map_or(0, again)
     }
 
-    /// Everybody who waits for something.
+    /// Everybody who waits for something: nothing comes any more.
     pub(super) fn wake_all(&mut self, wakers: &mut Vec<Waker>) {
         self.awaited.clear();
-        wakers.extend(self.lanes.iter_mut().flatten().filter_map(|lane| lane.waker.take()));
+        for lane in self.lanes.iter_mut().flatten() {
+            lane.confirms.end();
+            wakers.extend(lane.waker.take());
+        }
     }
 
     /// Takes in a frame that came. The error is the end of the connection.
@@ -302,6 +360,16 @@ impl State {
             CONNECTION_CLOSE_OK => {
                 self.closed_in_order = self.closing;
                 Err(Ended::Lost("closed".to_owned()))
+            }
+            BLOCKED => {
+                let reason = arguments.short_string().unwrap_or_default();
+                let reason = String::from_utf8_lossy(reason).into_owned();
+                self.notices.push(Notice::Blocked(reason));
+                Ok(())
+            }
+            UNBLOCKED => {
+                self.notices.push(Notice::Unblocked);
+                Ok(())
             }
             _ => Ok(()),
         }
@@ -345,6 +413,21 @@ impl State {
             CHANNEL_CLOSE => {
                 let (code, text) = reason(&mut arguments);
                 lane.stopped = Some(Stopped::Closed(code, text));
+                lane.confirms.end();
+            }
+            ACK | NACK => {
+                let settled = arguments.u64().zip(arguments.u8());
+                let answered = match settled.ok_or_else(|| odd("confirm"))? {
+                    (number, bits) if bits & 1 == 1 => Answered::UpTo(number),
+                    (number, _) => Answered::One(number),
+                };
+                let verdict = if id == ACK { Verdict::Ack } else { Verdict::Nack };
+                lane.confirms.settle(answered, verdict);
+                return Ok(());
+            }
+            RETURN => {
+                lane.returned(&mut arguments).ok_or_else(|| odd("return"))?;
+                return Ok(());
             }
             _ => lane.replies.push_back((id, arguments.rest().to_vec())),
         }
@@ -397,21 +480,36 @@ impl Lane {
             self.exchange = String::from_utf8_lossy(exchange).into();
         }
         Some(Coming {
-            tag,
             redelivered,
-            exchange: Arc::clone(&self.exchange),
             addressed_to: (key != self.queue.as_bytes()).then(|| String::from_utf8_lossy(key).into_owned()),
-            properties: Vec::new(),
-            // Until its header says so, it is never whole.
-            size: u64::MAX,
-            body: Vec::new(),
+            ..Coming::of(tag, Arc::clone(&self.exchange))
         })
+    }
+
+    /// What the arguments say of a message that comes back.
+    fn returned(&mut self, arguments: &mut Arguments<'_>) -> Option<()> {
+        let why = reason(arguments);
+        let exchange = String::from_utf8_lossy(arguments.short_string()?).into();
+        let key = String::from_utf8_lossy(arguments.short_string()?).into_owned();
+        self.returning = Some((key, why));
+        self.coming = Some(Coming::of(0, exchange));
+        Some(())
     }
 
     fn when_whole(&mut self, wakers: &mut Vec<Waker>) {
         let Some(coming) = self.coming.take_if(|coming| coming.body.len() as u64 == coming.size) else {
             return;
         };
+        if let Some((key, why)) = self.returning.take() {
+            let returned = Content {
+                exchange: coming.exchange,
+                key,
+                properties: coming.properties,
+                body: Bytes::from(coming.body),
+            };
+            self.confirms.give_back(&returned, &why);
+            return;
+        }
         self.ready.push_back(Came {
             tag: coming.tag,
             redelivered: coming.redelivered,
