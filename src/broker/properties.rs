@@ -25,6 +25,18 @@ const TRANSIENT: u8 = 1;
 /// A message that survives a restart of its broker.
 pub(super) const PERSISTENT: u8 = 2;
 
+const CLASS_BASIC: u16 = 60;
+
+/// What a header frame holds: class, weight, the size of the body, and the properties in their wire form.
+pub(super) fn header(properties: &[u8], body_bytes: usize) -> Vec<u8> {
+    let mut header = Vec::with_capacity(12 + properties.len());
+    header.extend(CLASS_BASIC.to_be_bytes());
+    header.extend([0, 0]);
+    header.extend((body_bytes as u64).to_be_bytes());
+    header.extend(properties);
+    header
+}
+
 /// Their flags, and then they themselves in the order of the flags. Texts and names of headers over 255 bytes are cut:
 /// AMQP cannot say them.
 pub(super) fn of(message: &Message) -> Vec<u8> {

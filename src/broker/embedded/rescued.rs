@@ -10,8 +10,6 @@ use crate::broker::{BrokerError, Rescued, properties};
 use crate::domain::message::Message;
 use crate::sqlite::SqliteFile;
 
-const CLASS_BASIC: u16 = 60;
-
 pub(super) struct RescuedRow {
     file: SqliteFile,
     queue: i64,
@@ -61,14 +59,8 @@ impl Rescued for RescuedRow {
     async fn release(self: Box<Self>) {}
 }
 
-/// AMQP 0-9-1, 4.2.6.1: class, weight, body size, property flags and properties.
 fn header_frame(message: &Message) -> Vec<u8> {
-    let mut frame = Vec::new();
-    frame.extend(CLASS_BASIC.to_be_bytes());
-    frame.extend([0, 0]);
-    frame.extend((message.body.len() as u64).to_be_bytes());
-    frame.extend(properties::of(message));
-    frame
+    properties::header(&properties::of(message), message.body.len())
 }
 
 #[cfg(test)]

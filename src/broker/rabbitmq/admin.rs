@@ -16,9 +16,8 @@ use crate::domain::naming::{Argument, Naming, QueueType, delivery_arguments};
 const CREATE_TRIES: u32 = 100;
 /// Between two of them.
 const CREATE_PAUSE: Duration = Duration::from_millis(50);
-/// Looks at an empty quorum queue before a consumer of it is believed to be one: three seconds of pauses, because a busy
-/// broker forgets a closed one late.
-const QUORUM_LOOKS_MAX: u32 = 150;
+/// Looks at an empty quorum queue before a consumer of it is believed to be one.
+const QUORUM_LOOKS_MAX: u32 = 20;
 /// Between two of them.
 const QUORUM_PAUSE: Duration = Duration::from_millis(20);
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+use crate::broker::properties;
 use crate::domain::naming::Argument;
 
 pub(super) const METHOD: u8 = 1;
@@ -15,9 +16,8 @@ pub(super) const HEADER: u8 = 2;
 pub(super) const BODY: u8 = 3;
 pub(super) const HEARTBEAT: u8 = 8;
 const END: u8 = 0xCE;
-const CLASS_BASIC: u16 = 60;
 /// Bytes of a short string, at most.
-const SHORT_BYTES_MAX: usize = 255;
+pub(super) const SHORT_BYTES_MAX: usize = 255;
 /// Kind, channel and length.
 const HEAD_BYTES: usize = 7;
 
@@ -171,7 +171,7 @@ impl Method {
 
     /// A short string; what is over 255 bytes is cut (no name of ours is that long).
     pub(super) fn short_string(self, text: &str) -> Self {
-        let bytes = &text.as_bytes()[..text.len().min(255)];
+        let bytes = &text.as_bytes()[..text.len().min(SHORT_BYTES_MAX)];
         self.u8(u8::try_from(bytes.len()).unwrap_or(u8::MAX)).bytes(bytes)
     }
 
@@ -229,12 +229,7 @@ pub(super) fn put_content(
     frame_max: usize,
 ) {
     put(bytes, channel, method);
-    let mut header = Vec::with_capacity(12 + properties.len());
-    header.extend(CLASS_BASIC.to_be_bytes());
-    header.extend([0, 0]);
-    header.extend((body.len() as u64).to_be_bytes());
-    header.extend(properties);
-    put_frame(bytes, HEADER, channel, &header);
+    put_frame(bytes, HEADER, channel, &properties::header(properties, body.len()));
     for piece in body.chunks(frame_max.saturating_sub(HEAD_BYTES + 1).max(1)) {
         put_frame(bytes, BODY, channel, piece);
     }

@@ -109,13 +109,7 @@ impl Taking {
 
     async fn acked(&mut self, tags: &[DeliveryTag]) -> bool {
         let acks = self.held.settle(tags.iter().map(|tag| tag.0).collect());
-        if acks.is_empty() {
-            return true;
-        }
-        match self.tap.ack_all(&acks) {
-            Some(until) => self.tap.written(until).await,
-            None => false,
-        }
+        self.tap.settled(&acks).await
     }
 }
 

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use bytes::Bytes;
 
 use super::feed::Came;
-use super::frames::Arguments;
+use super::frames::{Arguments, SHORT_BYTES_MAX};
 use crate::broker::properties::{self, PERSISTENT, flags};
 use crate::broker::{DeliveryTag, Walked};
 use crate::domain::message::{HEADER_DEPTH_MAX, HeaderValue, Message};
@@ -249,13 +249,13 @@ fn leaf(text: &mut String, value: &HeaderValue) {
         HeaderValue::Timestamp(seconds) => write!(text, "timestamp {seconds}"),
         HeaderValue::Decimal { scale, value } => write!(text, "{value} / 10^{scale}"),
         HeaderValue::Bool(flag) => write!(text, "{flag}"),
-        HeaderValue::I8(number) => write!(text, "{number}"),
-        HeaderValue::U8(number) => write!(text, "{number}"),
-        HeaderValue::I16(number) => write!(text, "{number}"),
-        HeaderValue::U16(number) => write!(text, "{number}"),
-        HeaderValue::I32(number) => write!(text, "{number}"),
-        HeaderValue::U32(number) => write!(text, "{number}"),
-        HeaderValue::Integer(number) => write!(text, "{number}"),
+        HeaderValue::Integer(_)
+        | HeaderValue::I8(_)
+        | HeaderValue::U8(_)
+        | HeaderValue::I16(_)
+        | HeaderValue::U16(_)
+        | HeaderValue::I32(_)
+        | HeaderValue::U32(_) => write!(text, "{}", value.as_integer().unwrap_or_default()),
         HeaderValue::Text(bytes) | HeaderValue::Bytes(bytes) => {
             let bytes = &bytes[..bytes.len().min(SHOWN_BYTES)];
             write!(text, "{:?}", String::from_utf8_lossy(bytes))
@@ -278,7 +278,7 @@ pub(super) fn published(message: &Message, frame_max: usize) -> Result<Vec<u8>, 
     for (name, text) in texts(message) {
         fits(name, text.unwrap_or_default())?;
     }
-    names_fit(&message.headers)?;
+    names_fit(message.headers.iter().map(|(name, value)| (name.as_str(), value)))?;
     let properties = properties::of(message);
     // A header frame over the limit closes the whole connection.
     let size = properties.len() + HEADER_FRAME_BYTES;
@@ -308,41 +308,18 @@ fn texts(message: &Message) -> [(&'static str, Option<&str>); 10] {
 
 /// Whether AMQP has a place for this text; the error says that it is too long.
 pub(super) fn fits(what: &str, text: &str) -> Result<(), String> {
-    if text.len() > usize::from(u8::MAX) {
-        return Err(format!("{what} is longer than 255 bytes"));
+    if text.len() > SHORT_BYTES_MAX {
+        return Err(format!("{what} is longer than {SHORT_BYTES_MAX} bytes"));
     }
     Ok(())
 }
 
 /// Its depth is the one that was kept, so recursion is bounded.
-fn names_fit(headers: &[(String, HeaderValue)]) -> Result<(), String> {
-    headers.iter().try_for_each(|(name, value)| {
+fn names_fit<'a>(mut entries: impl Iterator<Item = (&'a str, &'a HeaderValue)>) -> Result<(), String> {
+    entries.try_for_each(|(name, value)| {
         fits("header name", name)?;
-        value_fits(value)
+        names_fit(value.inside())
     })
-}
-
-fn value_fits(value: &HeaderValue) -> Result<(), String> {
-    match value {
-        HeaderValue::Array(values) => values.iter().try_for_each(value_fits),
-        HeaderValue::Table(entries) => names_fit(entries),
-        HeaderValue::Text(_)
-        | HeaderValue::Other(_)
-        | HeaderValue::Bytes(_)
-        | HeaderValue::Integer(_)
-        | HeaderValue::I8(_)
-        | HeaderValue::U8(_)
-        | HeaderValue::I16(_)
-        | HeaderValue::U16(_)
-        | HeaderValue::I32(_)
-        | HeaderValue::U32(_)
-        | HeaderValue::Bool(_)
-        | HeaderValue::Float(_)
-        | HeaderValue::Double(_)
-        | HeaderValue::Decimal { .. }
-        | HeaderValue::Timestamp(_)
-        | HeaderValue::Void => Ok(()),
-    }
 }
 
 #[cfg(test)]

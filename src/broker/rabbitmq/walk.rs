@@ -232,14 +232,10 @@ impl Walking {
 
     async fn acked(&mut self, tags: &[DeliveryTag]) -> Result<(), CallError> {
         let acks = self.held.settle(tags.iter().map(|tag| tag.0).collect());
-        if acks.is_empty() {
+        if self.tap.settled(&acks).await {
             return Ok(());
         }
-        let is_sent = match self.tap.ack_all(&acks) {
-            Some(until) => self.tap.written(until).await,
-            None => false,
-        };
-        if is_sent { Ok(()) } else { Err(self.tap.stopped()) }
+        Err(self.tap.stopped())
     }
 }
 

@@ -271,39 +271,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    fn leaf() -> impl Strategy<Value = HeaderValue> {
-        prop_oneof![
-            any::<Vec<u8>>().prop_map(|bytes| HeaderValue::Text(bytes.into())),
-            any::<i64>().prop_map(HeaderValue::Integer),
-            any::<i8>().prop_map(HeaderValue::I8),
-            any::<u8>().prop_map(HeaderValue::U8),
-            any::<i16>().prop_map(HeaderValue::I16),
-            any::<u16>().prop_map(HeaderValue::U16),
-            any::<i32>().prop_map(HeaderValue::I32),
-            any::<u32>().prop_map(HeaderValue::U32),
-            any::<bool>().prop_map(HeaderValue::Bool),
-            any::<f32>()
-                .prop_filter("equal to itself", |n| !n.is_nan())
-                .prop_map(HeaderValue::Float),
-            any::<f64>()
-                .prop_filter("equal to itself", |n| !n.is_nan())
-                .prop_map(HeaderValue::Double),
-            (any::<u8>(), any::<u32>()).prop_map(|(scale, value)| HeaderValue::Decimal { scale, value }),
-            any::<u64>().prop_map(HeaderValue::Timestamp),
-            any::<Vec<u8>>().prop_map(|bytes| HeaderValue::Bytes(bytes.into())),
-            Just(HeaderValue::Void),
-            any::<String>().prop_map(HeaderValue::Other),
-        ]
-    }
+    use crate::domain::message::arbitrary::{nested, plain};
 
     fn value() -> impl Strategy<Value = HeaderValue> {
-        leaf().prop_recursive(4, 16, 4, |inner| {
-            prop_oneof![
-                prop::collection::vec(inner.clone(), 0..4).prop_map(HeaderValue::Array),
-                prop::collection::vec((any::<String>(), inner), 0..4).prop_map(HeaderValue::Table),
-            ]
-        })
+        let leaf = prop_oneof![15 => plain(), 1 => any::<String>().prop_map(HeaderValue::Other)];
+        nested(leaf, any::<String>(), 4)
     }
 
     proptest! {

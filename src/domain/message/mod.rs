@@ -4,6 +4,8 @@
 //! order of headers on the wire (AMQP tables have none) and the difference between no headers and an empty
 //! table.
 
+#[cfg(test)]
+pub(crate) mod arbitrary;
 mod codec;
 mod shown;
 
@@ -131,13 +133,11 @@ impl HeaderValue {
         }
     }
 
-    /// Whether nothing of it was cut when it was read.
-    #[must_use]
-    pub fn is_whole(&self) -> bool {
-        match self {
-            Self::Other(_) => false,
-            Self::Array(values) => values.iter().all(Self::is_whole),
-            Self::Table(entries) => entries.iter().all(|(_, value)| value.is_whole()),
+    /// What is directly in it; the values of an array have empty names.
+    pub fn inside(&self) -> impl Iterator<Item = (&str, &Self)> {
+        let (values, entries): (&[Self], &[(String, Self)]) = match self {
+            Self::Array(values) => (values, &[]),
+            Self::Table(entries) => (&[], entries),
             Self::Text(_)
             | Self::Integer(_)
             | Self::I8(_)
@@ -152,8 +152,17 @@ impl HeaderValue {
             | Self::Decimal { .. }
             | Self::Timestamp(_)
             | Self::Bytes(_)
-            | Self::Void => true,
-        }
+            | Self::Void
+            | Self::Other(_) => (&[], &[]),
+        };
+        let named = entries.iter().map(|(name, value)| (name.as_str(), value));
+        values.iter().map(|value| ("", value)).chain(named)
+    }
+
+    /// Whether nothing of it was cut when it was read.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        !matches!(self, Self::Other(_)) && self.inside().all(|(_, value)| value.is_whole())
     }
 }
 

@@ -384,6 +384,17 @@ impl Tap {
         put
     }
 
+    /// Puts acks in line and waits until the socket took them; false when it did not.
+    pub(super) async fn settled(&self, acks: &[Ack]) -> bool {
+        if acks.is_empty() {
+            return true;
+        }
+        match self.ack_all(acks) {
+            Some(until) => self.written(until).await,
+            None => false,
+        }
+    }
+
     /// Why nothing can be sent here any more.
     pub(super) fn stopped(&self) -> CallError {
         let gone = self.feed.shared.lock().gone(self.channel);
