@@ -12,6 +12,7 @@ use redrive::internals::domain::queue::Closing;
 use redrive::internals::engine::{Ended, Event};
 use redrive::internals::store::QueueMark;
 
+use super::behind::Behind;
 use super::lease_of;
 use super::life::Life;
 use crate::engine::stage::{BOUND, Ground, Stage, notification};
@@ -217,6 +218,33 @@ async fn a_deletion_that_a_crash_interrupted_is_finished_by_the_next_daemon() {
     stage.delivered(2).await;
     stage.stop().await;
     stage.history.faults_of_all = 1;
+    stage.assert_kept();
+}
+
+/// The end mark's ack is lost with a connection: the queue is not empty when it is looked at, because the mark is in it
+/// again, and that is no rerun.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_end_mark_whose_ack_was_lost_ends_its_queue_when_it_comes_again() {
+    let mut stage = Stage::quiet(Ground::rabbit_sqlite().await, |_| {}).await;
+    let daemon = Behind::start(&stage).await;
+    daemon.broker.heal();
+    stage.publish("a", "/ok").await;
+    stage.delivered(1).await;
+    stage.queue_is("a", "/ok", "empty").await;
+    daemon.broker.lose_acks(1);
+    let ended = stage
+        .engine
+        .end(ExecutionId::parse("a").unwrap(), stage.url("/ok"))
+        .await
+        .unwrap();
+    assert!(matches!(ended, Ended::Marked(_)));
+    let queue = stage.queue("a", "/ok");
+    wait_until("the queue to be gone", BOUND, async || {
+        (stage.broker.look(&queue).await.unwrap() == Look::Missing).then_some(())
+    })
+    .await;
+    assert_eq!(daemon.broker.lost_acks(), 1);
+    daemon.stop().await;
     stage.assert_kept();
 }
 

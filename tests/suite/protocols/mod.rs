@@ -3,6 +3,7 @@
 //! Which test proves which rule stands in `docs/protocols.md`. A rule that a contract test proves is not proven again here.
 
 mod answers;
+mod behind;
 mod clocks;
 mod connections;
 mod decisions;

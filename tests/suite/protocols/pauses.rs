@@ -1,16 +1,12 @@
 //! What fails at once, each time, is tried again with pauses: neither the broker nor the log is flooded.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use redrive::internals::ambient::Clock;
-use redrive::internals::engine::Engine;
 use serde_json::json;
 use sqlx::{Connection, SqliteConnection};
-use tokio_util::sync::CancellationToken;
 
-use crate::engine::stage::{BOUND, Ground, Stage, sender};
-use crate::support::closing_broker::ClosingBroker;
+use super::behind::Behind;
+use crate::engine::stage::{BOUND, Ground, Stage};
 use crate::support::daemon::Installation;
 use crate::support::receiver::Receiver;
 use crate::support::wait::wait_until;
@@ -29,15 +25,8 @@ fn tries_max(span: Duration) -> usize {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_whose_channels_are_closed_at_once_is_consumed_again_with_pauses() {
     let mut stage = Stage::quiet(Ground::rabbit_sqlite().await, |_| {}).await;
-    let (store, broker) = stage.ground.place().open(&stage.settings.naming).await;
-    let broker = Arc::new(ClosingBroker::over(broker));
-    let settings = stage.settings.clone();
-    let engine = Engine::new(store, broker.clone(), sender(&settings), settings, Clock::system());
-    let stop = CancellationToken::new();
-    let running = tokio::spawn({
-        let (engine, stop) = (engine.clone(), stop.clone());
-        async move { engine.run(stop).await.unwrap() }
-    });
+    let daemon = Behind::start(&stage).await;
+    let broker = &daemon.broker;
     stage.publish_many("e", "/ok", 2).await;
     let tried = wait_until("nine tries", BOUND, async || {
         Some(broker.attached()).filter(|tried| tried.len() >= FIRST + 2)
@@ -48,9 +37,7 @@ async fn a_queue_whose_channels_are_closed_at_once_is_consumed_again_with_pauses
     assert_eq!(stage.receiver.count(), 0);
     broker.heal();
     stage.delivered(2).await;
-    stop.cancel();
-    running.await.unwrap();
-    engine.close().await;
+    daemon.stop().await;
     stage.assert_kept();
 }
 

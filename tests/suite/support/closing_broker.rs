@@ -1,8 +1,8 @@
-//! A broker that accepts each consume and closes its channel at once, over a real one: what a plugin or a race of
-//! policies does, and no server can be made to do at will.
+//! A broker that accepts each consume and closes its channel at once, or loses acks with a connection, over a real one:
+//! what a plugin, a race of policies or of deletions does, and no server can be made to do at will.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use async_trait::async_trait;
@@ -26,6 +26,26 @@ pub struct ClosingBroker {
     inner: BrokerHandle,
     closes: AtomicBool,
     attached: Mutex<Vec<Instant>>,
+    losing: Arc<Losing>,
+}
+
+/// Acks that are lost with the connections that they were sent on.
+#[derive(Debug, Default)]
+struct Losing {
+    to_come: AtomicU64,
+    lost: AtomicU64,
+}
+
+impl Losing {
+    fn takes_one(&self) -> bool {
+        let fewer = |left: u64| left.checked_sub(1);
+        let takes = self
+            .to_come
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer)
+            .is_ok();
+        self.lost.fetch_add(u64::from(takes), Ordering::SeqCst);
+        takes
+    }
 }
 
 impl ClosingBroker {
@@ -35,7 +55,18 @@ impl ClosingBroker {
             inner,
             closes: AtomicBool::new(true),
             attached: Mutex::default(),
+            losing: Arc::default(),
         }
+    }
+
+    /// Loses the next acks, after [`ClosingBroker::heal`]: they count as sent, and their messages are not settled.
+    pub fn lose_acks(&self, count: u64) {
+        self.losing.to_come.store(count, Ordering::SeqCst);
+    }
+
+    /// How many acks were lost.
+    pub fn lost_acks(&self) -> u64 {
+        self.losing.lost.load(Ordering::SeqCst)
     }
 
     /// From now on consumers are left alone.
@@ -63,6 +94,40 @@ impl Attached for Closed {
 
     async fn close(self: Box<Self>) {
         self.0.close().await;
+    }
+}
+
+struct Lossy {
+    inner: Box<dyn Attached>,
+    losing: Arc<Losing>,
+}
+
+#[async_trait]
+impl Attached for Lossy {
+    async fn next(&mut self) -> Next {
+        self.inner.next().await
+    }
+
+    async fn next_within(&mut self, room: usize) -> Next {
+        self.inner.next_within(room).await
+    }
+
+    async fn ack(&mut self, tag: DeliveryTag) -> Acked {
+        if self.losing.takes_one() {
+            return Acked::Sent;
+        }
+        self.inner.ack(tag).await
+    }
+
+    async fn ack_soon(&mut self, tag: DeliveryTag) -> Acked {
+        if self.losing.takes_one() {
+            return Acked::Sent;
+        }
+        self.inner.ack_soon(tag).await
+    }
+
+    async fn close(self: Box<Self>) {
+        self.inner.close().await;
     }
 }
 
@@ -100,7 +165,7 @@ passed_on! {
             }
 
             fn losses(&self) -> u64 {
-                self.inner.losses()
+                self.inner.losses() + self.lost_acks()
             }
 
             fn signals(&self) -> broadcast::Receiver<Signal> {
@@ -151,6 +216,10 @@ passed_on! {
                     AttachOutcome::Attached(attached) if self.closes.load(Ordering::SeqCst) => {
                         AttachOutcome::Attached(Box::new(Closed(attached)))
                     }
+                    AttachOutcome::Attached(inner) => AttachOutcome::Attached(Box::new(Lossy {
+                        inner,
+                        losing: Arc::clone(&self.losing),
+                    })),
                     other => other,
                 })
             }
