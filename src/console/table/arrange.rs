@@ -5,36 +5,58 @@ use std::cmp::Ordering;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use super::{ArrangeJob, Arranged, Job, Order, Row, Sort, SortKey};
+use super::{ArrangeJob, Arranged, Job, Order, Row, Sort, SortKey, Whole};
 use crate::domain::filter::{FieldValue, Fields};
 use crate::domain::time::Timestamp;
 
 /// Which rows are shown, and in which order.
 #[must_use]
 pub fn arrange<R: Row>(job: &Job<R>) -> Order<R> {
-    let mut keyed: Vec<(SortKey<'_>, u32)> = Vec::with_capacity(job.rows.len());
-    let key = R::COLUMNS.get(job.sort.column).map(|column| column.key);
-    for (index, row) in (0..u32::MAX).zip(job.rows.iter()) {
-        let row_at = RowAt {
-            row: &**row,
-            now: job.now,
-        };
-        if job.filter.as_ref().is_none_or(|filter| filter.matches(&row_at)) {
-            keyed.push((key.map_or(SortKey::Missing, |key| key(row)), index));
+    let order = match (&job.whole, &job.filter) {
+        (Some(whole), None) => Arc::clone(&whole.order),
+        (Some(whole), Some(_)) => {
+            let in_order = whole.order.iter().copied();
+            Arc::new(in_order.filter(|index| is_shown(job, *index)).collect())
         }
+        (None, _) => Arc::new(sorted(job)),
+    };
+    let whole = match &job.filter {
+        None => Some(Arc::new(Whole {
+            rows: Arc::clone(&job.rows),
+            sort: job.sort,
+            order: Arc::clone(&order),
+        })),
+        Some(_) => job.whole.clone(),
+    };
+    Order {
+        ticket: job.ticket,
+        rows: Arc::clone(&job.rows),
+        taken_at: job.taken_at,
+        order,
+        whole,
     }
+}
+
+/// The rows that are shown; of equal ones the first stays the first.
+fn sorted<R: Row>(job: &Job<R>) -> Vec<u32> {
+    let key = R::COLUMNS.get(job.sort.column).map(|column| column.key);
+    let indices = (0..u32::MAX).zip(job.rows.iter());
+    let mut keyed: Vec<(SortKey<'_>, u32)> = indices
+        .filter(|(index, _)| is_shown(job, *index))
+        .map(|(index, row)| (key.map_or(SortKey::Missing, |key| key(row)), index))
+        .collect();
     keyed.sort_unstable_by(|a, b| {
         directed(a.0, b.0, job.sort).then_with(|| match (row(job, a.1), row(job, b.1)) {
             (Some(one), Some(other)) => one.tie(other).then(a.1.cmp(&b.1)),
             _ => Ordering::Equal,
         })
     });
-    Order {
-        ticket: job.ticket,
-        rows: Arc::clone(&job.rows),
-        taken_at: job.taken_at,
-        order: Arc::new(keyed.into_iter().map(|(_, index)| index).collect()),
-    }
+    keyed.into_iter().map(|(_, index)| index).collect()
+}
+
+fn is_shown<R: Row>(job: &Job<R>, index: u32) -> bool {
+    let Some(filter) = &job.filter else { return true };
+    row(job, index).is_some_and(|row| filter.matches(&RowAt { row, now: job.now }))
 }
 
 /// A job, whatever its rows: a type of rows has one list.

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{
-    ArrangeJob, Arranged, Columns, Cursor, Filtering, INLINE_MAX, Job, Layout, ListFilter, Marking, Marks, Order, Row,
-    Table, arrange,
+    ArrangeJob, Arranged, Asked, Columns, Cursor, Filtering, INLINE_MAX, Job, Layout, ListFilter, Marking, Marks,
+    Order, Row, Table, Whole, arrange,
 };
 use crate::console::table::export::{Records, Shown};
 use crate::domain::time::Timestamp;
@@ -60,8 +60,11 @@ impl<R: Row> Default for Table<R> {
             marks: Marks::default(),
             filter: ListFilter::default(),
             before_filter: None,
-            ticket: 0,
-            arriving: None,
+            asked: Asked {
+                ticket: 0,
+                arriving: None,
+            },
+            whole: None,
         }
     }
 }
@@ -97,14 +100,15 @@ impl<R: Row> Table<R> {
     /// The selected row stays on its line of the screen; at the top of the list the top stays in sight. Before
     /// anybody moved, the first row is selected: the worst one, whichever that is.
     pub fn adopt(&mut self, found: &Order<R>) -> bool {
-        if found.ticket != self.ticket {
+        if found.ticket != self.asked.ticket {
             return false;
         }
         let line = self.cursor.place.saturating_sub(self.cursor.offset);
-        self.arriving = None;
+        self.asked.arriving = None;
         self.rows = Arc::clone(&found.rows);
         self.order = Arc::clone(&found.order);
         self.taken_at = Some(found.taken_at);
+        self.whole.clone_from(&found.whole);
         let chosen = self.cursor.id.as_ref().filter(|_| self.cursor.moved);
         let place = chosen.and_then(|id| self.position(id));
         let last = self.order.len().saturating_sub(1);
@@ -135,9 +139,11 @@ impl<R: Row> Table<R> {
 
     /// Small lists at once; for a large one the job, whose answer comes back through [`Table::adopt`].
     pub fn submit(&mut self, rows: Arc<Vec<Arc<R>>>, taken_at: Timestamp, now: Timestamp) -> Option<ArrangeJob> {
-        self.ticket += 1;
+        self.asked.ticket += 1;
+        let is_whole = |whole: &&Arc<Whole<R>>| Arc::ptr_eq(&whole.rows, &rows) && whole.sort == self.layout.sort;
         let job = Job {
-            ticket: self.ticket,
+            ticket: self.asked.ticket,
+            whole: self.whole.as_ref().filter(is_whole).cloned(),
             rows,
             taken_at,
             filter: self.filter.applied.clone().filter(|_| !R::FILTERED_BEFORE),
@@ -145,7 +151,7 @@ impl<R: Row> Table<R> {
             now,
         };
         if job.rows.len() > INLINE_MAX {
-            self.arriving = Some((Arc::clone(&job.rows), taken_at));
+            self.asked.arriving = Some((Arc::clone(&job.rows), taken_at));
             return Some(ArrangeJob::of(job));
         }
         self.adopt(&arrange(&job));
@@ -157,7 +163,7 @@ impl<R: Row> List for Table<R> {
     fn arrange_from(&mut self, snapshot: Option<&Snapshot>, now: Timestamp) -> Option<ArrangeJob> {
         let has = || Some((Arc::clone(&self.rows), self.taken_at?));
         let newest = snapshot.and_then(R::rows_of);
-        let (rows, taken_at) = newest.or_else(|| self.arriving.clone()).or_else(has)?;
+        let (rows, taken_at) = newest.or_else(|| self.asked.arriving.clone()).or_else(has)?;
         self.submit(rows, taken_at, now)
     }
 

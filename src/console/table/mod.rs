@@ -162,10 +162,30 @@ pub struct Table<R: Row> {
     pub filter: ListFilter,
     /// What Esc in the filter line goes back to; `None`: it is not being typed.
     pub before_filter: Option<BeforeFilter<R::Id>>,
-    /// The newest job for this list; an answer to an older one is dropped.
+    /// What was asked for last.
+    pub asked: Asked<R>,
+    /// The last rows that were sorted without a filter.
+    pub whole: Option<Arc<Whole<R>>>,
+}
+
+/// The newest job for a list; an answer to an older one is dropped.
+#[derive(Clone, Debug)]
+pub struct Asked<R> {
+    /// Which job of its list.
     pub ticket: u64,
-    /// Newer rows that are being arranged.
+    /// Its rows and when they were read, while they are being arranged.
     pub arriving: Option<(Arc<Vec<Arc<R>>>, Timestamp)>,
+}
+
+/// All rows in their order. A filter that is typed takes from it: sorting costs several times what looking at each row does.
+#[derive(Debug)]
+pub struct Whole<R: Row> {
+    /// The rows.
+    pub rows: Arc<Vec<Arc<R>>>,
+    /// What they are sorted by.
+    pub sort: Sort,
+    /// Indices into `rows`.
+    pub order: Arc<Vec<u32>>,
 }
 
 /// Sort and filter one list.
@@ -183,6 +203,8 @@ pub struct Job<R: Row> {
     pub sort: Sort,
     /// The time for ages.
     pub now: Timestamp,
+    /// These rows in this order, where they were sorted before.
+    pub whole: Option<Arc<Whole<R>>>,
 }
 
 /// Sort and filter one of the lists, whatever its rows.
@@ -200,6 +222,8 @@ pub struct Order<R: Row> {
     pub taken_at: Timestamp,
     /// Indices into `rows`.
     pub order: Arc<Vec<u32>>,
+    /// All rows in this order, where they were sorted.
+    pub whole: Option<Arc<Whole<R>>>,
 }
 
 /// What came of an [`ArrangeJob`]: the order of one of the lists.

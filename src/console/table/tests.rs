@@ -16,25 +16,38 @@ fn row(name: &str, state: QueueState, ready: Option<u64>) -> Arc<QueueRow> {
     }))
 }
 
-fn arranged(filter: Option<&str>, column: &str, descending: bool) -> Vec<String> {
-    let rows = vec![
+fn rows() -> Arc<Vec<Arc<QueueRow>>> {
+    Arc::new(vec![
         row("b", QueueState::Parked, Some(1)),
         row("a", QueueState::Empty, None),
         row("d", QueueState::Parked, Some(9)),
         row("c", QueueState::Delivering, Some(9)),
-    ];
+    ])
+}
+
+fn sort(column: &str, descending: bool) -> Sort {
     let column = QueueRow::COLUMNS.iter().position(|one| one.name == column).unwrap();
-    let job = Job {
+    Sort { column, descending }
+}
+
+/// By sorting what the filter leaves, and by what it leaves of all that was sorted before: the same.
+fn arranged(filter: Option<&str>, column: &str, descending: bool) -> Vec<String> {
+    let mut job = Job {
         ticket: 1,
-        rows: Arc::new(rows),
+        rows: rows(),
         taken_at: Timestamp::EPOCH,
-        filter: filter.map(|text| Filter::parse(text, QUEUE_FIELDS).unwrap()),
-        sort: Sort { column, descending },
+        filter: None,
+        sort: sort(column, descending),
         now: Timestamp::EPOCH,
+        whole: None,
     };
-    let order = arrange(&job);
-    let name = |index: &u32| order.rows[*index as usize].name.as_str().to_owned();
-    order.order.iter().map(name).collect()
+    let whole = arrange(&job).whole;
+    job.filter = filter.map(|text| Filter::parse(text, QUEUE_FIELDS).unwrap());
+    let sorted = arrange(&job);
+    job.whole = whole;
+    assert_eq!(arrange(&job).order, sorted.order);
+    let name = |index: &u32| sorted.rows[*index as usize].name.as_str().to_owned();
+    sorted.order.iter().map(name).collect()
 }
 
 #[test]
@@ -49,6 +62,36 @@ fn rows_alike_in_the_column_are_in_the_order_that_the_list_opens_with() {
 fn only_rows_that_match_are_in_the_order() {
     assert_eq!(arranged(Some("state = parked"), "state", false), ["d", "b"]);
     assert_eq!(arranged(Some("depth > 100"), "state", false), Vec::<String>::new());
+}
+
+#[test]
+fn a_filter_takes_from_the_order_of_these_rows_by_this_column_alone() {
+    let mut table: Table<QueueRow> = Table::default();
+    let named = |table: &Table<QueueRow>| -> Vec<String> {
+        table.shown_rows().map(|row| row.name.as_str().to_owned()).collect()
+    };
+    let show = |table: &mut Table<QueueRow>, rows: &Arc<Vec<Arc<QueueRow>>>| {
+        assert!(
+            table
+                .submit(Arc::clone(rows), Timestamp::EPOCH, Timestamp::EPOCH)
+                .is_none()
+        );
+    };
+    let old = rows();
+    table.layout.sort = sort("name", true);
+    show(&mut table, &old);
+    table.filter.write::<QueueRow>("state = parked");
+    show(&mut table, &old);
+    assert_eq!(named(&table), ["d", "b"]);
+    table.layout.sort = sort("name", false);
+    show(&mut table, &old);
+    assert_eq!(named(&table), ["b", "d"]);
+    let new = Arc::new(vec![row("e", QueueState::Parked, None)]);
+    show(&mut table, &new);
+    assert_eq!(named(&table), ["e"]);
+    table.filter.write::<QueueRow>("");
+    show(&mut table, &old);
+    assert_eq!(named(&table), ["a", "b", "c", "d"]);
 }
 
 #[test]
