@@ -81,7 +81,7 @@ impl Caller {
         access.grant(&self.actor, reason).ok_or_else(|| lacks(needs))
     }
 
-    /// Whether nothing is masked for him.
+    /// What he is called in the audit.
     pub(super) fn actor(&self) -> &str {
         &self.actor
     }
@@ -95,6 +95,7 @@ impl Caller {
         }
     }
 
+    /// Whether nothing is masked for him.
     pub(super) fn sees_all(&self) -> bool {
         self.scopes.allow(Scope::Operate)
     }

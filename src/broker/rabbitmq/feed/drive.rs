@@ -1,6 +1,7 @@
 //! The task that reads and writes a consuming connection.
 //!
-//! It takes what came, wakes those whom it is for, and writes what is in line: at each turn once, whoever put it there.
+//! It takes what came, wakes those whom it is for, and writes what is in line: once for all who put something there before
+//! it had its turn again.
 
 use std::io;
 use std::pin::Pin;
@@ -36,6 +37,8 @@ pub(super) struct Driver {
     /// Once our close was asked for.
     patience: Option<Pin<Box<ambient::Sleep>>>,
     wakers: Vec<Waker>,
+    /// Others had a turn since something came into line.
+    gathered: bool,
 }
 
 impl Driver {
@@ -48,6 +51,7 @@ impl Driver {
             heartbeat: Heartbeat::new(Duration::from_secs(wire.tuned.heartbeat_s.into())),
             patience: None,
             wakers: Vec::new(),
+            gathered: false,
         }
     }
 
@@ -81,7 +85,21 @@ impl Driver {
             let _ = self.write(context);
             return Poll::Ready(ended);
         }
+        if self.gathers(context) {
+            return Poll::Pending;
+        }
         self.write(context)
+    }
+
+    /// Whether to write one turn later: a runtime runs this task right after the first one that put something in line, and
+    /// whoever else is ready to run has more for the same write.
+    fn gathers(&mut self, context: &Context<'_>) -> bool {
+        let is_first = self.outbound.left().is_empty() && self.shared.lock().has_line();
+        self.gathered = is_first && !self.gathered;
+        if self.gathered {
+            context.waker().wake_by_ref();
+        }
+        self.gathered
     }
 
     fn read(&mut self, context: &mut Context<'_>) -> Poll<Ended> {
@@ -258,5 +276,93 @@ impl Heartbeat {
             }
         }
         Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+    use std::sync::{Mutex, PoisonError};
+
+    use futures_util::task::AtomicWaker;
+    use tokio::sync::watch;
+
+    use super::super::super::wire::Tuned;
+    use super::*;
+
+    /// How much each write took; nothing comes.
+    #[derive(Clone, Default)]
+    struct Writes(Arc<Mutex<Vec<usize>>>);
+
+    impl Writes {
+        fn sizes(&self) -> Vec<usize> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        }
+    }
+
+    impl tokio::io::AsyncRead for Writes {
+        fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    impl tokio::io::AsyncWrite for Writes {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            self.0.lock().unwrap().push(bytes.len());
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn what_tasks_that_are_ready_to_run_have_for_the_broker_goes_in_one_write() {
+        const TASKS: usize = 5;
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            task: AtomicWaker::new(),
+            over: watch::Sender::new(false),
+            notice: Box::new(|_| ()),
+            losses: Arc::new(AtomicU64::new(0)),
+        });
+        let writes = Writes::default();
+        let tuned = Tuned {
+            channels: 0,
+            frame_max: 4096,
+            heartbeat_s: 0,
+        };
+        let wire = Wire {
+            stream: Box::new(writes.clone()),
+            tuned,
+        };
+        let driving = ambient::spawn("drives", Driver::new(wire, Arc::clone(&shared)).run());
+        let putting = ambient::spawn("puts", {
+            let shared = Arc::clone(&shared);
+            async move {
+                let put = |shared: Arc<Shared>| async move {
+                    shared.lock().put_heartbeat();
+                    shared.task.wake();
+                };
+                let tasks: Vec<_> = (0..TASKS)
+                    .map(|_| ambient::spawn("puts one", put(Arc::clone(&shared))))
+                    .collect();
+                for task in tasks {
+                    task.await.unwrap();
+                }
+            }
+        });
+        putting.await.unwrap();
+        while writes.sizes().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(writes.sizes(), [TASKS * FRAME_BYTES]);
+        shared.end(Ended::Lost("over".to_owned()));
+        driving.await.unwrap();
     }
 }

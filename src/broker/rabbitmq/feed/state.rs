@@ -236,6 +236,11 @@ impl State {
         self.lane(channel).map_or(0, |lane| lane.confirms.unanswered)
     }
 
+    /// Whether something is in line.
+    pub(super) const fn has_line(&self) -> bool {
+        !self.out.is_empty()
+    }
+
     /// What the socket takes next, into `bytes`, which are all taken.
     pub(super) fn next_to_write(&mut self, bytes: &mut Vec<u8>) {
         bytes.clear();
