@@ -16,16 +16,16 @@ pub fn arrange<R: Row>(job: &Job<R>) -> Order<R> {
         (Some(whole), None) => Arc::clone(&whole.order),
         (Some(whole), Some(_)) => {
             let in_order = whole.order.iter().copied();
-            Arc::new(in_order.filter(|index| is_shown(job, *index)).collect())
+            let is_left = |index: &u32| row(job, *index).is_some_and(|row| is_shown(job, row));
+            Arc::new(in_order.filter(is_left).collect())
         }
         (None, _) => Arc::new(sorted(job)),
     };
     let whole = match &job.filter {
-        None => Some(Arc::new(Whole {
-            rows: Arc::clone(&job.rows),
+        None => Some(Whole {
             sort: job.sort,
             order: Arc::clone(&order),
-        })),
+        }),
         Some(_) => job.whole.clone(),
     };
     Order {
@@ -42,7 +42,7 @@ fn sorted<R: Row>(job: &Job<R>) -> Vec<u32> {
     let key = R::COLUMNS.get(job.sort.column).map(|column| column.key);
     let indices = (0..u32::MAX).zip(job.rows.iter());
     let mut keyed: Vec<(SortKey<'_>, u32)> = indices
-        .filter(|(index, _)| is_shown(job, *index))
+        .filter(|(_, row)| is_shown(job, &***row))
         .map(|(index, row)| (key.map_or(SortKey::Missing, |key| key(row)), index))
         .collect();
     keyed.sort_unstable_by(|a, b| {
@@ -54,9 +54,9 @@ fn sorted<R: Row>(job: &Job<R>) -> Vec<u32> {
     keyed.into_iter().map(|(_, index)| index).collect()
 }
 
-fn is_shown<R: Row>(job: &Job<R>, index: u32) -> bool {
-    let Some(filter) = &job.filter else { return true };
-    row(job, index).is_some_and(|row| filter.matches(&RowAt { row, now: job.now }))
+fn is_shown<R: Row>(job: &Job<R>, row: &R) -> bool {
+    let row_at = RowAt { row, now: job.now };
+    job.filter.as_ref().is_none_or(|filter| filter.matches(&row_at))
 }
 
 /// A job, whatever its rows: a type of rows has one list.

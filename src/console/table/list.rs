@@ -140,10 +140,10 @@ impl<R: Row> Table<R> {
     /// Small lists at once; for a large one the job, whose answer comes back through [`Table::adopt`].
     pub fn submit(&mut self, rows: Arc<Vec<Arc<R>>>, taken_at: Timestamp, now: Timestamp) -> Option<ArrangeJob> {
         self.asked.ticket += 1;
-        let is_whole = |whole: &&Arc<Whole<R>>| Arc::ptr_eq(&whole.rows, &rows) && whole.sort == self.layout.sort;
+        let is_theirs = |whole: &&Whole| Arc::ptr_eq(&self.rows, &rows) && whole.sort == self.layout.sort;
         let job = Job {
             ticket: self.asked.ticket,
-            whole: self.whole.as_ref().filter(is_whole).cloned(),
+            whole: self.whole.as_ref().filter(is_theirs).cloned(),
             rows,
             taken_at,
             filter: self.filter.applied.clone().filter(|_| !R::FILTERED_BEFORE),

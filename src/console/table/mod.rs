@@ -164,8 +164,8 @@ pub struct Table<R: Row> {
     pub before_filter: Option<BeforeFilter<R::Id>>,
     /// What was asked for last.
     pub asked: Asked<R>,
-    /// The last rows that were sorted without a filter.
-    pub whole: Option<Arc<Whole<R>>>,
+    /// The order of all of its rows, where they were sorted.
+    pub whole: Option<Whole>,
 }
 
 /// The newest job for a list; an answer to an older one is dropped.
@@ -178,13 +178,11 @@ pub struct Asked<R> {
 }
 
 /// All rows in their order. A filter that is typed takes from it: sorting costs several times what looking at each row does.
-#[derive(Debug)]
-pub struct Whole<R: Row> {
-    /// The rows.
-    pub rows: Arc<Vec<Arc<R>>>,
+#[derive(Clone, Debug)]
+pub struct Whole {
     /// What they are sorted by.
     pub sort: Sort,
-    /// Indices into `rows`.
+    /// Indices of the rows.
     pub order: Arc<Vec<u32>>,
 }
 
@@ -204,7 +202,7 @@ pub struct Job<R: Row> {
     /// The time for ages.
     pub now: Timestamp,
     /// These rows in this order, where they were sorted before.
-    pub whole: Option<Arc<Whole<R>>>,
+    pub whole: Option<Whole>,
 }
 
 /// Sort and filter one of the lists, whatever its rows.
@@ -223,7 +221,7 @@ pub struct Order<R: Row> {
     /// Indices into `rows`.
     pub order: Arc<Vec<u32>>,
     /// All rows in this order, where they were sorted.
-    pub whole: Option<Arc<Whole<R>>>,
+    pub whole: Option<Whole>,
 }
 
 /// What came of an [`ArrangeJob`]: the order of one of the lists.

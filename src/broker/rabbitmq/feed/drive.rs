@@ -1,7 +1,7 @@
 //! The task that reads and writes a consuming connection.
 //!
-//! It takes what came, wakes those whom it is for, and writes what is in line: once for all who put something there before
-//! it had its turn again.
+//! It takes what came, wakes those whom it is for, and writes what is in line: one turn after the first of it, so that one
+//! write has what all tasks that were ready to run put there.
 
 use std::io;
 use std::pin::Pin;
@@ -92,7 +92,7 @@ impl Driver {
     }
 
     /// Whether to write one turn later: a runtime runs this task right after the first one that put something in line, and
-    /// whoever else is ready to run has more for the same write.
+    /// other tasks that are ready to run have more for the same write.
     fn gathers(&mut self, context: &Context<'_>) -> bool {
         let is_first = self.outbound.left().is_empty() && self.shared.lock().has_line();
         self.gathered = is_first && !self.gathered;
@@ -281,11 +281,7 @@ impl Heartbeat {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU64;
-    use std::sync::{Mutex, PoisonError};
-
-    use futures_util::task::AtomicWaker;
-    use tokio::sync::watch;
+    use std::sync::Mutex;
 
     use super::super::super::wire::Tuned;
     use super::*;
@@ -296,7 +292,7 @@ mod tests {
 
     impl Writes {
         fn sizes(&self) -> Vec<usize> {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+            self.0.lock().unwrap().clone()
         }
     }
 
@@ -324,13 +320,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn what_tasks_that_are_ready_to_run_have_for_the_broker_goes_in_one_write() {
         const TASKS: usize = 5;
-        let shared = Arc::new(Shared {
-            state: Mutex::default(),
-            task: AtomicWaker::new(),
-            over: watch::Sender::new(false),
-            notice: Box::new(|_| ()),
-            losses: Arc::new(AtomicU64::new(0)),
-        });
+        let shared = Arc::new(Shared::new(Box::new(|_| ()), Arc::default()));
         let writes = Writes::default();
         let tuned = Tuned {
             channels: 0,

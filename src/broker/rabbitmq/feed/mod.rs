@@ -64,6 +64,17 @@ struct Shared {
 }
 
 impl Shared {
+    /// Of a connection without channels.
+    fn new(notice: Hearing, losses: Arc<AtomicU64>) -> Self {
+        Self {
+            state: Mutex::default(),
+            task: AtomicWaker::new(),
+            over: watch::Sender::new(false),
+            notice,
+            losses,
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -128,13 +139,7 @@ impl Feed {
             Ok(Err(fault)) => return Err(failed(&fault.into())),
             Err(_) => return Err(failed(&CallError::Silent(CONNECT))),
         };
-        let shared = Arc::new(Shared {
-            state: Mutex::default(),
-            task: AtomicWaker::new(),
-            over: watch::Sender::new(false),
-            notice,
-            losses: dialer.losses_counter(),
-        });
+        let shared = Arc::new(Shared::new(notice, dialer.losses_counter()));
         let (channel_max, frame_max) = (wire.tuned.channels, wire.tuned.frame_max as usize);
         ambient::spawn("broker-feed", Driver::new(wire, Arc::clone(&shared)).run());
         Ok(Arc::new(Self {
