@@ -142,7 +142,7 @@ impl Worker {
                 }
                 Err(end)
             }
-            Ok(Look::Present { .. }) => self.go_on(end).await,
+            Ok(Look::Present { .. }) => self.go_on(),
             Err(_) => Err(End::Trouble(Duration::from_secs(1))),
         }
     }
@@ -159,13 +159,9 @@ impl Worker {
         self.hold.look().await
     }
 
-    /// It is not empty.
-    async fn go_on(&mut self, end: End) -> Result<(), End> {
-        if end == End::Ended && !self.hold.record.has_companion {
-            // Something behind the end mark means a rerun: the mark is ignored.
-            self.hold.record.closing = Closing::Open;
-            self.hold.mark(QueueMark::Closing(Closing::Open)).await?;
-        }
+    /// It is not empty. What ended stays so until a message is delivered that was not acked before: what is there may be
+    /// the end mark itself, whose ack was lost.
+    fn go_on(&mut self) -> Result<(), End> {
         if self.attaching.received > 0 {
             return Ok(());
         }
@@ -195,7 +191,7 @@ impl Worker {
         };
         match deleting.await {
             Ok(Deleted::Deleted | Deleted::Missing) => self.hold.forget_companion().await,
-            Ok(Deleted::InUse) => self.go_on(End::Idle).await,
+            Ok(Deleted::InUse) => self.go_on(),
             Err(error) => {
                 tracing::warn!(queue = ?self.hold.queue, error = ?error, "a companion is not deleted yet");
                 Err(End::Trouble(Duration::from_secs(1)))

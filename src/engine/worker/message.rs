@@ -37,13 +37,7 @@ impl Worker {
             Decoded::End | Decoded::Foreign(_) => fallback_id(&message),
         };
         if came_again {
-            return match decoded {
-                // While it was there again the queue was not empty, which looked like a rerun.
-                Decoded::End => self.end_mark(attached, delivery.tag, fingerprint).await,
-                Decoded::Notification(_) | Decoded::Foreign(_) => {
-                    self.acked_before(attached, delivery.tag, (&id, fingerprint)).await
-                }
-            };
+            return self.acked_before(attached, delivery.tag, (&id, fingerprint)).await;
         }
         if let Err(end) = self.meet_head(&id, fingerprint).await {
             return Flow::Stop(end);
