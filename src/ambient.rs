@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::{AbortHandle, JoinHandle};
@@ -302,12 +303,18 @@ pub fn interval(span: Duration) -> tokio::time::Interval {
 }
 
 /// Runs a task that has a name in the log; its panic is logged with that name and reaches whoever joins it.
-#[expect(clippy::disallowed_methods, reason = "this is the home of spawning")]
+///
+/// The future is boxed: what the runtime does with a task is compiled once for each kind of output, not for each future.
 pub fn spawn<F>(name: &'static str, future: F) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
+    start(name, Box::pin(future))
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the home of spawning")]
+fn start<T: Send + 'static>(name: &'static str, future: BoxFuture<'static, T>) -> JoinHandle<T> {
     let task = PanicNote(name);
     let process = Process::present();
     let task = tokio::spawn(PROCESS.scope(process.clone(), async move {

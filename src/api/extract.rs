@@ -130,44 +130,48 @@ impl<T, const MOST: usize> FromRequest<Arc<Shared>> for RawBody<T, MOST> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, Problem> {
-        let announced = request
-            .headers()
-            .get(CONTENT_LENGTH)
-            .and_then(|value| value.to_str().ok())
-            .and_then(|text| text.parse::<usize>().ok());
-        if announced.is_some_and(|bytes| bytes > MOST) {
-            return Err(too_large(MOST));
-        }
-        let mut body = request.into_body();
-        // Room is touched, and counted, only as bytes come.
-        let (mut read, mut pace) = (Vec::with_capacity(announced.unwrap_or(0)), Pace::new(BODY_GRACE));
-        let mut memory = in_time(shared.settings.memory.take(Use::Incoming, 1024)).await?;
-        loop {
-            let begun = shared.clock.uptime();
-            let frame = ambient::timeout(pace.left(), body.frame())
-                .await
-                .map_err(|_| too_slow())?;
-            let waited = shared.clock.uptime().saturating_sub(begun);
-            let Some(frame) = frame else { break };
-            let frame =
-                frame.map_err(|error| Problem::new(400, format!("the body broke off: {error}; send it again")))?;
-            let data = frame.into_data().unwrap_or_default();
-            if !pace.moved(data.len(), waited) {
-                return Err(too_slow());
-            }
-            if read.len() + data.len() > MOST {
-                return Err(too_large(MOST));
-            }
-            // What is held grows with what is there, not with what was announced.
-            in_time(memory.grow(read.len() + data.len())).await?;
-            read.extend_from_slice(&data);
-        }
+        let (bytes, memory) = read_body(request, shared, MOST).await?;
         Ok(Self {
-            bytes: read.into(),
+            bytes,
             memory,
             described: PhantomData,
         })
     }
+}
+
+async fn read_body(request: Request, shared: &Shared, most: usize) -> Result<(Bytes, Share), Problem> {
+    let announced = request
+        .headers()
+        .get(CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|text| text.parse::<usize>().ok());
+    if announced.is_some_and(|bytes| bytes > most) {
+        return Err(too_large(most));
+    }
+    let mut body = request.into_body();
+    // Room is touched, and counted, only as bytes come.
+    let (mut read, mut pace) = (Vec::with_capacity(announced.unwrap_or(0)), Pace::new(BODY_GRACE));
+    let mut memory = in_time(shared.settings.memory.take(Use::Incoming, 1024)).await?;
+    loop {
+        let begun = shared.clock.uptime();
+        let frame = ambient::timeout(pace.left(), body.frame())
+            .await
+            .map_err(|_| too_slow())?;
+        let waited = shared.clock.uptime().saturating_sub(begun);
+        let Some(frame) = frame else { break };
+        let frame = frame.map_err(|error| Problem::new(400, format!("the body broke off: {error}; send it again")))?;
+        let data = frame.into_data().unwrap_or_default();
+        if !pace.moved(data.len(), waited) {
+            return Err(too_slow());
+        }
+        if read.len() + data.len() > most {
+            return Err(too_large(most));
+        }
+        // What is held grows with what is there, not with what was announced.
+        in_time(memory.grow(read.len() + data.len())).await?;
+        read.extend_from_slice(&data);
+    }
+    Ok((read.into(), memory))
 }
 
 /// A share of the memory for bodies and answers; those who wait for each other's are sent away after a while.

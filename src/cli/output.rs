@@ -72,6 +72,11 @@ impl<'a> Output<'a> {
             return Ok(document(&items)?);
         }
         let rows: Vec<Vec<String>> = items.iter().map(row).collect();
+        self.rows(columns, &chosen, &rows)
+    }
+
+    /// Of these rows what was chosen.
+    fn rows(self, columns: &[Column], chosen: &[usize], rows: &[Vec<String>]) -> Result<(), Failure> {
         let pick = |row: &Vec<String>| chosen.iter().filter_map(|at| row.get(*at).cloned()).collect();
         let rows: Vec<Vec<String>> = rows.iter().map(pick).collect();
         let columns: Vec<Column> = chosen.iter().filter_map(|at| columns.get(*at).copied()).collect();

@@ -38,7 +38,7 @@ use crate::domain::schema::{Change, SchemaRefusal};
 pub use error::SqliteError;
 use owned::Owned;
 use presence::Mark;
-use writer::{Message, Write, Writer};
+use writer::{Job, Message, Write, Writer};
 
 /// Writes that may wait for the writer; beyond it callers wait for room.
 const WAITING_MAX: usize = 1024;
@@ -162,9 +162,13 @@ impl SqliteFile {
         F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T, sqlx::Error>> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let job = Message::Job(Box::new(Write::new(work, reply)));
-        self.0.queue.send(job).await.map_err(|_| SqliteError::Closed)?;
+        self.put_in_line(Box::new(Write::new(work, reply))).await?;
         answer.await.unwrap_or(Err(SqliteError::Closed))
+    }
+
+    async fn put_in_line(&self, job: Box<dyn Job>) -> Result<(), SqliteError> {
+        let sent = self.0.queue.send(Message::Job(job)).await;
+        sent.map_err(|_| SqliteError::Closed)
     }
 
     /// Connections that can only read; each statement sees what was committed before it began.

@@ -17,7 +17,7 @@ use ratatui::layout::{Position, Rect};
 use crate::console::state::feed::Progress;
 use crate::console::state::filter_line::FilterLine;
 use crate::console::state::{Mode, State};
-use crate::console::table::{Filtering as _, Row, Table};
+use crate::console::table::{Filtering as _, ListFilter, MarkCounts, Row, Table};
 use crate::console::theme::Role;
 use crate::console::widgets::canvas::{Canvas, Target, behind, below, cells, row};
 use crate::console::widgets::columns::{Placed, place};
@@ -121,8 +121,9 @@ pub(in crate::console) fn paint<R: Listed>(
     let placed = place(R::COLUMNS, &table.layout.columns, room, table.layout.column_offset);
     head(canvas, row(area, 0), table, &placed);
     let window = table.window(rows.height.into());
+    let about = About::of(state, table);
     if window.is_empty() {
-        nothing(canvas, rows, state, table);
+        nothing(canvas, rows, state, &about);
     }
     for (line, position) in (0..).zip(window.clone()) {
         if let Some(one) = table.row(position) {
@@ -143,7 +144,39 @@ pub(in crate::console) fn paint<R: Listed>(
         ..below(area, area.height.saturating_sub(1 + says_lines))
     };
     says(canvas, sentence, state, table, &placed);
-    foot(canvas, row(area, area.height.saturating_sub(1)), state, table, &window)
+    foot(canvas, row(area, area.height.saturating_sub(1)), state, &about, &window)
+}
+
+/// What a list is, whatever its rows are.
+struct About<'a> {
+    /// [`Listed::MANY`] and [`Listed::WHEN_NONE`].
+    many: &'static str,
+    when_none: &'static str,
+    /// Whether the filter is applied before they are read.
+    filtered_before: bool,
+    /// Why the snapshot has none of them.
+    unread: Option<&'a str>,
+    taken_at: Option<Timestamp>,
+    rows: usize,
+    shown: usize,
+    marked: MarkCounts,
+    filter: &'a ListFilter,
+}
+
+impl<'a> About<'a> {
+    fn of<R: Listed>(state: &'a State, table: &'a Table<R>) -> Self {
+        Self {
+            many: R::MANY,
+            when_none: R::WHEN_NONE,
+            filtered_before: R::FILTERED_BEFORE,
+            unread: state.data.snapshot.as_deref().and_then(R::unread),
+            taken_at: table.taken_at,
+            rows: table.rows.len(),
+            shown: table.order.len(),
+            marked: table.marks.counts,
+            filter: &table.filter,
+        }
+    }
 }
 
 fn head<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, table: &Table<R>, placed: &[Placed]) {
@@ -306,41 +339,41 @@ fn completions<R: Listed>(state: &State, table: &Table<R>, input: &tui_input::In
 }
 
 /// Where in the list this is, what is marked, what is filtered.
-fn foot<R: Listed>(
+fn foot(
     canvas: &mut Canvas<'_>,
     area: Rect,
     state: &State,
-    table: &Table<R>,
+    about: &About<'_>,
     window: &Range<usize>,
 ) -> Option<Position> {
     if let Mode::Filter(line) = &state.input.mode {
-        return filter_line(canvas, area, state, table, line);
+        return filter_line(canvas, area, state, about, line);
     }
     let mut place = match window.len() {
-        0 if is_unread(state, table) => " not read".to_owned(),
+        0 if is_unread(state, about) => " not read".to_owned(),
         0 => " none".to_owned(),
-        _ => format!(" {}–{} of {}", window.start + 1, window.end, of(table.order.len())),
+        _ => format!(" {}–{} of {}", window.start + 1, window.end, of(about.shown)),
     };
     if state.feed().is_some_and(|feed| feed.more) {
         place.push_str(" and more");
     }
-    if table.order.len() < table.rows.len() {
-        let _ = write!(place, " ({} hidden)", of(table.rows.len() - table.order.len()));
+    if about.shown < about.rows {
+        let _ = write!(place, " ({} hidden)", of(about.rows - about.shown));
     }
     let taken = canvas.text(area, &place, Role::TextMuted);
     let mut rest = behind(area, taken);
-    if !table.marks.ids.is_empty() {
-        let taken = canvas.pieces(rest, &[(" · ", Role::TextMuted), (&marked(table), Role::Mark)]);
+    if let Some(marked) = marked(about.marked) {
+        let taken = canvas.pieces(rest, &[(" · ", Role::TextMuted), (&marked, Role::Mark)]);
         rest = behind(rest, taken);
     }
-    if !table.filter.text.is_empty() {
+    if !about.filter.text.is_empty() {
         let taken = canvas.pieces(
             rest,
-            &[(" · filter: ", Role::TextMuted), (&table.filter.text, Role::Info)],
+            &[(" · filter: ", Role::TextMuted), (&about.filter.text, Role::Info)],
         );
         rest = behind(rest, taken);
     }
-    if let Some((text, role)) = how_it_is_fed(state, table.taken_at) {
+    if let Some((text, role)) = how_it_is_fed(state, about.taken_at) {
         canvas.pieces(rest, &[(" · ", Role::TextMuted), (&text, role)]);
     }
     None
@@ -369,25 +402,28 @@ fn how_it_is_fed(state: &State, taken_at: Option<Timestamp>) -> Option<(String, 
 }
 
 /// Whether there are no rows because they could not be read.
-fn is_unread<R: Listed>(state: &State, table: &Table<R>) -> bool {
-    let of_snapshot = state.data.snapshot.as_deref().and_then(R::unread).is_some();
-    table.rows.is_empty()
-        && (of_snapshot
-            || state
-                .feed()
-                .is_some_and(|feed| feed.problem.is_some() || feed.lacks.is_some()))
+fn is_unread(state: &State, about: &About<'_>) -> bool {
+    let is_feed_broken = || {
+        state
+            .feed()
+            .is_some_and(|feed| feed.problem.is_some() || feed.lacks.is_some())
+    };
+    about.rows == 0 && (about.unread.is_some() || is_feed_broken())
 }
 
-fn marked<R: Listed>(table: &Table<R>) -> String {
-    let marks = table.marks.counts;
-    let mut text = format!("{} marked", of(marks.shown + marks.hidden + marks.gone));
+fn marked(marks: MarkCounts) -> Option<String> {
+    let all = marks.shown + marks.hidden + marks.gone;
+    if all == 0 {
+        return None;
+    }
+    let mut text = format!("{} marked", of(all));
     if marks.hidden > 0 {
         let _ = write!(text, " ({} hidden)", of(marks.hidden));
     }
     if marks.gone > 0 {
         let _ = write!(text, " ({} gone)", of(marks.gone));
     }
-    text
+    Some(text)
 }
 
 fn of(number: usize) -> String {
@@ -395,21 +431,21 @@ fn of(number: usize) -> String {
 }
 
 /// `/` with what is typed, and how much it shows.
-fn filter_line<R: Listed>(
+fn filter_line(
     canvas: &mut Canvas<'_>,
     area: Rect,
     state: &State,
-    table: &Table<R>,
+    about: &About<'_>,
     line: &FilterLine,
 ) -> Option<Position> {
     let input = &line.input;
-    let is_wrong = table.filter.error.is_some() && line.says_errors(state.now);
+    let is_wrong = about.filter.error.is_some() && line.says_errors(state.now);
     canvas.text(area, " /", Role::HintKey);
     let room = behind(area, 3);
     let said = if is_wrong {
         " ! ".to_owned()
     } else {
-        format!(" {} ", plural_of(table.order.len(), "row", "rows"))
+        format!(" {} ", plural_of(about.shown, "row", "rows"))
     };
     let said_width = cells(width(&said)).min(room.width / 2);
     let field = Rect {
@@ -439,14 +475,14 @@ pub(in crate::console) fn skip_columns(text: &str, columns: usize) -> String {
 }
 
 /// Why there is no row, and what to do.
-fn nothing<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table: &Table<R>) {
-    let many = R::MANY;
+fn nothing(canvas: &mut Canvas<'_>, area: Rect, state: &State, about: &About<'_>) {
+    let many = about.many;
     let problem = state.feed().and_then(|feed| feed.problem.as_deref());
     let lacks = state.feed().and_then(|feed| feed.lacks.as_deref());
-    let unread = problem.or(lacks).filter(|_| table.rows.is_empty());
+    let unread = problem.or(lacks).filter(|_| about.rows == 0);
     let (title, mend) = if let Some(problem) = unread {
         (format!("The {many} cannot be read."), show(problem, OUTSIDE_MAX))
-    } else if table.taken_at.is_none() && state.feed().is_some() {
+    } else if about.taken_at.is_none() && state.feed().is_some() {
         match state.data.frozen_at {
             None => (format!("Looking for the {many} …"), String::new()),
             Some(_) => (
@@ -454,34 +490,28 @@ fn nothing<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table:
                 String::new(),
             ),
         }
-    } else if R::FILTERED_BEFORE && table.rows.is_empty() && !table.filter.text.is_empty() {
+    } else if about.filtered_before && about.rows == 0 && !about.filter.text.is_empty() {
         (
             format!("No {many} match the filter."),
             "Esc clears the filter, / changes it.".to_owned(),
         )
-    } else if table.taken_at.is_none() && state.data.snapshot.is_none() {
+    } else if about.taken_at.is_none() && state.data.snapshot.is_none() {
         (
             format!("Looking for the {many} for the first time …"),
             "This takes as long as broker and store take to answer.".to_owned(),
         )
-    } else if table.taken_at.is_none() {
+    } else if about.taken_at.is_none() {
         (format!("Sorting the {many} …"), String::new())
-    } else if let Some(why) = state
-        .data
-        .snapshot
-        .as_deref()
-        .and_then(R::unread)
-        .filter(|_| table.rows.is_empty())
-    {
+    } else if let Some(why) = about.unread.filter(|_| about.rows == 0) {
         (format!("The {many} could not be read."), show(why, OUTSIDE_MAX))
-    } else if !table.rows.is_empty() {
-        let hidden = of(table.rows.len());
+    } else if about.rows > 0 {
+        let hidden = of(about.rows);
         (
             format!("The filter shows none of the {hidden} {many}."),
             "Esc clears the filter, / changes it.".to_owned(),
         )
     } else {
-        (format!("There are no {many}."), R::WHEN_NONE.to_owned())
+        (format!("There are no {many}."), about.when_none.to_owned())
     };
     let area = behind(below(area, 1), GUTTER);
     let used = canvas.wrapped(area, &title, Role::Title);

@@ -20,6 +20,7 @@ use sqlx::error::DatabaseError;
 use sqlx::pool::PoolConnection;
 use sqlx::{Connection, PgConnection, PgPool, Postgres};
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::error::Elapsed;
 
 use super::connect::{Refused, Server, takes_writes};
 use super::error::{TAKES_NO_WRITES, Whereabouts, failed, took_too_long};
@@ -70,28 +71,13 @@ impl Sessions {
         operation: &'static str,
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, StoreError> {
-        self.call_within(self.patience, operation, work).await
-    }
-
-    async fn call_within<T>(
-        &self,
-        bound: Duration,
-        operation: &'static str,
-        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
-    ) -> Result<T, StoreError> {
-        within(bound, operation, async {
+        let asked = async {
             let mut session = self.session().await?;
             let done = work(session.connection()?).await;
-            session.end = match &done {
-                Ok(_) => End::Well,
-                // The server answered: it is there, and a transaction that is open is rolled back next.
-                Err(error) if error.as_database_error().is_some_and(goes_on) => End::Doubtful,
-                Err(_) => End::Broken,
-            };
+            session.end = End::of(done.as_ref().err());
             done
-        })
-        .await
-        .map_err(|error| self.why_none(error))
+        };
+        answered(operation, timeout(self.patience, asked).await).map_err(|error| self.why_none(error))
     }
 
     /// The pool tries again and again where a server takes no writes, and would only say that it took too long.
@@ -165,12 +151,12 @@ impl fmt::Debug for Sessions {
 
 impl PostgresStore {
     /// See [`Sessions::call`].
-    pub(super) async fn call<T>(
+    pub(super) fn call<T>(
         &self,
         operation: &'static str,
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
-    ) -> Result<T, StoreError> {
-        self.sessions.call(operation, work).await
+    ) -> impl Future<Output = Result<T, StoreError>> {
+        self.sessions.call(operation, work)
     }
 
     /// Runs `work` in a transaction, with the store's clock as it stood at the begin, and commits.
@@ -205,7 +191,11 @@ pub(super) async fn within<T>(
     operation: &'static str,
     asked: impl Future<Output = Result<T, sqlx::Error>>,
 ) -> Result<T, StoreError> {
-    match timeout(bound, asked).await {
+    answered(operation, timeout(bound, asked).await)
+}
+
+fn answered<T>(operation: &'static str, answer: Result<Result<T, sqlx::Error>, Elapsed>) -> Result<T, StoreError> {
+    match answer {
         Ok(answer) => answer.map_err(failed(operation)),
         Err(late) => Err(StoreError::Unreachable {
             operation,
@@ -223,6 +213,17 @@ enum End {
     Doubtful,
     /// Without an answer.
     Broken,
+}
+
+impl End {
+    fn of(error: Option<&sqlx::Error>) -> Self {
+        match error {
+            None => Self::Well,
+            // The server answered: it is there, and a transaction that is open is rolled back next.
+            Some(error) if error.as_database_error().is_some_and(goes_on) => Self::Doubtful,
+            Some(_) => Self::Broken,
+        }
+    }
 }
 
 /// A connection that is in use.
