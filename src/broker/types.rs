@@ -191,6 +191,9 @@ pub struct WalkOptions {
     /// Whether it is a quorum queue, which keeps what it gets back in order only within bounds: there a walk
     /// that settles nothing may be cut ([`super::Walk::is_cut`]).
     pub quorum: bool,
+    /// Whether it goes on to the end of the queue whatever it meets: then the next window may be asked for as soon as one is
+    /// taken, and comes while the caller works on that. What is asked for counts as delivered.
+    pub whole: bool,
 }
 
 impl Default for WalkOptions {
@@ -199,6 +202,7 @@ impl Default for WalkOptions {
             window_messages: 2000,
             window_bytes: 8 << 20,
             quorum: false,
+            whole: false,
         }
     }
 }

@@ -9,3 +9,4 @@ mod poison;
 mod publishes;
 pub(crate) mod raw;
 mod rights;
+mod walks;

@@ -143,10 +143,14 @@ impl Chain {
 }
 
 impl Walking {
+    /// Whether the last consumer has sent all that its window allows; the first one has yet to begin.
+    fn is_full(&self) -> bool {
+        self.chain.consumers == 0 || self.held.count_from(self.chain.first) >= u64::from(self.chain.window.size)
+    }
+
     /// Makes sure that the last consumer has room; false when no more may be held.
     async fn has_room(&mut self) -> Result<bool, CallError> {
-        let full = self.held.count_from(self.chain.first) >= u64::from(self.chain.window.size);
-        if self.chain.consumers > 0 && !full {
+        if !self.is_full() {
             return Ok(true);
         }
         if self.options.quorum && self.chain.consumers >= QUORUM_CONSUMERS_MAX {
@@ -217,6 +221,11 @@ impl Walking {
             if silences >= SILENCES || (matches!(look, Look::Present { ready: 0, .. }) && silences > 1) {
                 break;
             }
+        }
+        // The broker sends the next window while the caller works on this one. The few consumers of a quorum queue are
+        // kept for what is certain to be asked for.
+        if self.options.whole && !self.options.quorum && !walked.is_empty() {
+            self.has_room().await?;
         }
         Ok(walked)
     }

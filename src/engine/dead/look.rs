@@ -26,6 +26,14 @@ const AGAIN: Duration = Duration::from_secs(30);
 /// Between two looks at a queue that changes.
 pub(super) const SOON: Duration = Duration::from_secs(2);
 
+/// What is written at once.
+#[derive(Default)]
+struct Batch {
+    rows: Vec<DeadRow>,
+    /// Nothing is behind it.
+    is_last: bool,
+}
+
 /// What became of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
@@ -198,7 +206,11 @@ impl DeadIndex {
             }));
         }
         let charge = self.charge_look(target).await?;
-        let Some(mut walk) = self.walk(&target.name, target.options()).await? else {
+        let options = WalkOptions {
+            whole: true,
+            ..target.options()
+        };
+        let Some(mut walk) = self.walk(&target.name, options).await? else {
             return Ok(Some(DeadLooked {
                 messages: 0,
                 whole: true,
@@ -229,7 +241,7 @@ impl DeadIndex {
         }))
     }
 
-    /// How many were seen; `None` when the claim is lost.
+    /// How many were seen; `None` when the claim is lost. While the store takes one batch, the next is read.
     async fn write_walked(
         &self,
         target: &DeadTarget,
@@ -237,31 +249,47 @@ impl DeadIndex {
         walk: &mut dyn Walk,
         returns: &mut Vec<u64>,
     ) -> Result<Option<u64>, EngineError> {
-        let (mut reader, mut rows, mut seen) = (Reader::default(), Vec::new(), 0);
-        let mut copied = 0;
+        let mut reader = Reader::default();
+        let mut seen = 0;
+        let mut next = Ok(self.read_batch(target, walk, &mut reader, returns).await?);
         loop {
-            let walked = walk.next(BATCH - rows.len()).await?;
-            let at_end = walked.is_empty();
-            seen += walked.len() as u64;
+            let batch = next?;
+            seen += batch.rows.len() as u64;
+            let writing = self.store.dead_write(&target.name, generation, &batch.rows, HOLD);
+            if batch.is_last {
+                return Ok(writing.await?.then_some(seen));
+            }
+            let reading = self.read_batch(target, walk, &mut reader, returns);
+            let (written, read) = tokio::join!(writing, reading);
+            if !written? {
+                return Ok(None);
+            }
+            next = read;
+        }
+    }
+
+    async fn read_batch(
+        &self,
+        target: &DeadTarget,
+        walk: &mut dyn Walk,
+        reader: &mut Reader,
+        returns: &mut Vec<u64>,
+    ) -> Result<Batch, EngineError> {
+        let mut batch = Batch::default();
+        let mut copied = 0;
+        while !batch.is_last && batch.rows.len() < BATCH && copied <= COPIED_MAX {
+            let walked = walk.next(BATCH - batch.rows.len()).await?;
+            batch.is_last = walked.is_empty();
             for one in &walked {
                 returns.extend(target.delivery_limit.map(|_| returns_of(&one.message)));
                 let copy = target.delivery_limit.and_then(|_| copy(&one.message));
                 copied += copy.as_ref().map_or(0, Vec::len);
                 let mut letter = reader.read(target, one);
                 letter.begins = self.settings.masks.begins(&one.message.body);
-                rows.push(DeadRow { letter, copy });
-            }
-            let full = rows.len() >= BATCH || copied > COPIED_MAX;
-            if full || at_end {
-                if !self.store.dead_write(&target.name, generation, &rows, HOLD).await? {
-                    return Ok(None);
-                }
-                (rows, copied) = (Vec::new(), 0);
-            }
-            if at_end {
-                return Ok(Some(seen));
+                batch.rows.push(DeadRow { letter, copy });
             }
         }
+        Ok(batch)
     }
 
     /// Finds one message by its likeness and place among equals, and gives everything back.

@@ -426,6 +426,7 @@ async fn begin_claimed(
     let charge = planner.looks.look_begins(queue, cost, Some(ready)).await?;
     let options = WalkOptions {
         quorum: cost.quorum,
+        whole: claim.is_some(),
         ..WalkOptions::default()
     };
     let Some(walk) = planner.walk_letters(queue, options).await? else {

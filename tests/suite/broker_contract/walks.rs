@@ -57,8 +57,12 @@ pub(crate) async fn walking_passes_everything_in_order_and_gives_it_back(bench: 
 pub(crate) async fn walking_on_from_window_to_window_keeps_the_order(bench: &Bench) {
     let queue = bench.filled("q", 90).await;
     let all: Vec<u64> = (1..=90).collect();
-    for _ in 0..2 {
-        let mut walk = walk(bench, &queue).await;
+    for whole in [false, true] {
+        let options = WalkOptions {
+            whole,
+            ..options(bench)
+        };
+        let mut walk = bench.broker.walk(&queue, options).await.unwrap().unwrap();
         assert_eq!(to_the_end(&mut walk).await, all);
         walk.close().await.unwrap();
     }
