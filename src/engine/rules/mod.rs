@@ -45,8 +45,7 @@ type Arguments = Arc<Vec<(String, String)>>;
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     policies: RwLock<Read>,
-    /// They never change while a queue lives.
-    arguments: Mutex<HashMap<QueueName, Arguments>>,
+    arguments: Mutex<KnownArguments>,
     /// Uptime in microseconds before which the broker is not asked for arguments again: it did not answer.
     quiet_until: AtomicU64,
     /// Why dead letters would not last.
@@ -57,6 +56,14 @@ pub(super) struct Rules {
     kept: Mutex<LastKept>,
     /// Whoever reads it.
     reading: tokio::sync::Mutex<()>,
+}
+
+/// The arguments of queues: they never change while one lives.
+#[derive(Debug, Default)]
+struct KnownArguments {
+    by_queue: HashMap<QueueName, Arguments>,
+    /// Those learned last. Most queues have the same, and share them.
+    last: Option<Arguments>,
 }
 
 /// The policies as they were read, and as they are judged by.
@@ -88,12 +95,18 @@ impl Rules {
     /// Takes in the arguments of a listed queue.
     pub(super) fn learn(&self, queue: &QueueName, arguments: &[(String, String)]) {
         let mut known = self.arguments.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= ARGUMENTS_MAX {
-            known.clear();
+        if known.by_queue.len() >= ARGUMENTS_MAX {
+            known.by_queue.clear();
         }
-        if !known.contains_key(queue) {
-            known.insert(queue.clone(), Arc::new(arguments.to_vec()));
+        if known.by_queue.contains_key(queue) {
+            return;
         }
+        let arguments = match &known.last {
+            Some(last) if **last == *arguments => Arc::clone(last),
+            Some(_) | None => Arc::new(arguments.to_vec()),
+        };
+        known.last = Some(Arc::clone(&arguments));
+        known.by_queue.insert(queue.clone(), arguments);
     }
 
     /// The queue is gone; one of its name may come back with other arguments.
@@ -101,6 +114,7 @@ impl Rules {
         self.arguments
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+            .by_queue
             .remove(queue);
     }
 
@@ -108,6 +122,7 @@ impl Rules {
         self.arguments
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+            .by_queue
             .get(queue)
             .cloned()
     }
