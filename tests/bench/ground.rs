@@ -128,7 +128,20 @@ pub struct Ground {
     pub broker: BrokerHandle,
 }
 
+/// From so many queues on, a broker needs more of the machine's memory than the share at which it stops its publishers.
+const MANY: usize = 10_000;
+
 impl Ground {
+    /// For so many queues.
+    pub async fn prepare_for(queues: usize) -> Self {
+        let ground = Self::prepare().await;
+        if queues > MANY {
+            let share = ["set_vm_memory_high_watermark", "0.85"];
+            ground.vhost.node.control(&share).await;
+        }
+        ground
+    }
+
     pub async fn prepare() -> Self {
         let vhost = Vhost::create().await;
         let naming = naming(&vhost.name);

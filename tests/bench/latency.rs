@@ -20,47 +20,61 @@ use crate::support::servers::scratch_directory;
 
 const ANNOUNCED: usize = 300;
 const BETWEEN: Duration = Duration::from_millis(50);
+/// How long the first sweeps take, and how much longer with each queue.
+const SWEPT: Duration = Duration::from_secs(20);
+const SWEPT_EACH: Duration = Duration::from_micros(500);
 /// How long a daemon with nothing to do is watched.
 const IDLE: Duration = Duration::from_secs(120);
 
 struct Case {
     queues: usize,
-    shown: &'static str,
     /// Unannounced publishes, spread over this time.
-    unannounced: usize,
+    unannounced: u32,
     over: Duration,
     goal: &'static str,
 }
 
-pub async fn run() {
-    for case in [
-        Case {
-            queues: 100,
-            shown: "100",
-            unannounced: 50,
-            over: Duration::from_secs(40),
-            goal: "2 s",
-        },
-        Case {
-            queues: 10_000,
-            shown: "10,000",
-            unannounced: 100,
-            over: Duration::from_secs(120),
-            goal: "60 s",
-        },
-    ] {
-        measure(&case).await;
+impl Case {
+    /// The more queues there are, the longer a look at all of them takes.
+    const fn of(queues: usize) -> Self {
+        if queues < 10_000 {
+            Self {
+                queues,
+                unannounced: 50,
+                over: Duration::from_secs(40),
+                goal: "2 s",
+            }
+        } else {
+            Self {
+                queues,
+                unannounced: 100,
+                over: Duration::from_secs(120),
+                goal: "60 s",
+            }
+        }
+    }
+}
+
+/// `sizes`: other numbers of queues.
+pub async fn run(sizes: &[String]) {
+    if sizes.is_empty() {
+        measure(&Case::of(100)).await;
+        measure(&Case::of(10_000)).await;
+    }
+    for size in sizes {
+        measure(&Case::of(size.parse().expect("latency:N, a number"))).await;
     }
 }
 
 async fn measure(case: &Case) {
-    let (receiver, directory, ground) = (Receiver::start().await, scratch_directory(), Ground::prepare().await);
+    let (receiver, directory) = (Receiver::start().await, scratch_directory());
+    let ground = Ground::prepare_for(case.queues).await;
     let store = directory.path().join("redrive.db").to_str().unwrap().to_owned();
     let queues = ground.queues(case.queues, |n| receiver.url(&format!("endpoint/{}", n % 100)));
     ground.create(&queues, &[&store]).await;
     let mut daemon = delivering::start(&ground.naming.vhost, &store, 1).await;
     // The first sweeps take every queue's arguments in.
-    tokio::time::sleep(Duration::from_secs(20)).await;
+    tokio::time::sleep(SWEPT + SWEPT_EACH * u32::try_from(case.queues).unwrap()).await;
     idle(case, &mut daemon).await;
     announced(case, &ground, &queues, &store, &receiver).await;
     unannounced(case, &ground, &queues, &receiver).await;
@@ -72,7 +86,7 @@ async fn measure(case: &Case) {
 fn memory(case: &Case, when: &str, daemon: &Side) {
     let mebibytes = daemon.resident_bytes() as f64 / f64::from(1 << 20);
     row(
-        &format!("daemon's memory at {} queues, {when}", case.shown),
+        &format!("daemon's memory at {} queues, {when}", case.queues),
         &format!("{mebibytes:.0} MiB"),
         "150 MiB",
     );
@@ -84,12 +98,12 @@ async fn idle(case: &Case, daemon: &mut Side) {
     let span = (time_us() - began) as f64 / 1_000_000.0;
     let (listed, used) = (listing(daemon).await - listed, daemon.processor_seconds() - used);
     row(
-        &format!("share of time spent listing, {} queues", case.shown),
+        &format!("share of time spent listing, {} queues", case.queues),
         &format!("{:.1} %", listed / span * 100.0),
         "10 %",
     );
     row(
-        &format!("daemon's idle CPU at {} queues", case.shown),
+        &format!("daemon's idle CPU at {} queues", case.queues),
         &format!("{:.1} % of a core", used / span * 100.0),
         "2 %",
     );
@@ -130,7 +144,7 @@ async fn announced(case: &Case, ground: &Ground, queues: &[Queue], store: &str, 
     receiver.wait_for(ANNOUNCED, Duration::from_secs(120)).await;
     let (p50, p99) = p50_p99_ms(&receiver.seen().await.latencies_us);
     row(
-        &format!("publish → POST among {} idle queues, announced, p99", case.shown),
+        &format!("publish → POST among {} idle queues, announced, p99", case.queues),
         &format!("{p99:.0} ms (p50 {p50:.1} ms)"),
         "25 ms",
     );
@@ -141,15 +155,15 @@ async fn unannounced(case: &Case, ground: &Ground, queues: &[Queue], receiver: &
     // What was just delivered is held for the time of lingering.
     tokio::time::sleep(Duration::from_secs(10)).await;
     receiver.reset().await;
-    let pause = case.over / u32::try_from(case.unannounced).unwrap();
-    for queue in chosen(queues, case.unannounced, 11) {
+    let (pause, count) = (case.over / case.unannounced, case.unannounced as usize);
+    for queue in chosen(queues, count, 11) {
         ground.broker.publish(&queue.name, &queue.message()).await.unwrap();
         tokio::time::sleep(pause).await;
     }
-    receiver.wait_for(case.unannounced, Duration::from_secs(180)).await;
+    receiver.wait_for(count, Duration::from_mins(20)).await;
     let (p50, p99) = p50_p99_ms(&receiver.seen().await.latencies_us);
     row(
-        &format!("publish → POST among {} idle queues, unannounced, p99", case.shown),
+        &format!("publish → POST among {} idle queues, unannounced, p99", case.queues),
         &format!("{:.1} s (p50 {:.1} s)", p99 / 1000.0, p50 / 1000.0),
         case.goal,
     );

@@ -1,7 +1,7 @@
 //! Measurements of delivery on real servers, as ratios within one run; `tests/bench/run` brings the servers.
 //!
 //! Sections, by argument (all of them without one, but `quick`): `quick` (a minute, beside `reference.txt`), `throughput`,
-//! `one`, `publish`, `scale` (or `scale:N`, with N queues), `daemons`, `latency`, `isolation`, `outage` (or one part of it:
+//! `one`, `publish`, `scale` (or `scale:N`, with N queues), `daemons`, `latency` (or `latency:N`), `isolation`, `outage` (or one part of it:
 //! `outage:30`, `outage:60`, `outage:90`, percent that hang, `outage:dead`), `redrive`, `dead`, `expiring`, `intake`, `events` (or one part of it: `events:drain`, `events:push`,
 //! `events:wake`, `events:search`), `growth` (or `growth:N`, with so many executions), `console`, `attach`, `memory`, `filters`.
 //! Each side (receiver, bare loop, engine) is a process of its own, started by this one from its own program; both sides
@@ -97,8 +97,12 @@ fn main() {
     {
         return run_side(side, rest);
     }
-    let is_known =
-        |name: &str| SECTIONS.contains(&name) || ["growth:", "scale:"].iter().any(|prefix| name.starts_with(prefix));
+    let is_known = |name: &str| {
+        SECTIONS.contains(&name)
+            || ["growth:", "scale:", "latency:"]
+                .iter()
+                .any(|prefix| name.starts_with(prefix))
+    };
     if let Some(unknown) = arguments.iter().find(|name| !is_known(name)) {
         eprintln!("no section {unknown:?}: possible are {SECTIONS:?}");
         std::process::exit(2);
@@ -140,8 +144,8 @@ async fn delivery(arguments: &[String]) {
     if wanted("daemons") {
         daemons::run().await;
     }
-    if wanted("latency") {
-        latency::run().await;
+    if let Some(parts) = asked(arguments, "latency") {
+        latency::run(&parts).await;
     }
     if wanted("isolation") {
         isolation::run().await;

@@ -67,7 +67,8 @@ const fn store_name(is_postgres: bool) -> &'static str {
 }
 
 async fn measure(count: usize, is_postgres: bool) -> Cost {
-    let (receiver, ground, directory) = (Receiver::start().await, Ground::prepare().await, scratch_directory());
+    let (receiver, ground) = (Receiver::start().await, Ground::prepare_for(count).await);
+    let directory = scratch_directory();
     let database = if is_postgres {
         Some(Database::create().await)
     } else {
