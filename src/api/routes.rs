@@ -108,14 +108,12 @@ impl Served {
         H: Handler<T, Arc<Shared>>,
         T: 'static,
     {
-        let filter = match method {
-            "get" => MethodFilter::GET,
-            "delete" => MethodFilter::DELETE,
-            "patch" => MethodFilter::PATCH,
-            "put" => MethodFilter::PUT,
-            _ => MethodFilter::POST,
-        };
-        self.router = self.router.route(path, on(filter, handler));
+        self.router = self.router.route(path, on(filter_of(method), handler));
+        self.note(method, path, needs);
+        self
+    }
+
+    fn note(&mut self, method: &'static str, path: &'static str, needs: Needs) {
         self.routes.push(Route {
             method,
             path,
@@ -126,7 +124,6 @@ impl Served {
             fails: &[],
             describe: None,
         });
-        self
     }
 
     /// What the last route is for.
@@ -151,6 +148,16 @@ impl Served {
             route.fails = statuses;
         }
         self
+    }
+}
+
+fn filter_of(method: &str) -> MethodFilter {
+    match method {
+        "get" => MethodFilter::GET,
+        "delete" => MethodFilter::DELETE,
+        "patch" => MethodFilter::PATCH,
+        "put" => MethodFilter::PUT,
+        _ => MethodFilter::POST,
     }
 }
 

@@ -36,17 +36,24 @@ impl Core {
         loop {
             match operation().await {
                 Ok(value) => return Ok(value),
-                Err(error @ (StoreError::Unreachable { .. } | StoreError::NotWritable { .. }))
-                    if self.fence.permits(incarnation) =>
-                {
-                    tracing::warn!(error = ?error, "waiting for the store");
-                    pause.wait().await;
-                }
-                Err(error) => {
-                    tracing::error!(error = ?error, "the store failed");
-                    return Err(());
-                }
+                Err(error) => self.wait_for_store(incarnation, &error, &mut pause).await?,
             }
         }
+    }
+
+    async fn wait_for_store(
+        &self,
+        incarnation: IncarnationId,
+        error: &StoreError,
+        pause: &mut Pause,
+    ) -> Result<(), ()> {
+        let is_away = matches!(error, StoreError::Unreachable { .. } | StoreError::NotWritable { .. });
+        if !(is_away && self.fence.permits(incarnation)) {
+            tracing::error!(error = ?error, "the store failed");
+            return Err(());
+        }
+        tracing::warn!(error = ?error, "waiting for the store");
+        pause.wait().await;
+        Ok(())
     }
 }

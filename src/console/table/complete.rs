@@ -24,7 +24,7 @@ enum Asks {
 
 /// What could stand where the cursor is. `values` are known values of a field of text.
 #[must_use]
-pub fn complete(text: &str, cursor: usize, fields: &[Field], values: impl Fn(&str) -> Vec<String>) -> Completion {
+pub fn complete(text: &str, cursor: usize, fields: &[Field], values: &dyn Fn(&str) -> Vec<String>) -> Completion {
     let before: String = text.chars().take(cursor).collect();
     let (done, word) = last_word(&before);
     let from = cursor - word.chars().count();
@@ -93,7 +93,7 @@ const fn operators(kind: FieldKind) -> &'static [&'static str] {
     }
 }
 
-fn known_values(field: Field, values: impl Fn(&str) -> Vec<String>) -> Vec<String> {
+fn known_values(field: Field, values: &dyn Fn(&str) -> Vec<String>) -> Vec<String> {
     match field.kind {
         FieldKind::Text => values(field.name).into_iter().map(|value| as_word(&value)).collect(),
         FieldKind::Word(words) => words.iter().map(|word| (*word).to_owned()).collect(),
@@ -127,7 +127,7 @@ mod tests {
             "state" => vec!["parked".to_owned(), "paused by me".to_owned()],
             other => panic!("{other}"),
         };
-        let found = complete(text, text.chars().count(), FIELDS, values);
+        let found = complete(text, text.chars().count(), FIELDS, &values);
         assert_eq!(found.words, expected, "{text:?}");
         assert!(expected.is_empty() || found.from == from, "{text:?}: {found:?}");
     }

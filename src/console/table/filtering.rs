@@ -67,7 +67,7 @@ impl<R: Row> Filtering for Table<R> {
     }
 
     fn completion(&self, text: &str, cursor: usize, now: Timestamp) -> Completion {
-        complete(text, cursor, R::FIELDS, |field| self.values(field, now))
+        complete(text, cursor, R::FIELDS, &|field| self.values(field, now))
     }
 }
 
