@@ -17,6 +17,7 @@ use super::events::EventTable;
 use super::expiring::Janitor;
 use super::health::{Healing, Ownership};
 use super::process::Part;
+use super::queue_pages::QueuePages;
 use super::retention::keep_bounds;
 use super::rules::PolicyGuard;
 use super::runs::Runs;
@@ -25,7 +26,7 @@ use super::worker::Stops;
 use crate::ambient;
 use crate::broker::BrokerError;
 use crate::domain::id::IncarnationId;
-use crate::store::StoreError;
+use crate::store::{QueuesOnly, StoreError};
 
 /// Between two rounds of housekeeping.
 const HOUSEKEEPING: Duration = Duration::from_secs(30);
@@ -260,14 +261,11 @@ impl Daemon {
 
     /// Queues that nobody used for long are taken once; a worker that finds one empty ends it.
     async fn offer_idle_queues(&self, tell: &mpsc::Sender<Tell>) -> Result<(), StoreError> {
-        let before = self.store.now().await?.minus(self.settings.idle_queue_ttl);
-        let mut pages = self.queue_pages(None);
+        let since = self.store.now().await?.minus(self.settings.idle_queue_ttl);
+        let mut pages = QueuePages::of(&self.store, QueuesOnly::UnusedSince(since));
         while let Some(rows) = pages.next().await? {
-            for row in rows
-                .iter()
-                .filter(|row| row.owner.is_none() && row.head.is_none() && row.active_at < before)
-            {
-                let _ = tell.send(Tell::Candidate(row.name.clone())).await;
+            for row in rows {
+                let _ = tell.send(Tell::Candidate(row.name)).await;
             }
         }
         Ok(())

@@ -36,24 +36,24 @@ impl Core {
         loop {
             match operation().await {
                 Ok(value) => return Ok(value),
-                Err(error) => self.wait_for_store(incarnation, &error, &mut pause).await?,
+                Err(error) => wait_for_store(self, incarnation, &error, &mut pause).await?,
             }
         }
     }
+}
 
-    async fn wait_for_store(
-        &self,
-        incarnation: IncarnationId,
-        error: &StoreError,
-        pause: &mut Pause,
-    ) -> Result<(), ()> {
-        let is_away = matches!(error, StoreError::Unreachable { .. } | StoreError::NotWritable { .. });
-        if !(is_away && self.fence.permits(incarnation)) {
-            tracing::error!(error = ?error, "the store failed");
-            return Err(());
-        }
-        tracing::warn!(error = ?error, "waiting for the store");
-        pause.wait().await;
-        Ok(())
+async fn wait_for_store(
+    core: &Core,
+    incarnation: IncarnationId,
+    error: &StoreError,
+    pause: &mut Pause,
+) -> Result<(), ()> {
+    let is_away = matches!(error, StoreError::Unreachable { .. } | StoreError::NotWritable { .. });
+    if !(is_away && core.fence.permits(incarnation)) {
+        tracing::error!(error = ?error, "the store failed");
+        return Err(());
     }
+    tracing::warn!(error = ?error, "waiting for the store");
+    pause.wait().await;
+    Ok(())
 }

@@ -3,7 +3,7 @@
 use super::core::Core;
 use crate::domain::queue::QueueRecord;
 use crate::domain::url::EndpointUrl;
-use crate::store::{QueueQuery, StoreError, StoreHandle};
+use crate::store::{QueueQuery, QueuesOnly, StoreError, StoreHandle};
 
 /// Rows of a page.
 const ROWS: u32 = 1_000;
@@ -18,17 +18,22 @@ pub(super) struct QueuePages<'a> {
 impl Core {
     /// Every row, by name; with `url` only those of that URL.
     pub(super) fn queue_pages(&self, url: Option<EndpointUrl>) -> QueuePages<'_> {
-        QueuePages {
-            store: &self.store,
+        QueuePages::of(&self.store, url.map_or(QueuesOnly::All, QueuesOnly::OfUrl))
+    }
+}
+
+impl<'a> QueuePages<'a> {
+    /// The rows of these queues, by name.
+    pub(super) fn of(store: &'a StoreHandle, only: QueuesOnly) -> Self {
+        Self {
+            store,
             query: Some(QueueQuery {
-                url,
+                only,
                 ..QueueQuery::first(ROWS)
             }),
         }
     }
-}
 
-impl QueuePages<'_> {
     /// The next rows; `None` when there are no more. After an error the same page is read again.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<QueueRecord>>, StoreError> {
         let Some(query) = &mut self.query else {

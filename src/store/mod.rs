@@ -369,7 +369,7 @@ impl QueueQuery {
     pub const fn first(limit: u32) -> Self {
         Self {
             after: None,
-            url: None,
+            only: QueuesOnly::All,
             limit,
         }
     }

@@ -213,10 +213,22 @@ pub struct QueueUrl {
 pub struct QueueQuery {
     /// After this name.
     pub after: Option<QueueName>,
-    /// Only of this URL.
-    pub url: Option<EndpointUrl>,
+    /// Of which kind.
+    pub only: QueuesOnly,
     /// At most this many.
     pub limit: u32,
+}
+
+/// Which of all rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum QueuesOnly {
+    /// Every one.
+    #[default]
+    All,
+    /// Those of this URL.
+    OfUrl(EndpointUrl),
+    /// Those without a sign of life since then, that nobody holds, and whose head did not fail.
+    UnusedSince(Timestamp),
 }
 
 /// Who pauses and why.

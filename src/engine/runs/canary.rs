@@ -15,7 +15,7 @@ use crate::domain::run::{RunState, Target, phase};
 use crate::domain::time::Timestamp;
 use crate::engine::EngineError;
 use crate::engine::dead::Died;
-use crate::store::QueueQuery;
+use crate::store::{QueueQuery, QueuesOnly};
 
 /// Between two looks at the endpoints while a run goes on.
 const LOOK: Duration = Duration::from_secs(2);
@@ -180,7 +180,7 @@ impl TakenRun<'_> {
         for endpoint in lost {
             let mut query = QueueQuery {
                 after: None,
-                url: Some(endpoint.url.clone()),
+                only: QueuesOnly::OfUrl(endpoint.url.clone()),
                 limit: QUEUES,
             };
             loop {

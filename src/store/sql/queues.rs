@@ -19,7 +19,7 @@ use crate::store::columns::{
 use crate::store::rules::{due_in, lease_refusal};
 use crate::store::{
     HeadScope, HeldLease, LearnedQueue, Lease, LeaseOutcome, NewPause, Purpose, QueueMark, QueueQuery, QueueUrl,
-    Queues, StoreError, postgres,
+    Queues, QueuesOnly, StoreError, postgres,
 };
 
 /// The asking incarnation is locked against being marked dead, the settings against being changed. Its row is locked
@@ -86,6 +86,12 @@ static PAGE_OF_URL: Statement = Statement::new(concat!(
     "SELECT ",
     queue_columns!(),
     " FROM redrive.delivery_queues WHERE name > $1 AND redrive.url_key(url) = redrive.url_key($3) \
+     ORDER BY name LIMIT $2"
+));
+static PAGE_UNUSED: Statement = Statement::new(concat!(
+    "SELECT ",
+    queue_columns!(),
+    " FROM redrive.delivery_queues WHERE name > $1 AND owner IS NULL AND head_message IS NULL AND active_at < $3 \
      ORDER BY name LIMIT $2"
 ));
 /// What a crash left open comes first. A head or an end is due only where it could be tried: not while a person or
@@ -219,11 +225,16 @@ impl<D: Driver> Queues for D {
 
     async fn queues_page(&self, query: &QueueQuery) -> Result<Vec<QueueRecord>, StoreError> {
         let mut values = values![query.after.as_ref().map_or("", QueueName::as_str), query.limit];
-        let statement = if let Some(url) = &query.url {
-            values.extend(values![url]);
-            &PAGE_OF_URL
-        } else {
-            &PAGE
+        let statement = match &query.only {
+            QueuesOnly::All => &PAGE,
+            QueuesOnly::OfUrl(url) => {
+                values.extend(values![url]);
+                &PAGE_OF_URL
+            }
+            QueuesOnly::UnusedSince(since) => {
+                values.extend(values![*since]);
+                &PAGE_UNUSED
+            }
         };
         self.list("listing queues", statement, values, queue_record).await
     }

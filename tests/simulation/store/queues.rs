@@ -7,7 +7,7 @@ use redrive::internals::domain::time::Timestamp;
 use redrive::internals::domain::url::EndpointUrl;
 use redrive::internals::store::{
     HeadScope, HeldLease, LearnedQueue, Lease, LeaseOutcome, NewPause, Purpose, QueueMark, QueueQuery, QueueUrl,
-    due_in, lease_refusal, next_number,
+    QueuesOnly, due_in, lease_refusal, next_number,
 };
 
 use super::Rows;
@@ -142,7 +142,13 @@ impl Rows {
 
     pub(super) fn queues_page(&mut self, _: Timestamp, query: &QueueQuery) -> Vec<QueueRecord> {
         let behind = |record: &&QueueRecord| query.after.as_ref().is_none_or(|after| record.name > *after);
-        let wanted = |record: &&QueueRecord| query.url.is_none() || record.url == query.url;
+        let wanted = |record: &&QueueRecord| match &query.only {
+            QueuesOnly::All => true,
+            QueuesOnly::OfUrl(url) => record.url.as_ref() == Some(url),
+            QueuesOnly::UnusedSince(since) => {
+                record.owner.is_none() && record.head.is_none() && record.active_at < *since
+            }
+        };
         let page = self.queues.values().filter(behind).filter(wanted);
         page.take(query.limit as usize).cloned().collect()
     }

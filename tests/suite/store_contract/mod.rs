@@ -94,6 +94,7 @@ modelled! {
     queues:
         learned_queues_have_rows_and_endpoints_and_keep_what_was_known
         pages_go_by_name_in_byte_order_and_by_url
+        unused_queues_are_those_that_nobody_holds_and_whose_head_did_not_fail
         it_is_known_whose_queues_some_are_and_whether_that_url_answered
         of_some_names_the_rows_that_are_there_are_read
         every_mark_is_guarded_by_the_lease
@@ -167,6 +168,7 @@ contract! {
     queues:
         learned_queues_have_rows_and_endpoints_and_keep_what_was_known
         pages_go_by_name_in_byte_order_and_by_url
+        unused_queues_are_those_that_nobody_holds_and_whose_head_did_not_fail
         it_is_known_whose_queues_some_are_and_whether_that_url_answered
         of_some_names_the_rows_that_are_there_are_read
         every_mark_is_guarded_by_the_lease

@@ -3,7 +3,8 @@
 use redrive::internals::domain::endpoint::EndpointState;
 use redrive::internals::domain::id::ExecutionId;
 use redrive::internals::domain::queue::{Closing, Decision};
-use redrive::internals::store::{HeadScope, LearnedQueue, NewPause, QueueMark, QueueQuery, QueueUrl};
+use redrive::internals::domain::time::Timestamp;
+use redrive::internals::store::{HeadScope, LearnedQueue, NewPause, QueueMark, QueueQuery, QueueUrl, QueuesOnly};
 
 use super::fixtures::{
     HOUR, Place, closing_failure, endpoint, failure, fingerprint, held_queue, learned, living, message, queue, record,
@@ -52,10 +53,29 @@ pub(super) async fn pages_go_by_name_in_byte_order_and_by_url(place: &Place) {
     };
     assert_eq!(names(store.queues_page(&rest).await.unwrap()), ["ä"]);
     let of_one = QueueQuery {
-        url: Some(url("one")),
+        only: QueuesOnly::OfUrl(url("one")),
         ..QueueQuery::first(10)
     };
     assert_eq!(names(store.queues_page(&of_one).await.unwrap()), ["B", "a-1", "ä"]);
+}
+
+pub(super) async fn unused_queues_are_those_that_nobody_holds_and_whose_head_did_not_fail(place: &Place) {
+    let store = &*place.store;
+    held_queue(store, "held", "one").await;
+    let lease = held_queue(store, "failing", "one").await;
+    recorded(store, &failure(&lease, "one", "m", Some(HOUR))).await;
+    assert!(store.lease_free(&queue("failing"), lease.epoch).await.unwrap());
+    store.queues_learn(&[learned("unused", "one")]).await.unwrap();
+    let unused = record(store, "unused").await;
+    let since = async |since: Timestamp| {
+        let query = QueueQuery {
+            only: QueuesOnly::UnusedSince(since),
+            ..QueueQuery::first(10)
+        };
+        store.queues_page(&query).await.unwrap()
+    };
+    assert_eq!(since(unused.active_at).await, []);
+    assert_eq!(since(unused.active_at.plus(HOUR)).await, [unused]);
 }
 
 pub(super) async fn of_some_names_the_rows_that_are_there_are_read(place: &Place) {
