@@ -17,7 +17,6 @@ use super::events::EventTable;
 use super::expiring::Janitor;
 use super::health::{Healing, Ownership};
 use super::process::Part;
-use super::queue_pages::QueuePages;
 use super::retention::keep_bounds;
 use super::rules::PolicyGuard;
 use super::runs::Runs;
@@ -262,7 +261,7 @@ impl Daemon {
     /// Queues that nobody used for long are taken once; a worker that finds one empty ends it.
     async fn offer_idle_queues(&self, tell: &mpsc::Sender<Tell>) -> Result<(), StoreError> {
         let since = self.store.now().await?.minus(self.settings.idle_queue_ttl);
-        let mut pages = QueuePages::of(&self.store, QueuesOnly::UnusedSince(since));
+        let mut pages = self.queue_pages(QueuesOnly::UnusedSince(since));
         while let Some(rows) = pages.next().await? {
             for row in rows {
                 let _ = tell.send(Tell::Candidate(row.name)).await;

@@ -13,6 +13,7 @@ use super::tell::Tell;
 use crate::ambient;
 use crate::broker::{ListedQueue, Look, Signal};
 use crate::engine::delivery::Delivery;
+use crate::store::QueuesOnly;
 use crate::telemetry::names;
 
 /// The shortest time between two sweeps.
@@ -117,7 +118,7 @@ impl Delivery {
         for url in self.store.endpoints_answered(REMEMBERED_MAX).await? {
             self.endpoints.get(&url).recall(Standing::Remembered);
         }
-        let mut pages = self.queue_pages(None);
+        let mut pages = self.queue_pages(QueuesOnly::All);
         while let Some(rows) = pages.next().await? {
             let known: Vec<_> = rows
                 .iter()
@@ -161,7 +162,7 @@ impl Delivery {
     /// the broker took.
     async fn look_at_known(&self, tell: &mpsc::Sender<Tell>, generation: &CancellationToken) -> Duration {
         let began = self.clock.uptime();
-        let mut pages = self.queue_pages(None);
+        let mut pages = self.queue_pages(QueuesOnly::All);
         while let Ok(Some(rows)) = pages.next().await {
             for row in rows.iter().filter(|row| row.owner.is_none()) {
                 if generation.is_cancelled() {

@@ -16,7 +16,7 @@ use crate::broker::Look;
 use crate::domain::id::QueueName;
 use crate::domain::pace::{Pace, PaceChange};
 use crate::domain::url::EndpointUrl;
-use crate::store::{PaceChanged, StoreError};
+use crate::store::{PaceChanged, QueuesOnly, StoreError};
 
 /// Between two rounds.
 const ROUND: Duration = Duration::from_secs(1);
@@ -93,7 +93,7 @@ impl Delivery {
         {
             return Ok(false);
         }
-        let mut pages = self.queue_pages(Some(live.url.clone()));
+        let mut pages = self.queue_pages(QueuesOnly::OfUrl(live.url.clone()));
         while let Some(rows) = pages.next().await? {
             for row in rows {
                 if self.has_something(&row.name).await {

@@ -2,7 +2,6 @@
 
 use super::core::Core;
 use crate::domain::queue::QueueRecord;
-use crate::domain::url::EndpointUrl;
 use crate::store::{QueueQuery, QueuesOnly, StoreError, StoreHandle};
 
 /// Rows of a page.
@@ -16,24 +15,19 @@ pub(super) struct QueuePages<'a> {
 }
 
 impl Core {
-    /// Every row, by name; with `url` only those of that URL.
-    pub(super) fn queue_pages(&self, url: Option<EndpointUrl>) -> QueuePages<'_> {
-        QueuePages::of(&self.store, url.map_or(QueuesOnly::All, QueuesOnly::OfUrl))
-    }
-}
-
-impl<'a> QueuePages<'a> {
     /// The rows of these queues, by name.
-    pub(super) fn of(store: &'a StoreHandle, only: QueuesOnly) -> Self {
-        Self {
-            store,
+    pub(super) fn queue_pages(&self, only: QueuesOnly) -> QueuePages<'_> {
+        QueuePages {
+            store: &self.store,
             query: Some(QueueQuery {
                 only,
                 ..QueueQuery::first(ROWS)
             }),
         }
     }
+}
 
+impl QueuePages<'_> {
     /// The next rows; `None` when there are no more. After an error the same page is read again.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<QueueRecord>>, StoreError> {
         let Some(query) = &mut self.query else {

@@ -5,6 +5,7 @@ use crate::ambient::HashSet;
 use crate::broker::PageRequest;
 use crate::domain::id::{ExecutionId, QueueName};
 use crate::domain::url::EndpointUrl;
+use crate::store::QueuesOnly;
 
 /// Queues of a page of the broker.
 const PAGE: u32 = 500;
@@ -28,7 +29,7 @@ impl Engine {
         is_counted: impl Fn(&ExecutionId, &EndpointUrl) -> bool + Send,
     ) -> Result<Usage, EngineError> {
         let mut usage = Usage::default();
-        let mut pages = self.0.queue_pages(None);
+        let mut pages = self.0.queue_pages(QueuesOnly::All);
         while let Some(rows) = pages.next().await? {
             let counted = rows.into_iter().filter(|row| match (&row.execution, &row.url) {
                 (Some(execution), Some(url)) => is_counted(execution, url),

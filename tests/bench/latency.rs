@@ -23,6 +23,9 @@ const BETWEEN: Duration = Duration::from_millis(50);
 /// How long the first sweeps take, and how much longer with each queue.
 const SWEPT: Duration = Duration::from_secs(20);
 const SWEPT_EACH: Duration = Duration::from_micros(500);
+/// How long what nobody announced may take, and at least as long with each queue.
+const LATEST: Duration = Duration::from_secs(180);
+const LATEST_EACH: Duration = Duration::from_millis(18);
 /// How long a daemon with nothing to do is watched.
 const IDLE: Duration = Duration::from_secs(120);
 
@@ -160,7 +163,8 @@ async fn unannounced(case: &Case, ground: &Ground, queues: &[Queue], receiver: &
         ground.broker.publish(&queue.name, &queue.message()).await.unwrap();
         tokio::time::sleep(pause).await;
     }
-    receiver.wait_for(count, Duration::from_mins(20)).await;
+    let latest = LATEST.max(LATEST_EACH * u32::try_from(case.queues).unwrap());
+    receiver.wait_for(count, latest).await;
     let (p50, p99) = p50_p99_ms(&receiver.seen().await.latencies_us);
     row(
         &format!("publish → POST among {} idle queues, unannounced, p99", case.queues),

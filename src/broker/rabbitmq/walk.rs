@@ -143,14 +143,10 @@ impl Chain {
 }
 
 impl Walking {
-    /// Whether the last consumer has sent all that its window allows; the first one has yet to begin.
-    fn is_full(&self) -> bool {
-        self.chain.consumers == 0 || self.held.count_from(self.chain.first) >= u64::from(self.chain.window.size)
-    }
-
     /// Makes sure that the last consumer has room; false when no more may be held.
     async fn has_room(&mut self) -> Result<bool, CallError> {
-        if !self.is_full() {
+        let full = self.held.count_from(self.chain.first) >= u64::from(self.chain.window.size);
+        if self.chain.consumers > 0 && !full {
             return Ok(true);
         }
         if self.options.quorum && self.chain.consumers >= QUORUM_CONSUMERS_MAX {

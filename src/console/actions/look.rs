@@ -167,7 +167,7 @@ fn back(state: &State) -> Possible {
         || state.nav.view.screen().is_inside(&state.lists)
         || state.list().is_some_and(|list| {
             let marks = list.mark_counts();
-            !list.filter().text.is_empty() || marks.shown + marks.hidden + marks.gone > 0
+            !list.filter().text.is_empty() || marks.all() > 0
         });
     require(something, "nothing is open")
 }

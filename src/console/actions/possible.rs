@@ -19,7 +19,7 @@ pub(super) fn mark_range(state: &State) -> Possible {
 pub(super) fn unmark(state: &State) -> Possible {
     with_list(state, |list| {
         let marks = list.mark_counts();
-        require(marks.shown + marks.hidden + marks.gone > 0, "nothing is marked")
+        require(marks.all() > 0, "nothing is marked")
     })
 }
 

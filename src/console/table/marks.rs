@@ -27,6 +27,14 @@ pub struct MarkCounts {
     pub gone: usize,
 }
 
+impl MarkCounts {
+    /// How many there are, wherever their rows are.
+    #[must_use]
+    pub const fn all(self) -> usize {
+        self.shown + self.hidden + self.gone
+    }
+}
+
 /// The rows behind the marks of a list, in its order where they are shown.
 #[derive(Debug)]
 pub struct Marked<'a, R> {
@@ -44,8 +52,7 @@ pub trait Marking {
     fn mark_counts(&self) -> MarkCounts;
     /// Whether there is a mark, wherever its row is.
     fn is_marked(&self) -> bool {
-        let marks = self.mark_counts();
-        marks.shown + marks.hidden + marks.gone > 0
+        self.mark_counts().all() > 0
     }
     /// Whether a range of marks can begin somewhere.
     fn has_anchor(&self) -> bool;

@@ -412,7 +412,7 @@ fn is_unread(state: &State, about: &About<'_>) -> bool {
 }
 
 fn marked(marks: MarkCounts) -> Option<String> {
-    let all = marks.shown + marks.hidden + marks.gone;
+    let all = marks.all();
     if all == 0 {
         return None;
     }

@@ -251,9 +251,8 @@ impl DeadIndex {
     ) -> Result<Option<u64>, EngineError> {
         let mut reader = Reader::default();
         let mut seen = 0;
-        let mut next = Ok(self.read_batch(target, walk, &mut reader, returns).await?);
+        let mut batch = self.read_batch(target, walk, &mut reader, returns).await?;
         loop {
-            let batch = next?;
             seen += batch.rows.len() as u64;
             let writing = self.store.dead_write(&target.name, generation, &batch.rows, HOLD);
             if batch.is_last {
@@ -264,7 +263,7 @@ impl DeadIndex {
             if !written? {
                 return Ok(None);
             }
-            next = read;
+            batch = read?;
         }
     }
 

@@ -16,7 +16,7 @@ use crate::engine::command::{
     Command, Done, Plan, PlanLine, RedeliverTarget, Redelivered, Tested, WriteGrant, hash_with, simple,
 };
 use crate::engine::operation::{About, Friction, Operation, Subject};
-use crate::store::{Changed, HeadScope};
+use crate::store::{Changed, HeadScope, QueuesOnly};
 use crate::telemetry::names;
 
 /// Lines of a plan, at most: more are counted.
@@ -248,7 +248,7 @@ impl Endpoints {
         let mut counted = Vec::new();
         for endpoint in self.target_endpoints(target).await? {
             let mut queues = 0;
-            let mut pages = self.queue_pages(Some(endpoint.url.clone()));
+            let mut pages = self.queue_pages(QueuesOnly::OfUrl(endpoint.url.clone()));
             while let Some(rows) = pages.next().await? {
                 queues += rows.len();
             }
@@ -279,7 +279,7 @@ impl Endpoints {
     }
 
     pub(super) async fn wake_queues_of(&self, url: &EndpointUrl) -> Result<(), EngineError> {
-        let mut pages = self.queue_pages(Some(url.clone()));
+        let mut pages = self.queue_pages(QueuesOnly::OfUrl(url.clone()));
         while let Some(rows) = pages.next().await? {
             for row in rows {
                 self.broker.nudge(&row.name).await;

@@ -11,7 +11,7 @@ use crate::engine::paging::{bounded, offset_of};
 use crate::engine::queues::listing::Oldest;
 use crate::engine::queues::seen::Seen;
 use crate::engine::view::{EndpointView, EndpointsQuery, Page, Unread};
-use crate::store::EndpointQuery;
+use crate::store::{EndpointQuery, QueuesOnly};
 
 /// So long the pages after the first are made from what the first one counted.
 const CACHED: Duration = Duration::from_secs(10);
@@ -65,7 +65,7 @@ impl Endpoints {
         };
         let endpoint = self.store.endpoint_get(url).await?.ok_or_else(not_found)?;
         let mut queues = HashSet::default();
-        let mut pages = self.queue_pages(Some(url.clone()));
+        let mut pages = self.queue_pages(QueuesOnly::OfUrl(url.clone()));
         while let Some(rows) = pages.next().await? {
             queues.extend(rows.into_iter().map(|row| row.name));
         }
@@ -99,7 +99,7 @@ impl Endpoints {
             return Ok((None, listing.unread));
         }
         let mut urls = HashMap::default();
-        let mut pages = self.queue_pages(None);
+        let mut pages = self.queue_pages(QueuesOnly::All);
         while let Some(rows) = pages.next().await? {
             urls.extend(rows.into_iter().filter_map(|row| Some((row.name, row.url?))));
         }

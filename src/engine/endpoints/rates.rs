@@ -8,7 +8,7 @@ use crate::engine::EngineError;
 use crate::engine::paging::bounded;
 use crate::engine::series::Key;
 use crate::engine::view::{Page, RatePoint, RateRow, RateSeries};
-use crate::store::EndpointQuery;
+use crate::store::{EndpointQuery, QueuesOnly};
 
 /// Seconds of a minute.
 const MINUTE_S: u64 = 60;
@@ -17,7 +17,7 @@ impl Endpoints {
     /// The queues that moved in the last ten minutes or have something waiting, the busiest first.
     pub(in crate::engine) async fn queue_rates(&self, limit: u32) -> Result<Page<RateRow>, EngineError> {
         let mut items = Vec::new();
-        let mut pages = self.queue_pages(None);
+        let mut pages = self.queue_pages(QueuesOnly::All);
         while let Some(rows) = pages.next().await? {
             items.extend(rows.into_iter().filter_map(|row| {
                 let key = Key::queue(&row.name);

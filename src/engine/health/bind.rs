@@ -20,7 +20,7 @@ use crate::engine::expiring::Gone;
 use crate::engine::health::Healing;
 use crate::engine::manage::Manager;
 use crate::engine::{EngineError, Event};
-use crate::store::{Lease, LeaseOutcome, Purpose, QueueQuery};
+use crate::store::{Lease, LeaseOutcome, Purpose, QueueQuery, QueuesOnly};
 
 /// The result of a line of the audit that tells of no loss.
 pub(in crate::engine) const BOUND: &str = "bound";
@@ -139,7 +139,7 @@ impl Healing {
     async fn bind_pages(self: &Arc<Self>, manager: &Manager) -> Result<Tally, EngineError> {
         let me = manager.id();
         let (mut tally, mut others) = (Tally::default(), Vec::new());
-        let mut pages = self.queue_pages(None);
+        let mut pages = self.queue_pages(QueuesOnly::All);
         while let Some(rows) = pages.next().await? {
             let names: Vec<QueueName> = rows.into_iter().filter(to_bind).map(|row| row.name).collect();
             for names in names.chunks(AT_ONCE) {

@@ -12,7 +12,7 @@ use crate::domain::url::EndpointUrl;
 use crate::engine::view::QueueView;
 use crate::engine::why::{Facts, ended_wish, warnings, why};
 use crate::engine::{EngineError, core::Core};
-use crate::store::{Incarnation, StoreError};
+use crate::store::{Incarnation, QueuesOnly, StoreError};
 
 /// An incarnation that may hold a queue, or want it.
 #[derive(Debug)]
@@ -210,7 +210,7 @@ impl Queues {
         mut each: impl FnMut(QueueView),
     ) -> Result<(), StoreError> {
         let mut seen: HashMap<&QueueName, &Seen> = seen.iter().map(|seen| (&seen.name, seen)).collect();
-        let mut pages = self.queue_pages(None);
+        let mut pages = self.queue_pages(QueuesOnly::All);
         while let Some(rows) = pages.next().await? {
             ambient::beside(|| {
                 for row in rows {

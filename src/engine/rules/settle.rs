@@ -22,7 +22,7 @@ use crate::domain::queue::{Closing, QueueRecord};
 use crate::engine::rules::PolicyGuard;
 use crate::engine::tell::Tell;
 use crate::engine::{EngineError, Event};
-use crate::store::{Lease, LeaseOutcome, Purpose, QueueMark};
+use crate::store::{Lease, LeaseOutcome, Purpose, QueueMark, QueuesOnly};
 
 /// Queues that are read, whose leases are taken, and that are settled at once.
 const AT_ONCE: usize = 250;
@@ -35,7 +35,7 @@ impl PolicyGuard {
     /// The queues that differ, of all that the store knows.
     pub(super) async fn find_unsettled(&self) -> Result<Vec<QueueRecord>, EngineError> {
         let mut unsettled = Vec::new();
-        let mut pages = self.queue_pages(None);
+        let mut pages = self.queue_pages(QueuesOnly::All);
         while let Some(rows) = pages.next().await? {
             self.keep_differing(rows, &mut unsettled).await;
         }
