@@ -104,9 +104,11 @@ fn first_frame() {
 fn idle() {
     let directory = scratch();
     let configuration = format!(
-        "[store]\nurl = \"sqlite:{}\"\n[broker]\nurl = \"embedded:\"\n[console]\nrefresh_s = 2\n",
+        "[store]\nurl = \"sqlite:{}\"\n[broker]\nurl = \"embedded:\"\n[console]\nrefresh_s = 2\npreview = false\n",
         directory.path().join("store.db").display()
     );
+    // Who only reads makes no store.
+    Program::migrate(directory.path(), &configuration);
     let mut program = Program::start(directory.path(), &configuration, &["--read-only"]);
     program.until("live".as_bytes());
     // The overview's charts grow for an hour: that is a change.

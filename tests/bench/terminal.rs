@@ -1,7 +1,7 @@
 //! The built program on a pseudo-terminal, as a person has it.
 
 use std::io::{Read as _, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc as channel;
 use std::time::{Duration, Instant};
 
@@ -20,10 +20,25 @@ pub struct Program {
     _master: Box<dyn portable_pty::MasterPty + Send>,
 }
 
+fn configured(directory: &Path, configuration: &str) -> PathBuf {
+    let file = directory.join("config.toml");
+    std::fs::write(&file, configuration).unwrap();
+    file
+}
+
 impl Program {
+    /// Makes the store that this configuration names.
+    pub fn migrate(directory: &Path, configuration: &str) {
+        let migrated = std::process::Command::new(env!("CARGO_BIN_EXE_redrive"))
+            .args(["store", "migrate", "--config"])
+            .arg(configured(directory, configuration))
+            .output()
+            .unwrap();
+        assert!(migrated.status.success(), "{migrated:?}");
+    }
+
     pub fn start(directory: &Path, configuration: &str, arguments: &[&str]) -> Self {
-        let file = directory.join("config.toml");
-        std::fs::write(&file, configuration).unwrap();
+        let file = configured(directory, configuration);
         let (cols, rows) = SIZE;
         let size = PtySize {
             rows,
