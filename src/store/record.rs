@@ -209,7 +209,7 @@ pub struct QueueUrl {
 }
 
 /// Which rows.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueQuery {
     /// After this name.
     pub after: Option<QueueName>,
@@ -220,10 +220,9 @@ pub struct QueueQuery {
 }
 
 /// Which of all rows.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueuesOnly {
     /// Every one.
-    #[default]
     All,
     /// Those of this URL.
     OfUrl(EndpointUrl),

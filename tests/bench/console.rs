@@ -98,7 +98,7 @@ fn first_frame() {
     }
     times.sort_by(f64::total_cmp);
     let measured = format!("p50 {:.1} ms, p99 {:.1} ms", share(&times, 0.5), share(&times, 0.99));
-    row("first frame before any server answers", &measured, "≤ 100 ms");
+    row("first frame before any server answers", &measured, "p99 ≤ 60 ms");
 }
 
 fn idle() {

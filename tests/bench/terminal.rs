@@ -20,6 +20,7 @@ pub struct Program {
     _master: Box<dyn portable_pty::MasterPty + Send>,
 }
 
+/// The file with this configuration.
 fn configured(directory: &Path, configuration: &str) -> PathBuf {
     let file = directory.join("config.toml");
     std::fs::write(&file, configuration).unwrap();

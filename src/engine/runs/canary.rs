@@ -15,14 +15,12 @@ use crate::domain::run::{RunState, Target, phase};
 use crate::domain::time::Timestamp;
 use crate::engine::EngineError;
 use crate::engine::dead::Died;
-use crate::store::{QueueQuery, QueuesOnly};
+use crate::store::QueuesOnly;
 
 /// Between two looks at the endpoints while a run goes on.
 const LOOK: Duration = Duration::from_secs(2);
 /// Between two looks at the dead letters while a run goes on, at least.
 const LOOK_AT_LETTERS: Duration = Duration::from_secs(5);
-/// Queues of an endpoint that are read at once.
-const QUEUES: u32 = 1_000;
 /// What a person does then.
 const ASKS: &str = "look at them, then `run resume` sends the rest unwatched, or `run cancel`";
 
@@ -178,13 +176,8 @@ impl TakenRun<'_> {
         let ours = self.engine.settings.naming.exchange();
         let targets: HashSet<QueueName> = self.targets().filter_map(|target| queue_of(target, &ours)).collect();
         for endpoint in lost {
-            let mut query = QueueQuery {
-                after: None,
-                only: QueuesOnly::OfUrl(endpoint.url.clone()),
-                limit: QUEUES,
-            };
-            loop {
-                let queues = self.engine.store.queues_page(&query).await?;
+            let mut pages = self.engine.queue_pages(QueuesOnly::OfUrl(endpoint.url.clone()));
+            while let Some(queues) = pages.next().await? {
                 if queues.iter().any(|queue| targets.contains(&queue.name)) {
                     let why = match (&endpoint.last_status, &endpoint.last_error) {
                         (Some(status), _) => format!(", it answered {status}"),
@@ -197,8 +190,6 @@ impl TakenRun<'_> {
                         endpoint.state.as_str(),
                     )));
                 }
-                let Some(last) = queues.last() else { break };
-                query.after = Some(last.name.clone());
             }
         }
         Ok(None)
