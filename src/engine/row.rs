@@ -3,7 +3,7 @@
 //! Measured with 100,000 names of 77 bytes: 278 bytes of resident memory a row, of which 32 are a text that
 //! rows of a snapshot share, so 23.5 MiB in all. For that, numbers and times have one value that stands for
 //! *not known*, the execution is read out of the name where it is in it, what few rows have is behind one
-//! pointer, and texts that many rows have in common are shared.
+//! pointer, and texts that many rows have in common are shared: by `Arc<String>`, which is one word where `Arc<str>` is two.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,10 +34,8 @@ pub struct QueueRow {
     pub name: QueueName,
     /// Its URL, when it is a delivery queue and that is known; one allocation for all queues of a URL.
     pub url: Option<Arc<EndpointUrl>>,
-    /// Why it moves or does not, one sentence; shared. Empty where it is not ours to deliver.
-    pub why: Arc<str>,
-    /// Name of the incarnation that holds it; shared.
-    pub owner: Option<Arc<str>>,
+    why: Option<Arc<String>>,
+    owner: Option<Arc<String>>,
     ready: u64,
     delivered: u64,
     oldest_at: i64,
@@ -83,10 +81,10 @@ pub struct QueueFacts {
     pub oldest_at: Option<Timestamp>,
     /// See [`QueueRow::next_attempt_at`].
     pub next_attempt_at: Option<Timestamp>,
-    /// See [`QueueRow::owner`].
-    pub owner: Option<Arc<str>>,
-    /// See [`QueueRow::why`].
-    pub why: Arc<str>,
+    /// See [`QueueRow::owner`]; shared.
+    pub owner: Option<Arc<String>>,
+    /// See [`QueueRow::why`]; shared.
+    pub why: Option<Arc<String>>,
     /// See [`QueueRow::warnings`].
     pub warnings: Vec<String>,
     /// See [`QueueRow::findings`].
@@ -117,7 +115,7 @@ impl QueueFacts {
             oldest_at: None,
             next_attempt_at: None,
             owner: None,
-            why: "".into(),
+            why: None,
             warnings: Vec::new(),
             findings: Vec::new(),
             attempts: None,
@@ -171,6 +169,18 @@ impl QueueRow {
         }
         let name = self.name.as_str();
         name.get(usize::from(self.execution_from)..name.len().checked_sub(AFTER_EXECUTION)?)
+    }
+
+    /// Why it moves or does not, one sentence; `None` where it is not ours to deliver.
+    #[must_use]
+    pub fn why(&self) -> Option<&str> {
+        self.why.as_ref().map(|why| why.as_str())
+    }
+
+    /// Name of the incarnation that holds it.
+    #[must_use]
+    pub fn owner(&self) -> Option<&str> {
+        self.owner.as_ref().map(|owner| owner.as_str())
     }
 
     /// Messages ready.

@@ -176,11 +176,11 @@ fn key(code: KeyCode) -> Event {
 /// Queues of 1,000 URLs; every seventh waits for a retry.
 fn queue_row(number: usize, ready: u64) -> Arc<QueueRow> {
     thread_local! {
-        static SHARED: (Vec<Arc<EndpointUrl>>, [Arc<str>; 2]) = (
+        static SHARED: (Vec<Arc<EndpointUrl>>, [Arc<String>; 2]) = (
             (0..1_000)
                 .map(|n| Arc::new(EndpointUrl::parse(&format!("https://receiver-{n}.example/hook")).unwrap()))
                 .collect(),
-            ["delivering, by redrive-1".into(), "retry 3 of 9 waits".into()],
+            ["delivering, by redrive-1", "retry 3 of 9 waits"].map(|why| Arc::new(why.to_owned())),
         );
     }
     let naming = Naming {
@@ -200,7 +200,7 @@ fn queue_row(number: usize, ready: u64) -> Arc<QueueRow> {
             ready: Some(ready),
             unacked: Some(1),
             delivered: Some(ready * 3),
-            why: Arc::clone(&whys[usize::from(waits)]),
+            why: Some(Arc::clone(&whys[usize::from(waits)])),
             state: Some(if waits {
                 QueueState::WaitingRetry
             } else {

@@ -25,7 +25,7 @@ use crate::console::theme::{Ground, Theme};
 use crate::console::update;
 
 /// The least time between two frames.
-pub const FRAME: Duration = Duration::from_millis(16);
+pub const FRAME: Duration = Duration::from_millis(10);
 /// The least time before a frame that only shows what the engine told by itself.
 pub const BACKGROUND_FRAME: Duration = Duration::from_millis(100);
 /// Events taken before the next look at the frame's time.

@@ -37,21 +37,20 @@ pub fn arrange<R: Row>(job: &Job<R>) -> Order<R> {
     }
 }
 
-/// The rows that are shown; of equal ones the first stays the first.
+/// The rows that are shown; of equal ones the first stays the first. Each is asked for its key whenever it is compared:
+/// the keys of a hundred thousand rows would be the most that a refresh holds.
 fn sorted<R: Row>(job: &Job<R>) -> Vec<u32> {
     let key = R::COLUMNS.get(job.sort.column).map(|column| column.key);
-    let indices = (0..u32::MAX).zip(job.rows.iter());
-    let mut keyed: Vec<(SortKey<'_>, u32)> = indices
-        .filter(|(_, row)| is_shown(job, &***row))
-        .map(|(index, row)| (key.map_or(SortKey::Missing, |key| key(row)), index))
-        .collect();
-    keyed.sort_unstable_by(|a, b| {
-        directed(a.0, b.0, job.sort).then_with(|| match (row(job, a.1), row(job, b.1)) {
-            (Some(one), Some(other)) => one.tie(other).then(a.1.cmp(&b.1)),
-            _ => Ordering::Equal,
-        })
+    let mut order: Vec<u32> = (0..u32::MAX).take(job.rows.len()).collect();
+    order.retain(|index| row(job, *index).is_some_and(|row| is_shown(job, row)));
+    order.sort_unstable_by(|a, b| match (row(job, *a), row(job, *b)) {
+        (Some(one), Some(other)) => key
+            .map_or(Ordering::Equal, |key| directed(key(one), key(other), job.sort))
+            .then_with(|| one.tie(other))
+            .then(a.cmp(b)),
+        _ => Ordering::Equal,
     });
-    keyed.into_iter().map(|(_, index)| index).collect()
+    order
 }
 
 fn is_shown<R: Row>(job: &Job<R>, row: &R) -> bool {

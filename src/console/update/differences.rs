@@ -128,11 +128,9 @@ fn queues(state: &mut State, before: &Snapshot, now: &Snapshot) {
         let rows = now.queues.iter().map(|row| &**row).filter(is_kind);
         let new: Vec<&QueueRow> = rows.filter(|row| !known.contains(row.name.as_str())).collect();
         let sentences = new.iter().map(|row| {
-            let why = if row.why.is_empty() {
-                String::new()
-            } else {
-                format!(": {}", say::name(&row.why))
-            };
+            let why = row
+                .why()
+                .map_or_else(String::new, |why| format!(": {}", say::name(why)));
             format!("queue {} is {what}{why}", say::name(row.name.as_str()))
         });
         several(state, Tone::Bad, what, sentences, |many| {

@@ -147,12 +147,8 @@ impl Row for QueueRow {
             key::count(row.delivered())
         })
         .count(),
-        Column::new("owner", "Worker", key::fill(8, 1), 7, |row| {
-            key::text(row.owner.as_deref())
-        }),
-        Column::new("why", "Why", key::fill(20, 4), 8, |row| {
-            key::text(Some(&*row.why).filter(|why| !why.is_empty()))
-        }),
+        Column::new("owner", "Worker", key::fill(8, 1), 7, |row| key::text(row.owner())),
+        Column::new("why", "Why", key::fill(20, 4), 8, |row| key::text(row.why())),
         Column::new("execution", "Execution", key::fill(10, 1), 9, |row| {
             key::text(row.execution())
         }),
@@ -209,7 +205,7 @@ impl Listed for QueueRow {
             "empty_in" => moving::empty_in(self.time_to_empty()),
             "failing" => moving::failing(self.moving()),
             "p95" => moving::p95(self.moving()),
-            "owner" => Cell::or_none(self.owner.as_deref(), Role::TextMuted),
+            "owner" => Cell::or_none(self.owner(), Role::TextMuted),
             "why" => Cell::new(self.says(now), Role::Text),
             _ => Cell::new("", Role::Text),
         }
@@ -217,14 +213,11 @@ impl Listed for QueueRow {
 
     /// Why it moves or does not; a warning goes before, else the first thing that will surprise.
     fn says(&self, _: Timestamp) -> Cow<'_, str> {
+        let why = self.why().unwrap_or_default();
         let finding = self.findings().first().map(|finding| finding.effect.as_str());
         match self.warnings().first().map(String::as_str).or(finding) {
-            None => Cow::Borrowed(&self.why),
-            Some(first) => Cow::Owned(format!(
-                "! {} · {}",
-                show(first, OUTSIDE_MAX),
-                show(&self.why, OUTSIDE_MAX)
-            )),
+            None => Cow::Borrowed(why),
+            Some(first) => Cow::Owned(format!("! {} · {}", show(first, OUTSIDE_MAX), show(why, OUTSIDE_MAX))),
         }
     }
 }

@@ -172,7 +172,10 @@ fn bad(row: &QueueRow) -> Option<(String, Condition)> {
         | QueueState::Ended => return None,
     };
     let name = row.name.as_str().to_owned();
-    let text = format!("queue {name} {what}: {}", show(&row.why, NAME_WIDTH_MAX));
+    let text = format!(
+        "queue {name} {what}: {}",
+        show(row.why().unwrap_or_default(), NAME_WIDTH_MAX)
+    );
     let count = row.depth();
     Some((name, Condition { kind, text, count }))
 }

@@ -2,23 +2,23 @@
 
 use std::sync::Arc;
 
-use crate::ambient::{HashMap, HashSet};
+use crate::ambient::HashMap;
 use crate::domain::url::EndpointUrl;
 
 /// The texts and URLs in use.
 #[derive(Debug, Default)]
 pub(super) struct Interner {
-    texts: HashSet<Arc<str>>,
+    texts: HashMap<String, Arc<String>>,
     urls: HashMap<EndpointUrl, Arc<EndpointUrl>>,
 }
 
 impl Interner {
-    pub(super) fn text(&mut self, text: &str) -> Arc<str> {
+    pub(super) fn text(&mut self, text: &str) -> Arc<String> {
         if let Some(known) = self.texts.get(text) {
             return Arc::clone(known);
         }
-        let new: Arc<str> = text.into();
-        self.texts.insert(Arc::clone(&new));
+        let new = Arc::new(text.to_owned());
+        self.texts.insert(text.to_owned(), Arc::clone(&new));
         new
     }
 
@@ -29,7 +29,7 @@ impl Interner {
 
     /// Lets go of what no row has any more.
     pub(super) fn forget_unused(&mut self) {
-        self.texts.retain(|text| Arc::strong_count(text) > 1);
+        self.texts.retain(|_, text| Arc::strong_count(text) > 1);
         self.urls.retain(|_, url| Arc::strong_count(url) > 1);
     }
 }

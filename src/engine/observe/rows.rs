@@ -96,7 +96,7 @@ impl<'a> Rows<'a> {
             oldest_at: self.oldest.get(&view.name).copied(),
             next_attempt_at: view.next_attempt_at,
             owner: view.owner.map(|owner| self.texts.text(&owner)),
-            why: self.texts.text(view.why.as_ref().map_or("", |why| &why.text)),
+            why: view.why.map(|why| self.texts.text(&why.text)),
             warnings: view.warnings,
             findings: view.findings,
             attempts: head.map(|head| (head.failures, head.attempts_allowed)),

@@ -68,8 +68,8 @@ fn hostile_queue(text: &str) -> QueueRow {
         ready: Some(1),
         oldest_at: Some(before(9)),
         next_attempt_at: Some(after(9)),
-        owner: Some(text.into()),
-        why: text.into(),
+        owner: Some(Arc::new(text.to_owned())),
+        why: Some(Arc::new(text.to_owned())),
         warnings: vec![text.to_owned()],
         state: Some(QueueState::Parked),
         ..QueueFacts::unknown(queue_name(text), QueueKind::Delivery)
