@@ -26,13 +26,12 @@ const MESSAGES: usize = 30_000;
 const QUEUE: &str = "bench.intake";
 
 pub async fn run() {
-    let ground = Ground::prepare().await;
     let (mut postgres, mut sqlite) = (Vec::new(), Vec::new());
     for _ in 0..rounds() {
         let database = Database::create().await;
-        postgres.push(round(&ground, &database.url()).await);
+        postgres.push(round(&database.url()).await);
         let directory = scratch_directory();
-        sqlite.push(round(&ground, directory.path().join("redrive.db").to_str().unwrap()).await);
+        sqlite.push(round(directory.path().join("redrive.db").to_str().unwrap()).await);
         aside(&format!(
             "intake: PostgreSQL {:.0}/s, SQLite {:.0}/s",
             postgres[postgres.len() - 1],
@@ -65,8 +64,10 @@ fn settings(ground: &Ground) -> EventSettings {
     }
 }
 
-async fn round(ground: &Ground, address: &str) -> f64 {
-    fill(ground).await;
+/// With a broker of its own: it belongs to one store.
+async fn round(address: &str) -> f64 {
+    let ground = Ground::prepare().await;
+    fill(&ground).await;
     let store = ground::open_store(address).await;
     let sender = SenderSettings {
         timeout: Duration::from_secs(5),
@@ -76,23 +77,30 @@ async fn round(ground: &Ground, address: &str) -> f64 {
     };
     let sender = HttpSender::new(sender, Clock::system()).unwrap();
     let mut engine_settings = ground::engine_settings(ground.naming.clone(), 1);
-    engine_settings.events = settings(ground);
+    engine_settings.events = settings(&ground);
     let broker = ground::broker(&ground.naming);
     let engine = Engine::new(store.clone(), broker, sender, engine_settings, Clock::system());
     let stop = CancellationToken::new();
-    let running = tokio::spawn({
+    let mut running = tokio::spawn({
         let (engine, stop) = (engine.clone(), stop.clone());
         async move { engine.run(stop).await }
     });
-    let (first, began) = at_least(&store, 1).await;
-    let (_, ended) = at_least(&store, MESSAGES).await;
     let queue = QueueName::parse(QUEUE).unwrap();
-    while !matches!(
-        ground.broker.look(&queue).await.unwrap(),
-        Look::Present { ready: 0, .. }
-    ) {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let taking = async {
+        let (first, began) = at_least(&store, 1).await;
+        let (_, ended) = at_least(&store, MESSAGES).await;
+        while !matches!(
+            ground.broker.look(&queue).await.unwrap(),
+            Look::Present { ready: 0, .. }
+        ) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        (MESSAGES - first) as f64 / (ended - began).as_secs_f64()
+    };
+    let rate = tokio::select! {
+        rate = taking => rate,
+        ended = &mut running => panic!("the engine ended: {ended:?}"),
+    };
     stop.cancel();
     running.await.unwrap().unwrap();
     let left = ground.broker.look(&queue).await.unwrap();
@@ -101,7 +109,7 @@ async fn round(ground: &Ground, address: &str) -> f64 {
         "everything was acked: {left:?}"
     );
     engine.close().await;
-    (MESSAGES - first) as f64 / (ended - began).as_secs_f64()
+    rate
 }
 
 /// Events of the type, once there are so many, and when that was seen.
