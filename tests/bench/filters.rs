@@ -20,7 +20,8 @@ const QUEUES: usize = 60;
 const CLIENTS: usize = 8;
 const SMALL: usize = 1_000;
 const URL_BYTES: usize = 8_000;
-const WORST: &str = "/([a-j]{1,100}){1,40}[^ -~]/";
+/// As dear as one can be: a larger one is refused before it is asked of anything.
+const WORST: &str = "/([a-j]{1,40}){1,40}[^ -~]/";
 const HEALTH_BETWEEN: Duration = Duration::from_millis(20);
 
 pub async fn run() {
@@ -75,7 +76,9 @@ async fn ask(program: Arc<Program>, stop: Arc<AtomicBool>, number: usize) -> usi
         let filter = format!("{field} ~ {WORST}");
         let filter = utf8_percent_encode(&filter, NON_ALPHANUMERIC);
         let answer = program.get(&format!("/v1/{list}?filter={filter}")).await;
-        assert!(answer.is_some_and(|answer| matches!(answer.status, 200 | 400 | 429)));
+        let answer = answer.expect("an answer");
+        let is_computed = answer.status == 200 || answer.text().contains("takes more than");
+        assert!(is_computed || answer.status == 429, "{}", answer.text());
         answers += 1;
     }
     answers
