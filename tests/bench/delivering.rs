@@ -64,7 +64,7 @@ pub async fn run(arguments: &[String]) {
     let store = ground::open_store(store).await;
     let engine = Engine::new(store, ground::broker(&naming), sender, settings, Clock::system());
     let stop = CancellationToken::new();
-    let running = tokio::spawn({
+    let mut running = tokio::spawn({
         let (engine, stop) = (engine.clone(), stop.clone());
         async move { engine.run(stop).await }
     });
@@ -80,9 +80,12 @@ pub async fn run(arguments: &[String]) {
     });
     println!("ready");
     let mut input = crate::process::input();
-    while input.recv().await.is_some() {
-        println!("{}\nend", numbers.render());
-    }
+    let answering = async {
+        while input.recv().await.is_some() {
+            println!("{}\nend", numbers.render());
+        }
+    };
+    ground::beside(&mut running, answering).await;
     stop.cancel();
     running.await.unwrap().unwrap();
     engine.close().await;

@@ -16,12 +16,12 @@ use redrive::internals::domain::naming::{Naming, QueueType};
 use redrive::internals::domain::notification::Notification;
 use redrive::internals::domain::policy::RetryPolicy;
 use redrive::internals::domain::url::EndpointUrl;
-use redrive::internals::engine::EngineSettings;
+use redrive::internals::engine::{EngineError, EngineSettings};
 use redrive::internals::sqlite::SqliteFile;
 use redrive::internals::store::postgres::PostgresStore;
 use redrive::internals::store::sqlite::SqliteStore;
 use redrive::internals::store::{LearnedQueue, StoreHandle};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::support::servers::{Vhost, variable};
 
@@ -89,6 +89,14 @@ pub fn broker(naming: &Naming) -> BrokerHandle {
     let management = variable("REDRIVE_TEST_MANAGEMENT");
     let settings = RabbitSettings::new(&variable("REDRIVE_TEST_AMQP"), Some(&management), naming.clone());
     RabbitMq::connect(settings, Clock::system()).unwrap()
+}
+
+/// Does `work` while an engine runs; one that ends meanwhile has failed, and nothing waits for it.
+pub async fn beside<T>(running: &mut JoinHandle<Result<(), EngineError>>, work: impl Future<Output = T>) -> T {
+    tokio::select! {
+        done = work => done,
+        ended = running => panic!("the engine ended: {ended:?}"),
+    }
 }
 
 /// The defaults of the configuration.

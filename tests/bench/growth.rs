@@ -99,21 +99,24 @@ pub async fn run_side(arguments: &[String]) {
     let sender = HttpSender::new(sender, Clock::system()).unwrap();
     let engine = Engine::new(Arc::clone(&store), broker, sender, settings, Clock::system());
     let stop = CancellationToken::new();
-    let running = tokio::spawn({
+    let mut running = tokio::spawn({
         let (engine, stop) = (engine.clone(), stop.clone());
         async move { engine.run(stop).await }
     });
     println!("ready");
     let mut input = crate::process::input();
     let mut next = 0;
-    while input.recv().await.is_some() {
-        publish(&engine, port, next..next + step).await;
-        next += step;
-        while !store.queues_page(&QueueQuery::first(1)).await.unwrap().is_empty() {
-            tokio::time::sleep(Duration::from_millis(100)).await;
+    let executing = async {
+        while input.recv().await.is_some() {
+            publish(&engine, port, next..next + step).await;
+            next += step;
+            while !store.queues_page(&QueueQuery::first(1)).await.unwrap().is_empty() {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            println!("ended");
         }
-        println!("ended");
-    }
+    };
+    ground::beside(&mut running, executing).await;
     stop.cancel();
     running.await.unwrap().unwrap();
     engine.close().await;

@@ -97,10 +97,7 @@ async fn round(address: &str) -> f64 {
         }
         (MESSAGES - first) as f64 / (ended - began).as_secs_f64()
     };
-    let rate = tokio::select! {
-        rate = taking => rate,
-        ended = &mut running => panic!("the engine ended: {ended:?}"),
-    };
+    let rate = ground::beside(&mut running, taking).await;
     stop.cancel();
     running.await.unwrap().unwrap();
     let left = ground.broker.look(&queue).await.unwrap();

@@ -41,8 +41,9 @@ pub fn arrange<R: Row>(job: &Job<R>) -> Order<R> {
 /// the keys of a hundred thousand rows would be the most that a refresh holds.
 fn sorted<R: Row>(job: &Job<R>) -> Vec<u32> {
     let key = R::COLUMNS.get(job.sort.column).map(|column| column.key);
-    let mut order: Vec<u32> = (0..u32::MAX).take(job.rows.len()).collect();
-    order.retain(|index| row(job, *index).is_some_and(|row| is_shown(job, row)));
+    let rows = (0..u32::MAX).zip(job.rows.iter());
+    let shown = rows.filter(|(_, row)| is_shown(job, &***row));
+    let mut order: Vec<u32> = shown.map(|(index, _)| index).collect();
     order.sort_unstable_by(|a, b| match (row(job, *a), row(job, *b)) {
         (Some(one), Some(other)) => key
             .map_or(Ordering::Equal, |key| directed(key(one), key(other), job.sort))

@@ -1,5 +1,6 @@
 //! Texts that many rows have in common, held once.
 
+use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::ambient::HashMap;
@@ -13,18 +14,12 @@ pub(super) struct Interner {
 }
 
 impl Interner {
-    pub(super) fn text(&mut self, text: &str) -> Arc<String> {
-        if let Some(known) = self.texts.get(text) {
-            return Arc::clone(known);
-        }
-        let new = Arc::new(text.to_owned());
-        self.texts.insert(text.to_owned(), Arc::clone(&new));
-        new
+    pub(super) fn text(&mut self, text: String) -> Arc<String> {
+        held_once(&mut self.texts, text)
     }
 
     pub(super) fn url(&mut self, url: EndpointUrl) -> Arc<EndpointUrl> {
-        let known = self.urls.entry(url).or_insert_with_key(|url| Arc::new(url.clone()));
-        Arc::clone(known)
+        held_once(&mut self.urls, url)
     }
 
     /// Lets go of what no row has any more.
@@ -32,4 +27,9 @@ impl Interner {
         self.texts.retain(|_, text| Arc::strong_count(text) > 1);
         self.urls.retain(|_, url| Arc::strong_count(url) > 1);
     }
+}
+
+fn held_once<T: Clone + Eq + Hash>(held: &mut HashMap<T, Arc<T>>, one: T) -> Arc<T> {
+    let known = held.entry(one).or_insert_with_key(|one| Arc::new(one.clone()));
+    Arc::clone(known)
 }
