@@ -527,7 +527,7 @@ async fn publishes(daemon: &mut Daemon, token: &str, execution: &str, body: &str
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_has_no_more_queues_and_bytes_than_its_quota() {
-    let (_at, mut daemon) = of_a_tenant(json!({"queues": 3, "bytes_waiting": 10_000})).await;
+    let (installation, mut daemon) = of_a_tenant(json!({"queues": 3, "bytes_waiting": 10_000})).await;
     let daemon = &mut daemon;
     // What others have there is not the tenant's.
     for execution in ["a", "b", "c", "d"] {
@@ -554,6 +554,11 @@ async fn a_token_has_no_more_queues_and_bytes_than_its_quota() {
         202,
         "others have no quota"
     );
+    // What a daemon published before it ended counts too.
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+    *daemon = installation.daemon().await;
+    let why = refused(&publishes(daemon, TENANT, "tenant-1:b", &"x".repeat(2_000)).await, 429);
+    assert!(why.contains("10,000 bytes"), "{why}");
     // What is no longer there is free again.
     daemon.token = Some(ADMIN.to_owned());
     let queues = daemon.get("/v1/queues").await.json();

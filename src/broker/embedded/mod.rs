@@ -395,22 +395,16 @@ impl Listings for Embedded {
 
     async fn queues_all(&self) -> Result<QueuePage, BrokerError> {
         let start = self.0.clock.uptime();
-        let mut all = QueuePage::default();
-        let mut page = PageRequest {
-            page: 1,
-            size: 500,
-            name_contains: None,
-        };
-        loop {
-            let next = self.queues_page(&page).await?;
-            all.queues.extend(next.queues);
-            all.total = next.total;
-            if !next.more {
-                all.took = self.0.clock.uptime().saturating_sub(start);
-                return Ok(all);
-            }
-            page.page += 1;
-        }
+        let mut queues = Vec::new();
+        tables::queues_all(self.0.file.readers(), |counted| queues.extend(self.0.listed(counted)))
+            .await
+            .map_err(failure::read("list queues"))?;
+        Ok(QueuePage {
+            total: Some(queues.len() as u64),
+            queues,
+            more: false,
+            took: self.0.clock.uptime().saturating_sub(start),
+        })
     }
 
     async fn queue_detail(&self, queue: &QueueName) -> Result<Option<ListedQueue>, BrokerError> {

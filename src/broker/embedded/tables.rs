@@ -6,6 +6,7 @@
 //! read, nothing else.
 
 use bytes::Bytes;
+use futures_util::TryStreamExt as _;
 use sqlx::Row;
 use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteRow};
 
@@ -51,21 +52,29 @@ const QUEUE_EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM broker_queue WHERE id =
 const QUEUE_DELETE: &str = "DELETE FROM broker_queue WHERE id = ?";
 const QUEUE_EMPTY: &str = "SELECT NOT EXISTS (SELECT 1 FROM broker_message WHERE queue = ?)";
 const QUEUES_SINCE: &str = "SELECT id, name FROM broker_queue WHERE id > ? ORDER BY id LIMIT 1000";
-const QUEUES_COUNT: &str = "SELECT count(*) FROM broker_queue WHERE instr(name, ?) > 0";
-const QUEUES_PAGE: &str = "SELECT id, name, used_at, expires_ms,
-        (SELECT count(*) FROM broker_message WHERE queue = q.id) AS messages,
-        NULL AS bytes,
-        (SELECT coalesce(timestamp_s * 1000000, published_at) FROM broker_message
-            WHERE queue = q.id ORDER BY id LIMIT 1) AS oldest_at,
-        (SELECT published_at FROM broker_message WHERE queue = q.id ORDER BY id DESC LIMIT 1) AS newest_at
-    FROM broker_queue AS q WHERE instr(name, ?1) > 0 ORDER BY name LIMIT ?2 OFFSET ?3";
-const QUEUE_COUNTS: &str = "SELECT id, name, used_at, expires_ms,
-        (SELECT count(*) FROM broker_message WHERE queue = q.id) AS messages,
-        (SELECT coalesce(sum(size), 0) FROM broker_message WHERE queue = q.id) AS bytes,
-        (SELECT coalesce(timestamp_s * 1000000, published_at) FROM broker_message
-            WHERE queue = q.id ORDER BY id LIMIT 1) AS oldest_at,
-        (SELECT published_at FROM broker_message WHERE queue = q.id ORDER BY id DESC LIMIT 1) AS newest_at
-    FROM broker_queue AS q WHERE name = ?1";
+/// Queues with their counts; their bytes are `$bytes`.
+macro_rules! counted_queues {
+    ($bytes:literal, $which:literal) => {
+        concat!(
+            "SELECT id, name, used_at, expires_ms, (SELECT count(*) FROM broker_message WHERE queue = q.id) AS messages, ",
+            $bytes,
+            " AS bytes, (SELECT coalesce(timestamp_s * 1000000, published_at) FROM broker_message \
+                WHERE queue = q.id ORDER BY id LIMIT 1) AS oldest_at, \
+            (SELECT published_at FROM broker_message WHERE queue = q.id ORDER BY id DESC LIMIT 1) AS newest_at \
+            FROM broker_queue AS q ",
+            $which
+        )
+    };
+    ($which:literal) => {
+        counted_queues!("(SELECT coalesce(sum(length(body)), 0) FROM broker_message WHERE queue = q.id)", $which)
+    };
+}
+const QUEUES_ALL: &str = counted_queues!("NULL", "ORDER BY name");
+const QUEUES_PAGE: &str = counted_queues!("ORDER BY name LIMIT ?1 OFFSET ?2");
+const QUEUES_COUNT: &str = "SELECT count(*) FROM broker_queue";
+const QUEUES_PAGE_LIKE: &str = counted_queues!("WHERE instr(name, ?3) > 0 ORDER BY name LIMIT ?1 OFFSET ?2");
+const QUEUES_COUNT_LIKE: &str = "SELECT count(*) FROM broker_queue WHERE instr(name, ?) > 0";
+const QUEUE_COUNTS: &str = counted_queues!("WHERE name = ?1");
 const DELETION_NOTE: &str = "INSERT INTO broker_deletion (queue, name, deleted_by) VALUES (?, ?, ?) RETURNING id";
 const DELETION_TRIM: &str = "DELETE FROM broker_deletion WHERE id <= ?";
 const DELETIONS_SINCE: &str =
@@ -124,7 +133,7 @@ pub(super) struct Counted {
     pub(super) id: i64,
     pub(super) name: String,
     pub(super) messages: i64,
-    /// Their size, where it was asked for.
+    /// Bytes of their bodies, where they were asked for.
     pub(super) bytes: Option<i64>,
     /// When its first message was created as its publisher said, else when it was published.
     pub(super) oldest_at: Option<Timestamp>,
@@ -619,24 +628,34 @@ pub(super) async fn queue_counts(readers: &SqlitePool, name: &str) -> Sql<Option
 
 /// The queues of a page and whether there is another one, and how many there are in all.
 pub(super) async fn queues_page(readers: &SqlitePool, page: &PageRequest) -> Sql<(Vec<Counted>, bool, u64)> {
-    let contains = page.name_contains.as_deref().unwrap_or_default();
+    let contains = page.name_contains.as_deref().filter(|part| !part.is_empty());
     let size = page.size.clamp(1, 500);
     let offset = i64::from(page.page.saturating_sub(1)) * i64::from(size);
-    let rows = sqlx::query(QUEUES_PAGE)
-        .bind(contains)
-        .bind(i64::from(size) + 1)
-        .bind(offset)
-        .fetch_all(readers)
-        .await?;
-    let total: i64 = sqlx::query_scalar(QUEUES_COUNT)
-        .bind(contains)
-        .fetch_one(readers)
-        .await?;
+    let (rows, total) = match contains {
+        None => (sqlx::query(QUEUES_PAGE), sqlx::query_scalar(QUEUES_COUNT)),
+        Some(_) => (sqlx::query(QUEUES_PAGE_LIKE), sqlx::query_scalar(QUEUES_COUNT_LIKE)),
+    };
+    let (mut rows, mut total) = (rows.bind(i64::from(size) + 1).bind(offset), total);
+    if let Some(part) = contains {
+        rows = rows.bind(part);
+        total = total.bind(part);
+    }
+    let rows = rows.fetch_all(readers).await?;
+    let total: i64 = total.fetch_one(readers).await?;
     let mut queues = rows.iter().map(counted).collect::<Sql<Vec<Counted>>>()?;
     let limit = usize::try_from(size).unwrap_or(usize::MAX);
     let more = queues.len() > limit;
     queues.truncate(limit);
     Ok((queues, more, u64::try_from(total).unwrap_or(0)))
+}
+
+/// Hands on every queue, by name, without its bytes: one after the other, or the rows of very many would be there at once.
+pub(super) async fn queues_all(readers: &SqlitePool, mut each: impl FnMut(&Counted)) -> Sql<()> {
+    let mut rows = sqlx::query(QUEUES_ALL).fetch(readers);
+    while let Some(row) = rows.try_next().await? {
+        each(&counted(&row)?);
+    }
+    Ok(())
 }
 
 fn counted(row: &SqliteRow) -> Sql<Counted> {

@@ -1,9 +1,13 @@
 //! The behaviours themselves, a function each, in the words of the seam.
 
+use std::collections::BTreeSet;
+
 use redrive::internals::broker::{
-    Acked, AttachOptions, AttachOutcome, Deleted, Look, Lost, Next, PageRequest, Published, QueuePart, Signal,
+    Acked, AttachOptions, AttachOutcome, Deleted, ListedQueue, Look, Lost, Next, PageRequest, Published, QueuePart,
+    Signal,
 };
 use redrive::internals::domain::id::QueueName;
+use redrive::internals::domain::message::Message;
 use redrive::internals::domain::naming::QueueType;
 
 use super::bench::{Bench, SOON, full, is_quiet, next, number, numbered, options, take};
@@ -444,6 +448,44 @@ pub(crate) async fn queues_are_listed_in_pages(bench: &Bench) {
     };
     let past = bench.broker.queues_page(&past).await.unwrap();
     assert!(past.queues.is_empty() && !past.more);
+}
+
+pub(crate) async fn a_page_says_how_much_waits_in_each_queue(bench: &Bench) {
+    let (full, empty) = (bench.created("full").await, bench.created("empty").await);
+    for number in 1..=3 {
+        let message = Message {
+            body: vec![b'x'; 1_000].into(),
+            ..numbered(number)
+        };
+        bench.accepted(&full, &message).await;
+    }
+    let request = PageRequest {
+        page: 1,
+        size: 500,
+        name_contains: None,
+    };
+    // Statistics lag.
+    let said = within(SOON, async {
+        let mut pause = tokio::time::interval(std::time::Duration::from_millis(100));
+        loop {
+            pause.tick().await;
+            let listed = bench.broker.queues_page(&request).await.unwrap().queues;
+            let of = |name: &QueueName| {
+                listed
+                    .iter()
+                    .find(|queue| queue.name == *name)
+                    .and_then(|queue| queue.bytes)
+            };
+            if (of(&full), of(&empty)) == (Some(3_000), Some(0)) {
+                break;
+            }
+        }
+    });
+    said.await.expect("the bytes of the bodies are said");
+    let all = bench.broker.queues_all().await.unwrap();
+    let names = |queues: Vec<ListedQueue>| queues.into_iter().map(|queue| queue.name).collect::<BTreeSet<_>>();
+    let page = bench.broker.queues_page(&request).await.unwrap();
+    assert_eq!(names(all.queues), names(page.queues), "all are those of the pages");
 }
 
 pub(crate) async fn one_queue_is_shown_in_detail(bench: &Bench) {

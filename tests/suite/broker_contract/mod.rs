@@ -25,6 +25,7 @@ macro_rules! broker_contract {
             rescue_takes_the_head_out_only_when_settled
             rescue_of_an_empty_queue_finds_nothing
             queues_are_listed_in_pages
+            a_page_says_how_much_waits_in_each_queue
             one_queue_is_shown_in_detail
         }
     };
