@@ -213,11 +213,14 @@ impl Listed for QueueRow {
 
     /// Why it moves or does not; a warning goes before, else the first thing that will surprise.
     fn says(&self, _: Timestamp) -> Cow<'_, str> {
-        let why = self.why().unwrap_or_default();
         let finding = self.findings().first().map(|finding| finding.effect.as_str());
-        match self.warnings().first().map(String::as_str).or(finding) {
-            None => Cow::Borrowed(why),
-            Some(first) => Cow::Owned(format!("! {} · {}", show(first, OUTSIDE_MAX), show(why, OUTSIDE_MAX))),
+        let warning = self.warnings().first().map(String::as_str).or(finding);
+        match (warning, self.why()) {
+            (None, why) => Cow::Borrowed(why.unwrap_or_default()),
+            (Some(warning), None) => Cow::Owned(format!("! {}", show(warning, OUTSIDE_MAX))),
+            (Some(warning), Some(why)) => {
+                Cow::Owned(format!("! {} · {}", show(warning, OUTSIDE_MAX), show(why, OUTSIDE_MAX)))
+            }
         }
     }
 }
@@ -244,4 +247,33 @@ fn depth(row: &QueueRow) -> Cell<'static> {
         Role::Text
     };
     Cell::new(known(row.depth()), role)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::findings::Finding;
+    use crate::domain::queue::QueueKind;
+    use crate::engine::snapshot::QueueFacts;
+
+    #[test]
+    fn a_finding_stands_alone_where_nothing_else_is_to_be_said() {
+        let said = |why: Option<&str>| {
+            let facts = QueueFacts {
+                why: why.map(|why| Arc::new(why.to_owned())),
+                findings: vec![Finding {
+                    code: "message_ttl",
+                    effect: "what waits is dropped".to_owned(),
+                    mend: "take it out of the policy",
+                }],
+                ..QueueFacts::unknown(QueueName::parse("legacy").unwrap(), QueueKind::Foreign)
+            };
+            QueueRow::from(facts).says(Timestamp::EPOCH).into_owned()
+        };
+        assert_eq!(said(None), "! what waits is dropped");
+        assert_eq!(
+            said(Some("nobody consumes it")),
+            "! what waits is dropped · nobody consumes it"
+        );
+    }
 }
