@@ -116,6 +116,57 @@ async fn what_does_not_exist_or_is_not_json_is_a_problem_document() {
     );
 }
 
+/// Queues of a list in pages of one, with what waits in each, and when each page says that it was read.
+async fn walked(daemon: &Daemon, after_the_first: impl AsyncFn()) -> Vec<(String, u64, String)> {
+    let mut pages = Vec::new();
+    let mut cursor = Some(String::new());
+    while let Some(from) = cursor {
+        let from = if from.is_empty() {
+            from
+        } else {
+            format!("&cursor={from}")
+        };
+        let path = format!("/v1/queues?filter=kind+%3D+delivery&sort=name&limit=1{from}");
+        let page = daemon.get(&path).await.json();
+        let queue = &page["items"][0];
+        let waits = queue["ready"].as_u64().unwrap() + queue["unacked"].as_u64().unwrap();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        pages.push((text(&queue["execution_id"]), waits, text(&page["taken_at"])));
+        if pages.len() == 1 {
+            after_the_first().await;
+        }
+        cursor = page["next_cursor"].as_str().map(str::to_owned);
+    }
+    pages
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_pages_of_a_list_of_queues_show_one_moment() {
+    let installation = patient();
+    let daemon = installation.daemon().await;
+    let publishes = async |execution: &str| {
+        let notification = json!({"execution_id": execution, "url": DEAD_URL});
+        assert_eq!(publish(&daemon, &notification).await.status, 202);
+    };
+    for execution in ["a", "b", "c"] {
+        publishes(execution).await;
+    }
+    // Between the first page and the second one something comes.
+    let pages = walked(&daemon, async || publishes("c").await).await;
+    let waits = |pages: &[(String, u64, String)]| pages.iter().map(|page| (page.0.clone(), page.1)).collect::<Vec<_>>();
+    let of = |counts: [u64; 3]| {
+        ["a", "b", "c"]
+            .map(str::to_owned)
+            .into_iter()
+            .zip(counts)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(waits(&pages), of([1, 1, 1]));
+    assert!(pages.iter().all(|page| page.2 == pages[0].2), "{pages:?}");
+    // The first page of another walk shows what is there now.
+    assert_eq!(waits(&walked(&daemon, async || ()).await), of([1, 1, 2]));
+}
+
 /// How fast an endpoint goes is asked for, planned, seen, and changed while it goes.
 async fn paced(daemon: &Daemon) {
     for (body, field) in [

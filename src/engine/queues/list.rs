@@ -1,9 +1,11 @@
 //! Queues: all of them, filtered and sorted, and one with its head.
 
 use std::cmp::Ordering;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use super::Queues;
-use super::listing::Oldest;
+use super::listing::{Listing, Oldest};
 use super::seen::Seen;
 use super::world::World;
 use crate::ambient;
@@ -11,6 +13,7 @@ use crate::broker::{BrokerError, ListedQueue, Look};
 use crate::domain::filter::Filter;
 use crate::domain::id::QueueName;
 use crate::domain::queue::{QueueKind, QueueState};
+use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::EngineError;
 use crate::engine::fields::QUEUE_FIELDS;
@@ -18,6 +21,49 @@ use crate::engine::paging::{bounded, offset_of};
 use crate::engine::sight::Sight;
 use crate::engine::view::QueuesQuery;
 use crate::engine::view::{Page, QueueView, Source};
+
+/// How long a listing is good for the pages behind the first, and one that took long as many times that, so that whoever
+/// asks for page after page has the broker list its queues for a twentieth of the time.
+const GOOD: Duration = Duration::from_secs(10);
+const GOOD_TIMES: u32 = 20;
+
+/// The listing of which a page was answered, and not the last one.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Walked(Mutex<Option<Kept>>);
+
+impl Walked {
+    fn take(&self) -> Option<Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn keep(&self, kept: Kept) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
+    }
+}
+
+#[derive(Debug)]
+struct Kept {
+    listing: Listing,
+    taken_at: Timestamp,
+    /// Since boot.
+    until: Duration,
+}
+
+impl Kept {
+    async fn read(queues: &Queues, taken_at: Timestamp, began: Duration) -> Result<Self, EngineError> {
+        let listing = match queues.seen(Oldest::Everywhere).await {
+            // Without its vhost no queue is anywhere, whatever the store remembers.
+            Err(missing @ BrokerError::Vhost { .. }) => return Err(missing.into()),
+            seen => queues.listing(seen),
+        };
+        let now = queues.clock.uptime();
+        Ok(Self {
+            listing,
+            taken_at,
+            until: now + GOOD.max(now.saturating_sub(began) * GOOD_TIMES),
+        })
+    }
+}
 
 impl Queues {
     pub(in crate::engine) async fn queues(&self, query: &QueuesQuery) -> Result<Page<QueueView>, EngineError> {
@@ -31,6 +77,7 @@ impl Queues {
         let order = order(query.sort.as_deref(), Sight::present())?;
         let (offset, limit) = (offset_of(query.cursor.as_deref())?, bounded(query.limit) as usize);
         let turn = self.whole_list().await?;
+        let began = self.clock.uptime();
         let (world, away) = self.world().await?;
         if let Some(detail) = away {
             return Err(BrokerError::Unreachable {
@@ -39,25 +86,28 @@ impl Queues {
             }
             .into());
         }
-        let listing = match self.seen(Oldest::Everywhere).await {
-            // Without its vhost no queue is anywhere, whatever the store remembers.
-            Err(missing @ BrokerError::Vhost { .. }) => return Err(missing.into()),
-            seen => self.listing(seen),
+        let kept = match self.walked.take().filter(|kept| offset > 0 && began < kept.until) {
+            Some(kept) => kept,
+            None => Kept::read(self, world.now, began).await?,
         };
-        let mut views = Vec::with_capacity(listing.seen.len());
-        self.join(&world, &listing.seen, |view| views.push(view)).await?;
+        let mut views = Vec::with_capacity(kept.listing.seen.len());
+        self.join(&world, &kept.listing.seen, |view| views.push(view)).await?;
         let mut views = sieve.keep(views, |filter, view| filter.matches(view)).await?;
         let more = views.len() > offset.saturating_add(limit);
         let items = ambient::beside(move || {
             first(&mut views, offset.saturating_add(limit), &order);
             views.into_iter().skip(offset).take(limit).collect()
         });
+        let (problems, taken_at) = (kept.listing.unread.iter().cloned().collect(), kept.taken_at);
+        if more && kept.listing.unread.is_none() {
+            self.walked.keep(kept);
+        }
         drop(turn);
         Ok(Page {
-            problems: listing.unread.into_iter().collect(),
+            problems,
             next_cursor: more.then(|| offset.saturating_add(limit).to_string()),
             items,
-            taken_at: world.now,
+            taken_at,
         })
     }
 

@@ -14,6 +14,7 @@ pub(super) mod world;
 use std::sync::Arc;
 
 pub(super) use self::act::Act;
+use self::list::Walked;
 use self::preflight::LastPreflight;
 use super::core::{Core, over_core};
 use super::dead::DeadTargets;
@@ -33,6 +34,7 @@ pub(super) struct Queues {
     dead_targets: Arc<DeadTargets>,
     /// What queues were judged by last.
     last_preflight: LastPreflight,
+    walked: Walked,
 }
 
 over_core!(Queues);
@@ -53,6 +55,7 @@ impl Queues {
             delivery: Arc::clone(delivery),
             dead_targets: Arc::clone(dead_targets),
             last_preflight: LastPreflight::default(),
+            walked: Walked::default(),
         }
     }
 }

@@ -43,7 +43,7 @@ async fn in_batches(place: &Place) {
             held.last().unwrap()
         ));
     }
-    show("20,000 events in batches, 24 at once", &ours, &peers, "1.00");
+    show("20,000 events in batches, 24 at once", &ours, &peers, "1.30");
     row(
         "the same under a held snapshot, of without",
         &Spread::of_ratios(&held, &ours).to_string(),
