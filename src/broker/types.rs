@@ -282,6 +282,8 @@ pub struct PageRequest {
     pub size: u32,
     /// Only names that contain this (never a pattern).
     pub name_contains: Option<String>,
+    /// Whether [`ListedQueue::bytes`] is wanted, for which the embedded broker reads each message.
+    pub bytes: bool,
 }
 
 /// A page of queues.

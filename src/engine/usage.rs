@@ -53,6 +53,7 @@ impl Usage {
                 page,
                 size: PAGE,
                 name_contains: None,
+                bytes: true,
             };
             let found = engine.0.broker.queues_page(&request).await?;
             let counted = found.queues.iter().filter(|queue| self.queues.contains(&queue.name));

@@ -52,29 +52,28 @@ const QUEUE_EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM broker_queue WHERE id =
 const QUEUE_DELETE: &str = "DELETE FROM broker_queue WHERE id = ?";
 const QUEUE_EMPTY: &str = "SELECT NOT EXISTS (SELECT 1 FROM broker_message WHERE queue = ?)";
 const QUEUES_SINCE: &str = "SELECT id, name FROM broker_queue WHERE id > ? ORDER BY id LIMIT 1000";
-/// Queues with their counts; their bytes are `$bytes`.
+/// Queues with their counts, and where `$bytes` says so with the bytes of their bodies: each message is read for those.
 macro_rules! counted_queues {
     ($bytes:literal, $which:literal) => {
         concat!(
-            "SELECT id, name, used_at, expires_ms, (SELECT count(*) FROM broker_message WHERE queue = q.id) AS messages, ",
+            "SELECT id, name, used_at, expires_ms, (SELECT count(*) FROM broker_message WHERE queue = q.id) AS messages, \
+            CASE WHEN ",
             $bytes,
-            " AS bytes, (SELECT coalesce(timestamp_s * 1000000, published_at) FROM broker_message \
+            " THEN (SELECT coalesce(sum(length(body)), 0) FROM broker_message WHERE queue = q.id) END AS bytes, \
+            (SELECT coalesce(timestamp_s * 1000000, published_at) FROM broker_message \
                 WHERE queue = q.id ORDER BY id LIMIT 1) AS oldest_at, \
             (SELECT published_at FROM broker_message WHERE queue = q.id ORDER BY id DESC LIMIT 1) AS newest_at \
             FROM broker_queue AS q ",
             $which
         )
     };
-    ($which:literal) => {
-        counted_queues!("(SELECT coalesce(sum(length(body)), 0) FROM broker_message WHERE queue = q.id)", $which)
-    };
 }
-const QUEUES_ALL: &str = counted_queues!("NULL", "ORDER BY name");
-const QUEUES_PAGE: &str = counted_queues!("ORDER BY name LIMIT ?1 OFFSET ?2");
+const QUEUES_ALL: &str = counted_queues!("FALSE", "ORDER BY name");
+const QUEUES_PAGE: &str = counted_queues!("?1", "ORDER BY name LIMIT ?2 OFFSET ?3");
 const QUEUES_COUNT: &str = "SELECT count(*) FROM broker_queue";
-const QUEUES_PAGE_LIKE: &str = counted_queues!("WHERE instr(name, ?3) > 0 ORDER BY name LIMIT ?1 OFFSET ?2");
+const QUEUES_PAGE_LIKE: &str = counted_queues!("?1", "WHERE instr(name, ?4) > 0 ORDER BY name LIMIT ?2 OFFSET ?3");
 const QUEUES_COUNT_LIKE: &str = "SELECT count(*) FROM broker_queue WHERE instr(name, ?) > 0";
-const QUEUE_COUNTS: &str = counted_queues!("WHERE name = ?1");
+const QUEUE_COUNTS: &str = counted_queues!("TRUE", "WHERE name = ?1");
 const DELETION_NOTE: &str = "INSERT INTO broker_deletion (queue, name, deleted_by) VALUES (?, ?, ?) RETURNING id";
 const DELETION_TRIM: &str = "DELETE FROM broker_deletion WHERE id <= ?";
 const DELETIONS_SINCE: &str =
@@ -635,7 +634,8 @@ pub(super) async fn queues_page(readers: &SqlitePool, page: &PageRequest) -> Sql
         None => (sqlx::query(QUEUES_PAGE), sqlx::query_scalar(QUEUES_COUNT)),
         Some(_) => (sqlx::query(QUEUES_PAGE_LIKE), sqlx::query_scalar(QUEUES_COUNT_LIKE)),
     };
-    let (mut rows, mut total) = (rows.bind(i64::from(size) + 1).bind(offset), total);
+    let mut rows = rows.bind(page.bytes).bind(i64::from(size) + 1).bind(offset);
+    let mut total = total;
     if let Some(part) = contains {
         rows = rows.bind(part);
         total = total.bind(part);

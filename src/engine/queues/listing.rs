@@ -134,6 +134,7 @@ impl Core {
                 page,
                 size: PAGE,
                 name_contains: name_contains.map(str::to_owned),
+                bytes: false,
             };
             let answer = self.broker.queues_page(&request).await?;
             answer.queues.into_iter().for_each(&mut each);

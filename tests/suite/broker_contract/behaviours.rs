@@ -432,6 +432,7 @@ pub(crate) async fn queues_are_listed_in_pages(bench: &Bench) {
             page,
             size: 2,
             name_contains: Some("listed-".into()),
+            bytes: false,
         };
         let listed = bench.broker.queues_page(&request).await.unwrap();
         assert!(listed.queues.len() <= 2);
@@ -445,6 +446,7 @@ pub(crate) async fn queues_are_listed_in_pages(bench: &Bench) {
         page: 900,
         size: 2,
         name_contains: None,
+        bytes: false,
     };
     let past = bench.broker.queues_page(&past).await.unwrap();
     assert!(past.queues.is_empty() && !past.more);
@@ -463,6 +465,7 @@ pub(crate) async fn a_page_says_how_much_waits_in_each_queue(bench: &Bench) {
         page: 1,
         size: 500,
         name_contains: None,
+        bytes: true,
     };
     // Statistics lag.
     let said = within(SOON, async {

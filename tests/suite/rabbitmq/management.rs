@@ -92,6 +92,7 @@ async fn success_with_something_that_is_no_answer_is_a_failure_and_never_an_empt
             page: 1,
             size: 10,
             name_contains: None,
+            bytes: false,
         };
         let failed = |what: &str, error: Option<BrokerError>| {
             let error = error.unwrap_or_else(|| panic!("{what} believes {lie:?}"));

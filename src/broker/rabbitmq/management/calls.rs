@@ -181,6 +181,7 @@ impl Management {
                 page: 1,
                 size: PAGE_MAX,
                 name_contains: None,
+                bytes: false,
             };
             found.clear();
             let mut totals = BTreeSet::new();
