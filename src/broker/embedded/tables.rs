@@ -630,12 +630,11 @@ pub(super) async fn queues_page(readers: &SqlitePool, page: &PageRequest) -> Sql
     let contains = page.name_contains.as_deref().filter(|part| !part.is_empty());
     let size = page.size.clamp(1, 500);
     let offset = i64::from(page.page.saturating_sub(1)) * i64::from(size);
-    let (rows, total) = match contains {
+    let (rows, mut total) = match contains {
         None => (sqlx::query(QUEUES_PAGE), sqlx::query_scalar(QUEUES_COUNT)),
         Some(_) => (sqlx::query(QUEUES_PAGE_LIKE), sqlx::query_scalar(QUEUES_COUNT_LIKE)),
     };
     let mut rows = rows.bind(page.bytes).bind(i64::from(size) + 1).bind(offset);
-    let mut total = total;
     if let Some(part) = contains {
         rows = rows.bind(part);
         total = total.bind(part);

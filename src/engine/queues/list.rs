@@ -22,8 +22,8 @@ use crate::engine::sight::Sight;
 use crate::engine::view::QueuesQuery;
 use crate::engine::view::{Page, QueueView, Source};
 
-/// How long a listing is good for the pages behind the first, and one that took long as many times that, so that whoever
-/// asks for page after page has the broker list its queues for a twentieth of the time.
+/// How long a listing is good for the pages behind the first, and one that took long as many times that, so that a
+/// client that asks for page after page has the broker list its queues for a twentieth of the time.
 const GOOD: Duration = Duration::from_secs(10);
 const GOOD_TIMES: u32 = 20;
 
