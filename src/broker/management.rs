@@ -3,15 +3,20 @@
 
 use async_trait::async_trait;
 
-use super::{BrokerError, BrokerHealth, BrokerPolicy, ExchangeDetail, ListedQueue, PageRequest, QueuePage};
+use super::{BrokerError, BrokerHealth, BrokerPolicy, ExchangeDetail, ListRequest, ListedQueue, QueuePage};
 use crate::domain::id::QueueName;
 use crate::domain::on_broker::{OnBroker, QueueBinding};
 
 /// Lists queues and exchanges, with what is known of them.
 #[async_trait]
 pub trait Listings: Send + Sync {
-    /// A page of queues with counts as the broker's statistics have them (they lag some seconds).
-    async fn queues_page(&self, page: &PageRequest) -> Result<QueuePage, BrokerError>;
+    /// Hands on queues, by name, with counts as the broker's statistics have them (they lag some seconds). Where queues
+    /// come and go meanwhile, one may be left out or come twice.
+    async fn queues_listed(
+        &self,
+        request: &ListRequest,
+        each: &mut (dyn FnMut(ListedQueue) + Send),
+    ) -> Result<(), BrokerError>;
 
     /// All queues in one answer: names, states, arguments and messages, ready and in hand, exact where the
     /// broker says so (its statistics lag some seconds), and nothing else.

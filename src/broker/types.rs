@@ -273,20 +273,35 @@ pub struct ExchangeBinding {
     pub routing_key: String,
 }
 
-/// Which page of queues.
+/// What is listed with statistics.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PageRequest {
-    /// 1 for the first.
-    pub page: u32,
-    /// 1 to 500.
-    pub size: u32,
-    /// Only names that contain this (never a pattern).
-    pub name_contains: Option<String>,
+pub struct ListRequest {
+    /// The queues.
+    pub which: WhichQueues,
     /// Whether [`ListedQueue::bytes`] is wanted, for which the embedded broker reads each message.
     pub bytes: bool,
 }
 
-/// A page of queues.
+/// Some of the vhost's queues, or all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WhichQueues {
+    /// All.
+    All,
+    /// Whose names contain this (never a pattern).
+    Containing(String),
+    /// That have not the form of this broker's delivery queues (`Naming::is_delivery_queue`). Among very many delivery
+    /// queues these few are listed as quickly as one page.
+    ButDelivery,
+}
+
+/// Without bytes.
+impl From<WhichQueues> for ListRequest {
+    fn from(which: WhichQueues) -> Self {
+        Self { which, bytes: false }
+    }
+}
+
+/// Queues, or a page of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QueuePage {
     /// By name.

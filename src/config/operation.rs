@@ -49,7 +49,7 @@ keys! {
             .or(Duration::from_hours(7 * 24));
         /// Lifetime of the queues of a job.
         job_queue_ttl as "job_queue_ttl_s": Duration = seconds(0.001..=TTL_MAX.as_secs_f64()).or(JOB_QUEUE_TTL);
-        /// A regular expression: queues that should have gone.
+        /// A regular expression: queues that should have gone. A delivery queue is none.
         leftover_pattern: Regex = text()
             .or(LEFTOVER_PATTERN.to_owned())
             .and_then(

@@ -156,6 +156,25 @@ impl Naming {
         !execution.is_empty() && hash.len() == 32 && hash.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
     }
 
+    /// The same as a regular expression of RabbitMQ's management API, which else overlooks case.
+    #[must_use]
+    pub fn delivery_queue_regex(&self) -> String {
+        format!(r"^(?s-i:{}.+\.[0-9a-f]{{32}}\z)", regex::escape(&self.prefix))
+    }
+
+    /// The same as a pattern of SQLite's `GLOB`.
+    #[must_use]
+    pub fn delivery_queue_glob(&self) -> String {
+        let mut glob = String::new();
+        for one in self.prefix.chars() {
+            match one {
+                '*' | '?' | '[' => glob.extend(['[', one, ']']),
+                _ => glob.push(one),
+            }
+        }
+        glob + "?*." + &"[0-9a-f]".repeat(32)
+    }
+
     /// The queue that a worker empties before `queue` itself (docs/protocols.md 22).
     #[must_use]
     pub fn companion(&self, queue: &QueueName) -> String {
@@ -307,5 +326,31 @@ mod tests {
         }
         let queue = QueueName::parse(&format!("redrive.a.{}", "0".repeat(32))).unwrap();
         assert!(!naming.is_delivery_queue(&naming.companion(&queue)));
+    }
+
+    #[test]
+    fn the_regular_expression_of_their_form_finds_delivery_queues_and_no_others() {
+        let naming = Naming {
+            prefix: "a.b+(c)-".into(),
+            ..naming()
+        };
+        // As the management API looks for it.
+        let regex = regex::Regex::new(&format!("(?i){}", naming.delivery_queue_regex())).unwrap();
+        let hash = "0123456789abcdef".repeat(2);
+        for (name, is_one) in [
+            (format!("a.b+(c)-run-1.{hash}"), true),
+            (format!("a.b+(c)-r\nu.n.{hash}"), true),
+            (format!("a.b+(c)-.{hash}"), false),
+            (format!("a.b+(c)-run.{hash}\n"), false),
+            (format!("a.b+(c)-run.{hash}.head"), false),
+            (format!("a.b+(c)-run.{}", hash.to_uppercase()), false),
+            (format!("A.B+(C)-run.{hash}"), false),
+            (format!("axb+(c)-run.{hash}"), false),
+            (format!("x.a.b+(c)-run.{hash}"), false),
+            (naming.dead_letter_queue(), false),
+        ] {
+            assert_eq!(naming.is_delivery_queue(&name), is_one, "{name}");
+            assert_eq!(regex.is_match(&name), is_one, "{name}");
+        }
     }
 }

@@ -4,8 +4,6 @@ use super::error::EngineError;
 
 /// Items of one answer, at most.
 pub(in crate::engine) const LIMIT_MAX: u32 = 1_000;
-/// Broker pages read for one list, at most.
-pub(super) const PAGES_MAX: u32 = 400;
 
 pub(super) fn bounded(limit: u32) -> u32 {
     limit.clamp(1, LIMIT_MAX)

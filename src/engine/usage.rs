@@ -2,13 +2,10 @@
 
 use super::{Engine, EngineError};
 use crate::ambient::HashSet;
-use crate::broker::PageRequest;
+use crate::broker::{ListRequest, ListedQueue, WhichQueues};
 use crate::domain::id::{ExecutionId, QueueName};
 use crate::domain::url::EndpointUrl;
 use crate::store::QueuesOnly;
-
-/// Queues of a page of the broker.
-const PAGE: u32 = 500;
 
 /// What is taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,22 +44,21 @@ impl Usage {
     /// # Errors
     /// The broker could not be asked.
     pub async fn with_bytes(mut self, engine: &Engine) -> Result<Self, EngineError> {
-        let mut page = 1;
-        while !self.queues.is_empty() {
-            let request = PageRequest {
-                page,
-                size: PAGE,
-                name_contains: None,
-                bytes: true,
-            };
-            let found = engine.0.broker.queues_page(&request).await?;
-            let counted = found.queues.iter().filter(|queue| self.queues.contains(&queue.name));
-            self.bytes += counted.filter_map(|queue| queue.bytes).sum::<u64>();
-            if !found.more {
-                break;
-            }
-            page += 1;
+        if self.queues.is_empty() {
+            return Ok(self);
         }
+        let request = ListRequest {
+            which: WhichQueues::All,
+            bytes: true,
+        };
+        let mut bytes = 0;
+        let mut each = |queue: ListedQueue| {
+            if self.queues.contains(&queue.name) {
+                bytes += queue.bytes.unwrap_or(0);
+            }
+        };
+        engine.0.broker.queues_listed(&request, &mut each).await?;
+        self.bytes += bytes;
         Ok(self)
     }
 }

@@ -29,9 +29,9 @@ use async_trait::async_trait;
 use crate::ambient::{self, Clock};
 use crate::broker::{
     AttachOptions, AttachOutcome, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicies, BrokerPolicy,
-    Browsed, Deleted, ExchangeDetail, Health, Intake, IntakeQueue, ListedQueue, Listings, Look, Outgoing, Owner,
-    PageRequest, Published, Publishing, QueuePage, QueuePart, Queues, Reading, Rescued, Signal, Standing, Vhost, Walk,
-    WalkOptions,
+    Browsed, Deleted, ExchangeDetail, Health, Intake, IntakeQueue, ListRequest, ListedQueue, Listings, Look, Outgoing,
+    Owner, Published, Publishing, QueuePage, QueuePart, Queues, Reading, Rescued, Signal, Standing, Vhost, Walk,
+    WalkOptions, WhichQueues,
 };
 use crate::domain::broker_rules::Version;
 use crate::domain::id::{QueueName, StoreId};
@@ -380,25 +380,23 @@ impl Reading for Embedded {
 
 #[async_trait]
 impl Listings for Embedded {
-    async fn queues_page(&self, page: &PageRequest) -> Result<QueuePage, BrokerError> {
-        let start = self.0.clock.uptime();
-        let (queues, more, total) = tables::queues_page(self.0.file.readers(), page)
+    async fn queues_listed(
+        &self,
+        request: &ListRequest,
+        each: &mut (dyn FnMut(ListedQueue) + Send),
+    ) -> Result<(), BrokerError> {
+        let (readers, naming) = (self.0.file.readers(), &self.0.naming);
+        let each = |counted: &tables::Counted| self.0.listed(counted).into_iter().for_each(&mut *each);
+        tables::queues_listed(readers, naming, request, each)
             .await
-            .map_err(failure::read("list queues"))?;
-        Ok(QueuePage {
-            queues: queues.iter().filter_map(|counted| self.0.listed(counted)).collect(),
-            more,
-            total: Some(total),
-            took: self.0.clock.uptime().saturating_sub(start),
-        })
+            .map_err(failure::read("list queues"))
     }
 
     async fn queues_all(&self) -> Result<QueuePage, BrokerError> {
         let start = self.0.clock.uptime();
         let mut queues = Vec::new();
-        tables::queues_all(self.0.file.readers(), |counted| queues.extend(self.0.listed(counted)))
-            .await
-            .map_err(failure::read("list queues"))?;
+        self.queues_listed(&WhichQueues::All.into(), &mut |queue| queues.push(queue))
+            .await?;
         Ok(QueuePage {
             total: Some(queues.len() as u64),
             queues,

@@ -10,8 +10,9 @@ use futures_util::TryStreamExt as _;
 use sqlx::Row;
 use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteRow};
 
-use crate::broker::PageRequest;
+use crate::broker::{ListRequest, WhichQueues};
 use crate::domain::message::{self, HeaderValue, Message};
+use crate::domain::naming::Naming;
 use crate::domain::routing::topic_matches;
 use crate::domain::schema::Change;
 use crate::domain::time::Timestamp;
@@ -68,11 +69,9 @@ macro_rules! counted_queues {
         )
     };
 }
-const QUEUES_ALL: &str = counted_queues!("FALSE", "ORDER BY name");
-const QUEUES_PAGE: &str = counted_queues!("?1", "ORDER BY name LIMIT ?2 OFFSET ?3");
-const QUEUES_COUNT: &str = "SELECT count(*) FROM broker_queue";
-const QUEUES_PAGE_LIKE: &str = counted_queues!("?1", "WHERE instr(name, ?4) > 0 ORDER BY name LIMIT ?2 OFFSET ?3");
-const QUEUES_COUNT_LIKE: &str = "SELECT count(*) FROM broker_queue WHERE instr(name, ?) > 0";
+const QUEUES_ALL: &str = counted_queues!("?1", "ORDER BY name");
+const QUEUES_CONTAINING: &str = counted_queues!("?1", "WHERE instr(name, ?2) > 0 ORDER BY name");
+const QUEUES_NOT_GLOB: &str = counted_queues!("?1", "WHERE name NOT GLOB ?2 ORDER BY name");
 const QUEUE_COUNTS: &str = counted_queues!("TRUE", "WHERE name = ?1");
 const DELETION_NOTE: &str = "INSERT INTO broker_deletion (queue, name, deleted_by) VALUES (?, ?, ?) RETURNING id";
 const DELETION_TRIM: &str = "DELETE FROM broker_deletion WHERE id <= ?";
@@ -625,32 +624,21 @@ pub(super) async fn queue_counts(readers: &SqlitePool, name: &str) -> Sql<Option
     row.as_ref().map(counted).transpose()
 }
 
-/// The queues of a page and whether there is another one, and how many there are in all.
-pub(super) async fn queues_page(readers: &SqlitePool, page: &PageRequest) -> Sql<(Vec<Counted>, bool, u64)> {
-    let contains = page.name_contains.as_deref().filter(|part| !part.is_empty());
-    let size = page.size.clamp(1, 500);
-    let offset = i64::from(page.page.saturating_sub(1)) * i64::from(size);
-    let (rows, mut total) = match contains {
-        None => (sqlx::query(QUEUES_PAGE), sqlx::query_scalar(QUEUES_COUNT)),
-        Some(_) => (sqlx::query(QUEUES_PAGE_LIKE), sqlx::query_scalar(QUEUES_COUNT_LIKE)),
+/// Hands on queues, by name: one after the other, or the rows of very many would be there at once.
+pub(super) async fn queues_listed(
+    readers: &SqlitePool,
+    naming: &Naming,
+    request: &ListRequest,
+    mut each: impl FnMut(&Counted),
+) -> Sql<()> {
+    let query = match &request.which {
+        WhichQueues::All => sqlx::query(QUEUES_ALL).bind(request.bytes),
+        WhichQueues::Containing(part) => sqlx::query(QUEUES_CONTAINING).bind(request.bytes).bind(part),
+        WhichQueues::ButDelivery => sqlx::query(QUEUES_NOT_GLOB)
+            .bind(request.bytes)
+            .bind(naming.delivery_queue_glob()),
     };
-    let mut rows = rows.bind(page.bytes).bind(i64::from(size) + 1).bind(offset);
-    if let Some(part) = contains {
-        rows = rows.bind(part);
-        total = total.bind(part);
-    }
-    let rows = rows.fetch_all(readers).await?;
-    let total: i64 = total.fetch_one(readers).await?;
-    let mut queues = rows.iter().map(counted).collect::<Sql<Vec<Counted>>>()?;
-    let limit = usize::try_from(size).unwrap_or(usize::MAX);
-    let more = queues.len() > limit;
-    queues.truncate(limit);
-    Ok((queues, more, u64::try_from(total).unwrap_or(0)))
-}
-
-/// Hands on every queue, by name, without its bytes: one after the other, or the rows of very many would be there at once.
-pub(super) async fn queues_all(readers: &SqlitePool, mut each: impl FnMut(&Counted)) -> Sql<()> {
-    let mut rows = sqlx::query(QUEUES_ALL).fetch(readers);
+    let mut rows = query.fetch(readers);
     while let Some(row) = rows.try_next().await? {
         each(&counted(&row)?);
     }

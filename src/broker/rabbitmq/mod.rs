@@ -53,7 +53,7 @@ pub use self::client_tls::ClientTls;
 use self::dialer::Dialer;
 use self::frames::ShortString;
 use self::listen::Listeners;
-use self::management::Management;
+use self::management::{Management, PAGES_MAX, Page};
 use self::nudges::Nudges;
 use self::pool::Pool;
 use self::prepare::short;
@@ -61,9 +61,9 @@ pub use self::probe::Probe;
 use self::publish::Publisher;
 use super::{
     AttachOptions, AttachOutcome, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicies, BrokerPolicy,
-    Browsed, Deleted, ExchangeDetail, Health, Intake, IntakeQueue, ListedQueue, Listings, Look, Outgoing, Owner,
-    PageRequest, Published, Publishing, QueuePage, QueuePart, Queues, Reading, Rescued, Signal, Standing, Vhost,
-    VhostFound, Walk, WalkOptions,
+    Browsed, Deleted, ExchangeDetail, Health, Intake, IntakeQueue, ListRequest, ListedQueue, Listings, Look, Outgoing,
+    Owner, Published, Publishing, QueuePage, QueuePart, Queues, Reading, Rescued, Signal, Standing, Vhost, VhostFound,
+    Walk, WalkOptions,
 };
 use crate::ambient::{self, Clock};
 use crate::domain::broker_rules::Version;
@@ -460,9 +460,25 @@ impl Reading for RabbitMq {
 
 #[async_trait]
 impl Listings for RabbitMq {
-    async fn queues_page(&self, page: &PageRequest) -> Result<QueuePage, BrokerError> {
-        let page = vhost::named(self, self.management()?.queues_page(page, &self.clock).await).await?;
-        Ok(self.without_probes(page))
+    async fn queues_listed(
+        &self,
+        request: &ListRequest,
+        each: &mut (dyn FnMut(ListedQueue) + Send),
+    ) -> Result<(), BrokerError> {
+        let (management, naming) = (self.management()?, &self.settings.naming);
+        let mut page = Page::first(&request.which, naming);
+        while page.number <= PAGES_MAX {
+            let answer = vhost::named(self, management.queues_page(&page, &self.clock).await).await?;
+            let queues = answer.queues.into_iter();
+            queues
+                .filter(|queue| !naming.is_probe_queue(queue.name.as_str()))
+                .for_each(&mut *each);
+            if !answer.more {
+                break;
+            }
+            page.number += 1;
+        }
+        Ok(())
     }
 
     async fn queues_all(&self) -> Result<QueuePage, BrokerError> {

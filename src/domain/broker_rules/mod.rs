@@ -7,7 +7,7 @@ mod versions;
 
 pub use looks::Looks;
 pub use matching::{Declared, Policies, Policy, Told};
-pub use pattern::Pattern;
+pub use pattern::{Pattern, may_match};
 pub use versions::{BelowZero, CHECKED, Facts, Version, delivery_limit, facts, first_default_limit};
 
 use super::naming::QueueType;

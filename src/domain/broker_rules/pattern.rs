@@ -41,6 +41,34 @@ impl Pattern {
     }
 }
 
+/// Whether a pattern may match a name that begins with `prefix`. `false` only where every name that it matches plainly
+/// begins with something else, understood or not.
+#[must_use]
+pub fn may_match(text: &str, prefix: &str) -> bool {
+    let beginning = beginning(text);
+    prefix.starts_with(&beginning) || beginning.starts_with(prefix)
+}
+
+/// What every name that it matches begins with, as far as that is plain.
+fn beginning(text: &str) -> String {
+    let mut beginning = String::new();
+    let Some(rest) = text.strip_prefix('^').filter(|rest| !rest.contains('|')) else {
+        return beginning;
+    };
+    let mut characters = rest.chars().peekable();
+    while let Some(one) = characters.next() {
+        let literal = match one {
+            '\\' => characters.next().filter(|one| !one.is_alphanumeric()),
+            _ => Some(one).filter(|one| one.is_alphanumeric() || "-_/:".contains(*one)),
+        };
+        let (Some(literal), None) = (literal, characters.next_if(|next| "?*{".contains(*next))) else {
+            break;
+        };
+        beginning.push(literal);
+    }
+    beginning
+}
+
 impl Alternative {
     fn parse(text: &str) -> Option<Self> {
         let mut parsed = Self::default();
@@ -193,6 +221,44 @@ mod tests {
         ] {
             let found = Pattern::parse(pattern).map(|pattern| pattern.is_match(name));
             assert_eq!(found, Some(matches), "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn what_plainly_begins_with_something_else_matches_no_name_of_ours() {
+        for pattern in [
+            "^jobs\\.",
+            "^jobs",
+            "^redrives",
+            "^red-",
+            "^other$",
+            "^jobs\\.(?<=s\\.).*",
+            "^r_",
+        ] {
+            assert!(!may_match(pattern, "redrive."), "{pattern}");
+        }
+        for pattern in [
+            "",
+            "^",
+            ".*",
+            "jobs",
+            "^red",
+            "^redrive\\.x",
+            "^redr?",
+            "^rx*e",
+            "^rx{0}e",
+            "^j|^r",
+            "^[jr]",
+            "^(jobs|r)",
+            "^(?!jobs)",
+            "(?i)^REDRIVE",
+            "^(?i)REDRIVE",
+            "^\\x72",
+            "^\\Qredrive\\E",
+            "^r\\.?edrive",
+            "^redrive\\.+",
+        ] {
+            assert!(may_match(pattern, "redrive."), "{pattern}");
         }
     }
 

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::act::Who;
 use super::order::ExpiringResult;
 use super::purge::Left;
-use super::{Gone, LifetimeRecord, PAGES_MAX, facts};
+use super::{Gone, LifetimeRecord};
 use crate::ambient;
 use crate::broker::{BrokerPolicy, ListedQueue, Signal};
 use crate::domain::id::{IncarnationId, QueueName};
@@ -126,14 +126,7 @@ impl Janitor {
         let began = self.clock.uptime();
         let policies = self.broker.policies().await?;
         let read = compiled(&policies);
-        let mut records = Vec::new();
-        self.each_listed(None, PAGES_MAX, |listed| {
-            if facts::lifetime_ms(&listed, &read).is_some() || self.lifetimes.is_leftover(&listed.name) {
-                let before = known.get(&listed.name);
-                records.push(self.lifetimes.record(listed, &read, before));
-            }
-        })
-        .await?;
+        let records = self.lifetimes.lifetimes_in(&policies, &known).await?;
         let listing = self.clock.uptime().saturating_sub(began);
         for noted in records.chunks(NOTED) {
             self.store.lifetimes_note(sweep, noted).await?;

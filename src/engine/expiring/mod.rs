@@ -25,10 +25,11 @@ pub use order::{ExpiringOrder, ExpiringOutcome, ExpiringResult, Keep, PlannedQue
 use super::EngineError;
 use super::core::{Core, over_core};
 pub use super::event::Gone;
-use super::paging::PAGES_MAX;
 use super::rules::compiled;
 use super::view::Page;
 use crate::ambient::HashMap;
+use crate::broker::{BrokerError, BrokerPolicy, ListedQueue, WhichQueues};
+use crate::domain::broker_rules::may_match;
 use crate::domain::expiry::{self, Extends};
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueKind;
@@ -242,17 +243,38 @@ impl Lifetimes {
 
     /// Every queue with a lifetime and every leftover, listed now, what is lost first in front.
     async fn lifetimes_listed(&self) -> Result<Vec<LifetimeRecord>, EngineError> {
-        let policies = compiled(&self.listed(self.broker.policies().await)?);
+        let policies = self.listed(self.broker.policies().await)?;
         let known = self.lifetimes_known().await?;
+        let mut records = self.listed(self.lifetimes_in(&policies, &known).await)?;
+        records.sort_by(|a, b| urgency(a).cmp(&urgency(b)));
+        Ok(records)
+    }
+
+    /// Every queue with a lifetime and every leftover, in no order. Delivery queues have no lifetime unless a policy
+    /// gives them one, and are not listed where none may: they are the many.
+    async fn lifetimes_in(
+        &self,
+        policies: &[BrokerPolicy],
+        known: &HashMap<QueueName, LifetimeRecord>,
+    ) -> Result<Vec<LifetimeRecord>, BrokerError> {
+        let prefix = &self.settings.naming.prefix;
+        let may_give = |policy: &BrokerPolicy| {
+            policy.definition.iter().any(|(key, _)| key == EXPIRES) && may_match(&policy.pattern, prefix)
+        };
+        let which = if policies.iter().any(may_give) {
+            WhichQueues::All
+        } else {
+            WhichQueues::ButDelivery
+        };
+        let policies = compiled(policies);
         let mut records = Vec::new();
-        let read = self.each_listed(None, PAGES_MAX, |listed| {
+        let mut each = |listed: ListedQueue| {
             if facts::lifetime_ms(&listed, &policies).is_some() || self.is_leftover(&listed.name) {
                 let before = known.get(&listed.name);
                 records.push(self.record(listed, &policies, before));
             }
-        });
-        self.listed(read.await)?;
-        records.sort_by(|a, b| urgency(a).cmp(&urgency(b)));
+        };
+        self.broker.queues_listed(&which.into(), &mut each).await?;
         Ok(records)
     }
 
@@ -299,9 +321,10 @@ impl Lifetimes {
         }
     }
 
-    /// By its name something that should not live for ever.
+    /// By its name something that should not live for ever, as delivery queues may.
     fn is_leftover(&self, queue: &QueueName) -> bool {
-        self.settings.leftover_pattern.is_match(queue.as_str())
+        let name = queue.as_str();
+        self.settings.leftover_pattern.is_match(name) && !self.settings.naming.is_delivery_queue(name)
     }
 
     /// Unused for longer than it lives, or than a job's queues live where it has no lifetime itself.

@@ -10,12 +10,12 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::expiring::EXPIRES;
-use super::paging::PAGES_MAX;
 use super::queues::Queues;
 use super::{Engine, EngineError};
 use crate::ambient;
 use crate::broker::{
     Acked, AttachOptions, AttachOutcome, Attached, BrokerError, DeliveryTag, ListedQueue, Next, Published, QueuePart,
+    WhichQueues,
 };
 use crate::domain::broker_rules::Policies;
 use crate::domain::id::QueueName;
@@ -222,7 +222,7 @@ impl Queues {
     /// Every job that has a queue, by id.
     pub(super) async fn jobs(&self) -> Result<Vec<JobListed>, EngineError> {
         let mut jobs = std::collections::BTreeMap::<JobId, JobListed>::new();
-        let read = self.each_listed(Some(job::PREFIX), PAGES_MAX, |listed| {
+        let mut each = |listed: ListedQueue| {
             let Some((id, _)) = job::of_queue(listed.name.as_str()) else {
                 return;
             };
@@ -240,8 +240,10 @@ impl Queues {
             known.consumers += listed.consumers.unwrap_or(0);
             known.idle_since = known.idle_since.zip(listed.idle_since).map(|(a, b)| a.max(b));
             known.queues.push(listed.name);
-        });
-        self.listed(read.await)?;
+        };
+        let request = WhichQueues::Containing(job::PREFIX.to_owned()).into();
+        let read = self.broker.queues_listed(&request, &mut each).await;
+        self.listed(read)?;
         Ok(jobs.into_values().collect())
     }
 }

@@ -9,16 +9,13 @@ use super::Queues;
 use super::preflight::Preflight;
 use super::seen::Seen;
 use crate::ambient::HashMap;
-use crate::broker::{BrokerError, ListedQueue, PageRequest};
+use crate::broker::{BrokerError, ListedQueue, WhichQueues};
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
-use crate::engine::core::Core;
-use crate::engine::paging::PAGES_MAX;
-
 use crate::engine::view::Unread;
 
 /// Queues of a page, the most that the management API gives.
-const PAGE: u32 = 500;
+const PAGE: usize = 500;
 
 /// Of which queues the time of the oldest message is asked for, beyond those whose broker says it anyway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,14 +53,13 @@ impl Queues {
         let unsaid = seen
             .iter()
             .any(|queue| queue.ready.is_some_and(|ready| ready > 0) && queue.oldest_at.is_none());
-        let pages = match oldest {
-            Oldest::Nowhere => 0,
-            Oldest::OnePage if seen.len() > PAGE as usize => 0,
-            Oldest::OnePage => 1,
-            Oldest::Everywhere => PAGES_MAX,
+        let is_asked = match oldest {
+            Oldest::Nowhere => false,
+            Oldest::OnePage => seen.len() <= PAGE,
+            Oldest::Everywhere => true,
         };
-        if unsaid && pages > 0 {
-            let oldest = self.oldest(pages).await;
+        if unsaid && is_asked {
+            let oldest = self.oldest().await;
             for queue in seen.iter_mut().filter(|queue| queue.oldest_at.is_none()) {
                 queue.oldest_at = oldest.get(&queue.name).copied();
             }
@@ -108,40 +104,13 @@ impl Queues {
     }
 
     /// When the oldest messages were published. One that cannot be asked for is not known.
-    async fn oldest(&self, pages: u32) -> HashMap<QueueName, Timestamp> {
+    async fn oldest(&self) -> HashMap<QueueName, Timestamp> {
         let mut oldest = HashMap::default();
-        let read = self.each_listed(None, pages, |queue| {
-            oldest.extend(queue.oldest_at.map(|at| (queue.name, at)));
-        });
-        if let Err(error) = read.await {
+        let mut each = |queue: ListedQueue| oldest.extend(queue.oldest_at.map(|at| (queue.name, at)));
+        let read = self.broker.queues_listed(&WhichQueues::All.into(), &mut each).await;
+        if let Err(error) = read {
             tracing::debug!(error = ?error, "the age of messages is unknown");
         }
         oldest
-    }
-}
-
-impl Core {
-    /// Hands on every queue of the broker's paged listing, statistics included, by name; with `name_contains` only
-    /// those. At most `pages` pages are read.
-    pub(in crate::engine) async fn each_listed(
-        &self,
-        name_contains: Option<&str>,
-        pages: u32,
-        mut each: impl FnMut(ListedQueue),
-    ) -> Result<(), BrokerError> {
-        for page in 1..=pages {
-            let request = PageRequest {
-                page,
-                size: PAGE,
-                name_contains: name_contains.map(str::to_owned),
-                bytes: false,
-            };
-            let answer = self.broker.queues_page(&request).await?;
-            answer.queues.into_iter().for_each(&mut each);
-            if !answer.more {
-                break;
-            }
-        }
-        Ok(())
     }
 }

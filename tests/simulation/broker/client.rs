@@ -9,8 +9,9 @@ use async_trait::async_trait;
 use redrive::internals::ambient;
 use redrive::internals::broker::{
     AttachOptions, AttachOutcome, Broker, BrokerError, BrokerHealth, BrokerPolicies, BrokerPolicy, Browsed, Deleted,
-    ExchangeDetail, Health, Intake, IntakeQueue, ListedQueue, Listings, Look, Outgoing, Owner, PageRequest, Published,
+    ExchangeDetail, Health, Intake, IntakeQueue, ListRequest, ListedQueue, Listings, Look, Outgoing, Owner, Published,
     Publishing, QueuePage, QueuePart, Queues, Reading, Rescued, Signal, Standing, Vhost, Walk, WalkOptions,
+    WhichQueues,
 };
 use redrive::internals::domain::broker_rules::Version;
 use redrive::internals::domain::id::{QueueName, StoreId};
@@ -559,15 +560,19 @@ impl Reading for Client {
 
 #[async_trait]
 impl Listings for Client {
-    async fn queues_page(&self, page: &PageRequest) -> Result<QueuePage, BrokerError> {
-        let mut all = self.queues_all().await?;
-        let (skipped, size) = ((page.page.max(1) - 1) * page.size, page.size as usize);
-        if let Some(part) = &page.name_contains {
-            all.queues.retain(|queue| queue.name.as_str().contains(part));
-        }
-        all.queues = all.queues.into_iter().skip(skipped as usize).take(size).collect();
-        all.more = all.queues.len() == size;
-        Ok(all)
+    async fn queues_listed(
+        &self,
+        request: &ListRequest,
+        each: &mut (dyn FnMut(ListedQueue) + Send),
+    ) -> Result<(), BrokerError> {
+        let all = self.queues_all().await?.queues.into_iter();
+        let wanted = all.filter(|queue| match &request.which {
+            WhichQueues::All => true,
+            WhichQueues::Containing(part) => queue.name.as_str().contains(part),
+            WhichQueues::ButDelivery => !self.model.0.naming.is_delivery_queue(queue.name.as_str()),
+        });
+        wanted.for_each(each);
+        Ok(())
     }
 
     async fn queues_all(&self) -> Result<QueuePage, BrokerError> {

@@ -1,10 +1,10 @@
 //! The behaviours themselves, a function each, in the words of the seam.
 
-use std::collections::BTreeSet;
+use std::time::Duration;
 
 use redrive::internals::broker::{
-    Acked, AttachOptions, AttachOutcome, Deleted, ListedQueue, Look, Lost, Next, PageRequest, Published, QueuePart,
-    Signal,
+    Acked, AttachOptions, AttachOutcome, Deleted, ListRequest, ListedQueue, Look, Lost, Next, Published, QueuePart,
+    Signal, WhichQueues,
 };
 use redrive::internals::domain::id::QueueName;
 use redrive::internals::domain::message::Message;
@@ -196,7 +196,7 @@ pub(crate) async fn waiting_for_a_message_can_be_given_up_and_taken_up_again(ben
     assert!(is_quiet(&mut attached).await);
     bench.accepted(&queue, &numbered(1)).await;
     // Given up at every point where it can be: no message may be dropped with the future.
-    let mut pause = tokio::time::interval(std::time::Duration::from_millis(1));
+    let mut pause = tokio::time::interval(Duration::from_millis(1));
     let waiting = within(SOON, async {
         loop {
             tokio::select! {
@@ -401,7 +401,7 @@ pub(crate) async fn a_nudge_reaches_who_listens(bench: &Bench) {
     bench.broker.listen().await.unwrap();
     bench.broker.listen().await.unwrap();
     let wanted = Signal::Nudged(queue.clone());
-    let mut again = tokio::time::interval(std::time::Duration::from_millis(200));
+    let mut again = tokio::time::interval(Duration::from_millis(200));
     let heard = within(SOON, async {
         // Lossy by design, so it is said until it is heard.
         loop {
@@ -420,39 +420,52 @@ pub(crate) async fn preparing_twice_changes_nothing(bench: &Bench) {
     bench.wait_ready(&queue, 1).await;
 }
 
-pub(crate) async fn queues_are_listed_in_pages(bench: &Bench) {
-    let mut expected = Vec::new();
-    for name in ["listed-a", "listed-b", "listed-c"] {
-        expected.push(bench.created(name).await);
-    }
-    bench.created("other").await;
-    let mut seen = Vec::new();
-    for page in 1..=10 {
-        let request = PageRequest {
-            page,
-            size: 2,
-            name_contains: Some("listed-".into()),
-            bytes: false,
-        };
-        let listed = bench.broker.queues_page(&request).await.unwrap();
-        assert!(listed.queues.len() <= 2);
-        seen.extend(listed.queues.into_iter().map(|queue| queue.name));
-        if !listed.more {
-            break;
-        }
-    }
-    assert_eq!(seen, expected);
-    let past = PageRequest {
-        page: 900,
-        size: 2,
-        name_contains: None,
-        bytes: false,
-    };
-    let past = bench.broker.queues_page(&past).await.unwrap();
-    assert!(past.queues.is_empty() && !past.more);
+async fn listed(bench: &Bench, request: impl Into<ListRequest>) -> Vec<ListedQueue> {
+    let mut queues = Vec::new();
+    let mut each = |queue| queues.push(queue);
+    bench.broker.queues_listed(&request.into(), &mut each).await.unwrap();
+    queues
 }
 
-pub(crate) async fn a_page_says_how_much_waits_in_each_queue(bench: &Bench) {
+fn names(queues: Vec<ListedQueue>) -> Vec<QueueName> {
+    queues.into_iter().map(|queue| queue.name).collect()
+}
+
+/// Beside the queues, one whose name is of the form but for a letter, and one that has something behind it.
+pub(crate) async fn queues_are_listed_as_they_are_asked_for(bench: &Bench) {
+    let mut delivery = Vec::new();
+    for name in ["listed-c", "listed-a", "listed-b"] {
+        delivery.push(bench.created(name).await);
+    }
+    delivery.push(bench.created("other").await);
+    delivery.sort();
+    let like = |change: &dyn Fn(&str) -> String| QueueName::parse(&change(delivery[0].as_str())).unwrap();
+    let mut others = vec![
+        like(&|name| name.replacen(&bench.naming.prefix, &bench.naming.prefix.to_uppercase(), 1)),
+        like(&|name| format!("{name}.head")),
+        like(&|name| name[..name.len() - 1].to_owned() + "F"),
+    ];
+    for name in &others {
+        bench.broker.create(name).await.unwrap();
+    }
+    others.sort();
+    let found = async |which: WhichQueues| {
+        let mut names = names(listed(bench, which).await);
+        names.retain(|name| name.as_str().contains("listed-") || name.as_str().contains("other"));
+        names
+    };
+    let mut all: Vec<QueueName> = delivery.iter().chain(&others).cloned().collect();
+    all.sort();
+    assert_eq!(found(WhichQueues::All).await, all);
+    assert_eq!(found(WhichQueues::ButDelivery).await, others);
+    all.retain(|name| name.as_str().contains("listed-"));
+    assert_eq!(all.len(), 6);
+    let containing = |part: &str| listed(bench, WhichQueues::Containing(part.to_owned()));
+    assert_eq!(names(containing("listed-").await), all);
+    assert_eq!(containing("[l]isted-").await, [], "it is no pattern");
+}
+
+pub(crate) async fn a_listing_says_how_much_waits_in_each_queue(bench: &Bench) {
     let (full, empty) = (bench.created("full").await, bench.created("empty").await);
     for number in 1..=3 {
         let message = Message {
@@ -461,18 +474,16 @@ pub(crate) async fn a_page_says_how_much_waits_in_each_queue(bench: &Bench) {
         };
         bench.accepted(&full, &message).await;
     }
-    let request = PageRequest {
-        page: 1,
-        size: 500,
-        name_contains: None,
+    let request = ListRequest {
+        which: WhichQueues::All,
         bytes: true,
     };
     // Statistics lag.
     let said = within(SOON, async {
-        let mut pause = tokio::time::interval(std::time::Duration::from_millis(100));
+        let mut pause = tokio::time::interval(Duration::from_millis(100));
         loop {
             pause.tick().await;
-            let listed = bench.broker.queues_page(&request).await.unwrap().queues;
+            let listed = listed(bench, request.clone()).await;
             let of = |name: &QueueName| {
                 listed
                     .iter()
@@ -485,10 +496,9 @@ pub(crate) async fn a_page_says_how_much_waits_in_each_queue(bench: &Bench) {
         }
     });
     said.await.expect("the bytes of the bodies are said");
-    let all = bench.broker.queues_all().await.unwrap();
-    let names = |queues: Vec<ListedQueue>| queues.into_iter().map(|queue| queue.name).collect::<BTreeSet<_>>();
-    let page = bench.broker.queues_page(&request).await.unwrap();
-    assert_eq!(names(all.queues), names(page.queues), "all are those of the pages");
+    let mut all = names(bench.broker.queues_all().await.unwrap().queues);
+    all.sort();
+    assert_eq!(all, names(listed(bench, request).await), "all are those of the listing");
 }
 
 pub(crate) async fn one_queue_is_shown_in_detail(bench: &Bench) {

@@ -24,8 +24,8 @@ macro_rules! broker_contract {
             an_intake_whose_queue_is_deleted_says_so
             rescue_takes_the_head_out_only_when_settled
             rescue_of_an_empty_queue_finds_nothing
-            queues_are_listed_in_pages
-            a_page_says_how_much_waits_in_each_queue
+            queues_are_listed_as_they_are_asked_for
+            a_listing_says_how_much_waits_in_each_queue
             one_queue_is_shown_in_detail
         }
     };

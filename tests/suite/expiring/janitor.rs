@@ -173,6 +173,29 @@ async fn a_queue_that_loses_its_lifetime_is_not_told_to_be_gone() {
     assert!(!gone.contains(&theirs), "{gone:?}");
 }
 
+/// They are not asked for where no policy may give them one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delivery_queue_to_which_a_policy_gives_a_lifetime_is_among_those_that_expire() {
+    let stage = Stage::rabbit_sqlite().await;
+    let vhost = stage.ground.rabbit();
+    let delivery = stage.queue("order-7", "/ok");
+    let body = serde_json::json!({"durable": true});
+    for name in ["theirs", delivery.as_str()] {
+        let path = format!("/api/queues/{}/{name}", vhost.name);
+        vhost.manage("PUT", &path, Some(&body)).await;
+    }
+    let lives_an_hour = async |name: &str, pattern: &str| {
+        let path = format!("/api/policies/{}/{name}", vhost.name);
+        let definition = serde_json::json!({"expires": 3_600_000});
+        let body = serde_json::json!({"pattern": pattern, "definition": definition, "apply-to": "queues"});
+        vhost.manage("PUT", &path, Some(&body)).await;
+    };
+    lives_an_hour("theirs", "^theirs$").await;
+    counted(&stage, "theirs", 0).await;
+    lives_an_hour("orders", r"order-\d").await;
+    counted(&stage, delivery.as_str(), 0).await;
+}
+
 /// A job's queue with its result in it.
 async fn a_result(installation: &Installation) -> String {
     let id = redrive::internals::ambient::new_id();

@@ -6,7 +6,7 @@ use lapin::options::{BasicGetOptions, BasicPublishOptions};
 use lapin::{Connection, ConnectionProperties};
 use redrive::internals::ambient::Clock;
 use redrive::internals::broker::rabbitmq::RabbitMq;
-use redrive::internals::broker::{BrokerError, BrokerHandle, Deleted};
+use redrive::internals::broker::{BrokerError, BrokerHandle, Deleted, WhichQueues};
 use redrive::internals::domain::naming::QueueType;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -88,12 +88,7 @@ async fn success_with_something_that_is_no_answer_is_a_failure_and_never_an_empt
         let impostor = Impostor::saying(move |_| (200, said.clone())).await;
         let broker = impostor.broker();
         let queue = redrive::internals::domain::id::QueueName::parse("q").unwrap();
-        let page = redrive::internals::broker::PageRequest {
-            page: 1,
-            size: 10,
-            name_contains: None,
-            bytes: false,
-        };
+        let all = WhichQueues::All.into();
         let failed = |what: &str, error: Option<BrokerError>| {
             let error = error.unwrap_or_else(|| panic!("{what} believes {lie:?}"));
             assert!(
@@ -102,7 +97,7 @@ async fn success_with_something_that_is_no_answer_is_a_failure_and_never_an_empt
             );
         };
         failed("the listing", broker.queues_all().await.err());
-        failed("a page", broker.queues_page(&page).await.err());
+        failed("the pages", broker.queues_listed(&all, &mut |_| {}).await.err());
         failed("a queue", broker.queue_detail(&queue).await.err());
         failed("the policies", broker.policies().await.err());
         failed("an exchange", broker.exchange_detail("x").await.err());

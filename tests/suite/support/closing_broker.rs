@@ -8,8 +8,8 @@ use std::time::Instant;
 use async_trait::async_trait;
 use redrive::internals::broker::{
     Acked, AttachOptions, AttachOutcome, Attached, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicies,
-    BrokerPolicy, Browsed, Deleted, DeliveryTag, ExchangeDetail, Health, Intake, IntakeQueue, ListedQueue, Listings,
-    Look, Lost, Next, Outgoing, Owner, PageRequest, Published, Publishing, QueuePage, Queues, Reading, Rescued, Signal,
+    BrokerPolicy, Browsed, Deleted, DeliveryTag, ExchangeDetail, Health, Intake, IntakeQueue, ListRequest, ListedQueue,
+    Listings, Look, Lost, Next, Outgoing, Owner, Published, Publishing, QueuePage, Queues, Reading, Rescued, Signal,
     Standing, Vhost, VhostFound, Walk, WalkOptions,
 };
 use redrive::internals::domain::broker_rules::Version;
@@ -226,7 +226,7 @@ passed_on! {
         }
     }
     Listings {
-        queues_page(page: &PageRequest) -> Result<QueuePage, BrokerError>;
+        queues_listed(request: &ListRequest, each: &mut (dyn FnMut(ListedQueue) + Send)) -> Result<(), BrokerError>;
         queues_all() -> Result<QueuePage, BrokerError>;
         queue_detail(queue: &QueueName) -> Result<Option<ListedQueue>, BrokerError>;
         queue_bindings(queue: &QueueName) -> Result<Vec<QueueBinding>, BrokerError>;

@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 use super::answers;
 use super::{ANSWER_ALL, Answer, Management, list, not_understood};
 use crate::ambient::Clock;
-use crate::broker::{BrokerError, BrokerNode, BrokerPolicy, ExchangeDetail, ListedQueue, PageRequest, QueuePage};
+use crate::broker::{BrokerError, BrokerNode, BrokerPolicy, ExchangeDetail, ListedQueue, QueuePage, WhichQueues};
 use crate::domain::broker_rules::facts;
 use crate::domain::id::QueueName;
+use crate::domain::naming::Naming;
 use crate::domain::on_broker::{OnBroker, QueueBinding};
 
 /// What a listing asks for: cuts bytes, not the broker's work.
@@ -26,6 +27,8 @@ const READ_AT_ONCE: usize = 128;
 
 /// How long queues are listed by pages after the one answer about all of them failed.
 const PAGED_FOR: Duration = Duration::from_mins(10);
+/// Pages of one listing, at most.
+pub(in crate::broker::rabbitmq) const PAGES_MAX: u32 = 400;
 /// How often pages are read that do not come to what the broker counts, at most.
 const PASSES: u32 = 3;
 
@@ -35,6 +38,33 @@ enum Whole {
     TooMuch(BrokerError),
     /// No other way is better.
     Failed(BrokerError),
+}
+
+/// A page of the vhost's queues.
+pub(in crate::broker::rabbitmq) struct Page {
+    /// 1 for the first.
+    pub(in crate::broker::rabbitmq) number: u32,
+    named: Named,
+}
+
+/// What the queues of a page are called.
+enum Named {
+    Anything,
+    Containing(String),
+    /// The broker picks them out before it looks for their statistics, which is what a page costs.
+    Matching(String),
+}
+
+impl Page {
+    /// The first one of these.
+    pub(in crate::broker::rabbitmq) fn first(which: &WhichQueues, naming: &Naming) -> Self {
+        let named = match which {
+            WhichQueues::All => Named::Anything,
+            WhichQueues::Containing(part) => Named::Containing(part.clone()),
+            WhichQueues::ButDelivery => Named::Matching(format!("^(?!{})", naming.delivery_queue_regex())),
+        };
+        Self { number: 1, named }
+    }
 }
 
 /// Of a listing with elements, some have to be queues: else it is about something else.
@@ -65,21 +95,20 @@ impl Management {
     /// and listings*).
     pub(in crate::broker::rabbitmq) async fn queues_page(
         &self,
-        request: &PageRequest,
+        page: &Page,
         clock: &Clock,
     ) -> Result<QueuePage, BrokerError> {
-        let (page, size) = (
-            request.page.max(1).to_string(),
-            request.size.clamp(1, PAGE_MAX).to_string(),
-        );
+        let (number, size) = (page.number.to_string(), PAGE_MAX.to_string());
         let mut query = vec![
-            ("page", page.as_str()),
+            ("page", number.as_str()),
             ("page_size", size.as_str()),
             ("columns", COLUMNS),
             ("sort", "name"),
         ];
-        if let Some(name) = &request.name_contains {
-            query.push(("name", name));
+        match &page.named {
+            Named::Anything => {}
+            Named::Containing(part) => query.push(("name", part)),
+            Named::Matching(regex) => query.extend([("name", regex.as_str()), ("use_regex", "true")]),
         }
         let (started, taken_at) = (clock.uptime(), clock.now());
         let answer = self.send(Method::GET, &["queues", self.vhost()], &query, None).await?;
@@ -98,7 +127,7 @@ impl Management {
         let number = |field: &str| answer.body.get(field).and_then(Value::as_u64);
         let items = list(answer.body.get("items").unwrap_or(&Value::Null), "queues")?;
         let more = match number("page_count") {
-            Some(pages) => u64::from(request.page) < pages,
+            Some(pages) => u64::from(page.number) < pages,
             None => !items.is_empty(),
         };
         let queues: Vec<_> = items.iter().filter_map(|item| answers::queue(item, taken_at)).collect();
@@ -177,11 +206,9 @@ impl Management {
         let mut found: BTreeMap<QueueName, ListedQueue> = BTreeMap::new();
         let mut all = QueuePage::default();
         for _ in 0..PASSES {
-            let mut request = PageRequest {
-                page: 1,
-                size: PAGE_MAX,
-                name_contains: None,
-                bytes: false,
+            let mut request = Page {
+                number: 1,
+                named: Named::Anything,
             };
             found.clear();
             let mut totals = BTreeSet::new();
@@ -191,7 +218,7 @@ impl Management {
                 all.total = page.total.or(all.total);
                 totals.extend(page.total);
                 found.extend(page.queues.into_iter().map(|queue| (queue.name.clone(), queue)));
-                request.page += 1;
+                request.number += 1;
                 if !page.more {
                     break;
                 }

@@ -9,6 +9,8 @@ mod answers;
 mod calls;
 mod silence;
 
+pub(super) use calls::{PAGES_MAX, Page};
+
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
