@@ -36,6 +36,7 @@ mod holdings;
 mod incarnation;
 mod insist;
 pub mod jobs;
+mod kept;
 mod looks;
 mod manage;
 mod meters;

@@ -247,6 +247,7 @@ const ENGINE: &[&[&str]] = &[
         "events/command",
         "expiring/order",
         "fence",
+        "kept",
         "meters",
         "permits",
         "places",

@@ -1,27 +1,20 @@
 //! Endpoints with the number of messages that wait for them.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use super::Endpoints;
 use crate::ambient::{HashMap, HashSet};
 use crate::domain::url::EndpointUrl;
 use crate::engine::EngineError;
+use crate::engine::kept::good_until;
 use crate::engine::paging::{bounded, offset_of};
 use crate::engine::queues::listing::Oldest;
 use crate::engine::queues::seen::Seen;
 use crate::engine::view::{EndpointView, EndpointsQuery, Page, Unread};
 use crate::store::{EndpointQuery, QueuesOnly};
 
-/// So long the pages after the first are made from what the first one counted.
-const CACHED: Duration = Duration::from_secs(10);
-
 /// Messages that wait for each URL; `None` for a URL one of whose counts is missing.
-type Waiting = HashMap<EndpointUrl, Option<u64>>;
-
-/// What was counted last, and when (uptime).
-#[derive(Debug, Default)]
-pub(in crate::engine) struct WaitingCache(Mutex<Option<(Duration, Arc<Waiting>)>>);
+pub(super) type Waiting = HashMap<EndpointUrl, Option<u64>>;
 
 impl Endpoints {
     pub(in crate::engine) async fn endpoint_views(
@@ -37,7 +30,9 @@ impl Endpoints {
         };
         let rows = self.store.endpoints_page(&query).await?;
         let full = rows.len() == limit as usize;
-        let (waiting, unread) = match self.counted_before().filter(|_| offset > 0) {
+        // The pages behind the first go by what was counted for that.
+        let counted_before = self.waiting.good(self.clock.uptime()).filter(|_| offset > 0);
+        let (waiting, unread) = match counted_before {
             Some(waiting) => (Some(waiting), None),
             None => self.count_waiting().await?,
         };
@@ -86,14 +81,9 @@ impl Endpoints {
         Ok(waiting.and_then(|waiting| urls.iter().map(|url| of(&waiting, url)).sum()))
     }
 
-    fn counted_before(&self) -> Option<Arc<Waiting>> {
-        let cached = self.waiting.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (at, waiting) = cached.as_ref()?;
-        (self.clock.uptime().saturating_sub(*at) < CACHED).then(|| Arc::clone(waiting))
-    }
-
     /// Nothing, and why, when the broker cannot list.
     async fn count_waiting(&self) -> Result<(Option<Arc<Waiting>>, Option<Unread>), EngineError> {
+        let began = self.clock.uptime();
         let listing = self.queues.seen_if_possible(Oldest::Nowhere).await;
         if listing.unread.is_some() {
             return Ok((None, listing.unread));
@@ -111,8 +101,8 @@ impl Endpoints {
             }
         }
         let waiting = Arc::new(waiting);
-        let counted = (self.clock.uptime(), Arc::clone(&waiting));
-        *self.waiting.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(counted);
+        let until = good_until(began, self.clock.uptime());
+        self.waiting.keep(Arc::clone(&waiting), until);
         Ok((Some(waiting), None))
     }
 }

@@ -10,13 +10,14 @@ pub(super) mod table;
 use std::sync::Arc;
 
 pub(super) use self::act::{Disable, Redeliver, Test};
-use self::list::WaitingCache;
+use self::list::Waiting;
 pub(super) use self::pace::ChangePace;
 pub(super) use self::table::{
     Answered, EndpointTable, HELD, InFlight, LiveEndpoint, NEAR, REMEMBERED_MAX, SLOW_AFTER, SLOW_AFTER_UNSEEN,
     Standing,
 };
 use super::core::{Core, over_core};
+use super::kept::Kept;
 use super::queues::Queues;
 use crate::delivery::SenderHandle;
 
@@ -26,7 +27,7 @@ pub(super) struct Endpoints {
     queues: Arc<Queues>,
     sender: SenderHandle,
     /// Of the last listing of them.
-    waiting: WaitingCache,
+    waiting: Kept<Waiting>,
 }
 
 over_core!(Endpoints);
@@ -37,7 +38,7 @@ impl Endpoints {
             core: Arc::clone(core),
             queues: Arc::clone(queues),
             sender,
-            waiting: WaitingCache::default(),
+            waiting: Kept::default(),
         }
     }
 }

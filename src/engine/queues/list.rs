@@ -1,7 +1,7 @@
 //! Queues: all of them, filtered and sorted, and one with its head.
 
 use std::cmp::Ordering;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Queues;
@@ -17,52 +17,17 @@ use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::EngineError;
 use crate::engine::fields::QUEUE_FIELDS;
+use crate::engine::kept::good_until;
 use crate::engine::paging::{bounded, offset_of};
 use crate::engine::sight::Sight;
 use crate::engine::view::QueuesQuery;
 use crate::engine::view::{Page, QueueView, Source};
 
-/// How long a listing is good for the pages behind the first, and one that took long as many times that, so that a
-/// client that asks for page after page has the broker list its queues for a twentieth of the time.
-const GOOD: Duration = Duration::from_secs(10);
-const GOOD_TIMES: u32 = 20;
-
-/// The listing of which a page was answered, and not the last one.
-#[derive(Debug, Default)]
-pub(in crate::engine) struct Walked(Mutex<Option<Kept>>);
-
-impl Walked {
-    fn take(&self) -> Option<Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    fn keep(&self, kept: Kept) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
-    }
-}
-
+/// A listing, and when it was begun.
 #[derive(Debug)]
-struct Kept {
+pub(super) struct Taken {
     listing: Listing,
-    taken_at: Timestamp,
-    /// Since boot.
-    until: Duration,
-}
-
-impl Kept {
-    async fn read(queues: &Queues, taken_at: Timestamp, began: Duration) -> Result<Self, EngineError> {
-        let listing = match queues.seen(Oldest::Everywhere).await {
-            // Without its vhost no queue is anywhere, whatever the store remembers.
-            Err(missing @ BrokerError::Vhost { .. }) => return Err(missing.into()),
-            seen => queues.listing(seen),
-        };
-        let now = queues.clock.uptime();
-        Ok(Self {
-            listing,
-            taken_at,
-            until: now + GOOD.max(now.saturating_sub(began) * GOOD_TIMES),
-        })
-    }
+    at: Timestamp,
 }
 
 impl Queues {
@@ -86,29 +51,42 @@ impl Queues {
             }
             .into());
         }
-        let kept = match self.walked.take().filter(|kept| offset > 0 && began < kept.until) {
-            Some(kept) => kept,
-            None => Kept::read(self, world.now, began).await?,
+        let taken = match self.taken.good(began).filter(|_| offset > 0) {
+            Some(taken) => taken,
+            None => self.take_listing(world.now, began).await?,
         };
-        let mut views = Vec::with_capacity(kept.listing.seen.len());
-        self.join(&world, &kept.listing.seen, |view| views.push(view)).await?;
+        let listing = &taken.listing;
+        let mut views = Vec::with_capacity(listing.seen.len());
+        self.join(&world, &listing.seen, |view| views.push(view)).await?;
         let mut views = sieve.keep(views, |filter, view| filter.matches(view)).await?;
         let more = views.len() > offset.saturating_add(limit);
         let items = ambient::beside(move || {
             first(&mut views, offset.saturating_add(limit), &order);
             views.into_iter().skip(offset).take(limit).collect()
         });
-        let (problems, taken_at) = (kept.listing.unread.iter().cloned().collect(), kept.taken_at);
-        if more && kept.listing.unread.is_none() {
-            self.walked.keep(kept);
+        if !more || listing.unread.is_some() {
+            self.taken.drop_it();
         }
         drop(turn);
         Ok(Page {
-            problems,
+            problems: listing.unread.iter().cloned().collect(),
             next_cursor: more.then(|| offset.saturating_add(limit).to_string()),
             items,
-            taken_at,
+            taken_at: taken.at,
         })
+    }
+
+    /// Kept for the pages behind the first.
+    async fn take_listing(&self, at: Timestamp, began: Duration) -> Result<Arc<Taken>, EngineError> {
+        let listing = match self.seen(Oldest::Everywhere).await {
+            // Without its vhost no queue is anywhere, whatever the store remembers.
+            Err(missing @ BrokerError::Vhost { .. }) => return Err(missing.into()),
+            seen => self.listing(seen),
+        };
+        let taken = Arc::new(Taken { listing, at });
+        let until = good_until(began, self.clock.uptime());
+        self.taken.keep(Arc::clone(&taken), until);
+        Ok(taken)
     }
 
     pub(in crate::engine) async fn queue(&self, name: &QueueName) -> Result<QueueView, EngineError> {

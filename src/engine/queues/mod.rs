@@ -14,12 +14,13 @@ pub(super) mod world;
 use std::sync::Arc;
 
 pub(super) use self::act::Act;
-use self::list::Walked;
-use self::preflight::LastPreflight;
+use self::list::Taken;
+use self::preflight::Preflight;
 use super::core::{Core, over_core};
 use super::dead::DeadTargets;
 use super::delivery::Delivery;
 use super::expiring::{Expiring, Saves};
+use super::kept::Kept;
 use super::looks::LookCosts;
 use super::rules::PolicyGuard;
 
@@ -33,8 +34,9 @@ pub(super) struct Queues {
     delivery: Arc<Delivery>,
     dead_targets: Arc<DeadTargets>,
     /// What queues were judged by last.
-    last_preflight: LastPreflight,
-    walked: Walked,
+    last_preflight: Kept<Preflight>,
+    /// Of which a page was answered, and not the last one.
+    taken: Kept<Taken>,
 }
 
 over_core!(Queues);
@@ -54,8 +56,8 @@ impl Queues {
             policy_guard: Arc::clone(&delivery.policy_guard),
             delivery: Arc::clone(delivery),
             dead_targets: Arc::clone(dead_targets),
-            last_preflight: LastPreflight::default(),
-            walked: Walked::default(),
+            last_preflight: Kept::default(),
+            taken: Kept::default(),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! all of it is good for a while. What cannot be read is not judged.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Queues;
@@ -36,10 +36,6 @@ pub(in crate::engine) struct Preflight {
     hold: Duration,
 }
 
-/// The last one, and when it was read (uptime).
-#[derive(Debug, Default)]
-pub(in crate::engine) struct LastPreflight(Mutex<Option<(Duration, Arc<Preflight>)>>);
-
 impl Preflight {
     /// What a queue is for: one of others that dead letters end in is a dead-letter queue.
     pub(in crate::engine) fn kind(&self, by_name: QueueKind, name: &QueueName) -> QueueKind {
@@ -66,51 +62,33 @@ impl Queues {
     /// What the queues of a listing are judged by.
     pub(in crate::engine) async fn preflight(&self, listed: &[ListedQueue]) -> Arc<Preflight> {
         let now = self.clock.uptime();
-        let last = match self.preflight_known() {
-            Ok(good) => return good,
-            Err(old) => old,
-        };
+        if let Some(good) = self.last_preflight.good(now) {
+            return good;
+        }
         let read = match self.read_preflight(listed).await {
             Ok(read) => Arc::new(read),
             Err(error) => {
                 tracing::debug!(error = ?error, "queues are judged by what was read last");
-                last.unwrap_or_default()
+                self.last_preflight.last().unwrap_or_default()
             }
         };
-        *self.last_preflight.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Arc::clone(&read)));
+        self.last_preflight.keep(Arc::clone(&read), now + GOOD);
         read
     }
 
     /// What one queue alone is judged by, as the last listing was where that is not old. Whether dead letters end in a
     /// queue of others is told by all queues of the vhost.
     pub(in crate::engine) async fn preflight_of(&self, listed: &ListedQueue) -> Arc<Preflight> {
-        let old = match self.preflight_known() {
-            Ok(good) => return good,
-            Err(old) => old,
-        };
+        if let Some(good) = self.last_preflight.good(self.clock.uptime()) {
+            return good;
+        }
         if self.kind_of(&listed.name) == QueueKind::Foreign
             && let Ok(all) = self.broker.queues_all().await
         {
             return self.preflight(&all.queues).await;
         }
         let read = self.read_preflight(std::slice::from_ref(listed)).await;
-        read.map_or_else(|_| old.unwrap_or_default(), Arc::new)
-    }
-
-    /// The last one: good still, or old.
-    fn preflight_known(&self) -> Result<Arc<Preflight>, Option<Arc<Preflight>>> {
-        let now = self.clock.uptime();
-        match self
-            .last_preflight
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-        {
-            Some((at, last)) if now.saturating_sub(at) < GOOD => Ok(last),
-            Some((_, last)) => Err(Some(last)),
-            None => Err(None),
-        }
+        read.map_or_else(|_| self.last_preflight.last().unwrap_or_default(), Arc::new)
     }
 
     /// Queues with a lifetime, each for what the list of queues says that it is.
@@ -119,9 +97,9 @@ impl Queues {
         if page.items.iter().all(|item| item.kind != QueueKind::Foreign) {
             return Ok(page);
         }
-        let preflight = match self.preflight_known() {
-            Ok(known) | Err(Some(known)) => known,
-            Err(None) => match self.broker.queues_all().await {
+        let preflight = match self.last_preflight.last() {
+            Some(known) => known,
+            None => match self.broker.queues_all().await {
                 Ok(all) => self.preflight(&all.queues).await,
                 // The list itself says what could not be read.
                 Err(_) => return Ok(page),
