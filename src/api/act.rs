@@ -99,9 +99,9 @@ pub(super) async fn carry_out(
     let engine = shared.engine()?;
     let now = shared.clock.now();
     let Some(grant) = grant else {
-        let plan = engine.plan(command).await?;
+        let plan = engine.plan(command.clone()).await?;
         let shape = PlanShape::from(&plan);
-        let ticket = shared.plans.keep(caller.actor(), plan, now);
+        let ticket = shared.plans.keep(caller.actor(), command, plan, now);
         return Ok(CameOf::Planned(Box::new(waiting(shape, &ticket))));
     };
     let Some(id) = options.plan else {
@@ -127,7 +127,7 @@ fn waiting(plan: PlanShape, ticket: &Ticket) -> Waiting {
 /// The refusal of a plan, with what is different now and who was at work meanwhile.
 async fn stale(engine: &Engine, taken: &Taken, error: &EngineError) -> Problem {
     let mut told = vec![error.to_string()];
-    if let Ok(present) = engine.plan(taken.plan.command.clone()).await {
+    if let Ok(present) = engine.plan(taken.asked.clone()).await {
         let before: HashMap<&str, &str> = taken
             .plan
             .lines

@@ -121,8 +121,10 @@ pub(super) async fn plan(
     Input(command): Input<Command>,
 ) -> Result<Response, Problem> {
     let engine = shared.engine()?;
-    let planned = engine.plan(command).await.map(|plan| {
-        let ticket = shared.plans.keep(caller.actor(), plan.clone(), shared.clock.now());
+    let planned = engine.plan(command.clone()).await.map(|plan| {
+        let ticket = shared
+            .plans
+            .keep(caller.actor(), command, plan.clone(), shared.clock.now());
         Planned { id: ticket.id, plan }
     });
     Ok(answered(engine, planned))

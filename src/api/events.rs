@@ -26,7 +26,7 @@ use crate::wire::publish::whole;
 
 use super::Shared;
 use super::act::{Acted, Options, act};
-use super::extract::{Input, LARGE, Params, RawBody};
+use super::extract::{Input, LARGE, NoParams, Params, RawBody};
 use super::guard::Caller;
 use super::problem::{Json, Or};
 
@@ -79,6 +79,7 @@ pub(super) async fn push(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
     OfType(event_type): OfType,
+    _: NoParams,
     headers: HeaderMap,
     body: RawBody<NewEvents, LARGE>,
 ) -> Result<Or<Json<Pushed, 201>, Json<PushedList, 201>>, Problem> {
@@ -262,6 +263,11 @@ pub(super) async fn remove(
 ) -> Result<Or<Json<EventFinished>, Acted<OneOf<Event, EventsChanged>>>, Problem> {
     let (event_type, reference) = about.reference()?;
     if let Some(claim) = removal.claim_id {
+        if removal.dry_run || removal.plan.is_some() {
+            let field = if removal.dry_run { "dry_run" } else { "plan" };
+            let problem = "a claim's event is finished without a plan: give claim_id alone. Nothing was done";
+            return Err(Problem::field(field, problem));
+        }
         caller.grant(None)?;
         let finished = shared.engine()?.claim_done(&event_type, &reference, &claim).await?;
         return Ok(Or::One(Json(EventFinished {

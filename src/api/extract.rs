@@ -80,6 +80,24 @@ impl<T: DeserializeOwned> FromRequestParts<Arc<Shared>> for Params<T> {
     }
 }
 
+/// The route takes nothing in its query. Whoever writes `dry_run=true` to it must not see it done.
+pub(super) struct NoParams;
+
+impl FromRequestParts<Arc<Shared>> for NoParams {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Shared>) -> Result<Self, Problem> {
+        let query = parts.uri.query().unwrap_or_default();
+        match url::form_urlencoded::parse(query.as_bytes()).next() {
+            None => Ok(Self),
+            Some((name, _)) => Err(Problem::field(
+                &crate::domain::text::show(&name, 40),
+                "this route takes nothing in its query: nothing was done",
+            )),
+        }
+    }
+}
+
 /// A queue's name in the path, percent-encoded.
 pub(super) struct Name(pub(super) QueueName);
 

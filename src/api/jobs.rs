@@ -17,7 +17,7 @@ use crate::wire::job::{JobListedShape, JobMessageSent, JobShape, WrittenMessage,
 use crate::wire::problem::Problem;
 
 use super::Shared;
-use super::extract::{Input, LARGE, Params, RawBody, Segment};
+use super::extract::{Input, LARGE, NoParams, RawBody, Segment};
 use super::guard::Caller;
 use super::problem::Json;
 
@@ -44,14 +44,11 @@ enum Ttl {
     Usual,
 }
 
-#[derive(JsonSchema, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Nothing {}
-
 /// `POST /v1/jobs`.
 pub(super) async fn submit(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
+    _: NoParams,
     Input(submit): Input<Submit>,
 ) -> Result<Json<JobShape, 201>, Problem> {
     caller.grant(None)?;
@@ -71,7 +68,7 @@ pub(super) async fn submit(
 /// `GET /v1/jobs`.
 pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
-    Params(Nothing {}): Params<Nothing>,
+    _: NoParams,
 ) -> Result<Json<Whole<JobListedShape>>, Problem> {
     let jobs = shared.engine()?.query(query::Jobs()).await?;
     let now = shared.clock.now();
@@ -91,6 +88,7 @@ pub(super) async fn publish(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
     Segment(id): Segment,
+    _: NoParams,
     body: RawBody<WrittenMessage<'static>, LARGE>,
 ) -> Result<Json<JobMessageSent, 202>, Problem> {
     caller.grant(None)?;

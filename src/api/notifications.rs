@@ -18,7 +18,7 @@ use crate::wire::problem::Problem;
 use crate::wire::publish::{self, EndedShape, Published, Written};
 
 use super::Shared;
-use super::extract::{Execution, Input, LARGE, RawBody};
+use super::extract::{Execution, Input, LARGE, NoParams, RawBody};
 use super::guard::Caller;
 use super::problem::{Json, Or};
 
@@ -27,6 +27,7 @@ use super::problem::{Json, Or};
 pub(super) async fn publish(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
+    _: NoParams,
     headers: HeaderMap,
     body: RawBody<Written<'static>, LARGE>,
 ) -> Result<Json<Published, 202>, Problem> {
@@ -93,6 +94,7 @@ pub(super) async fn end(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
     Execution(execution): Execution,
+    _: NoParams,
     Input(request): Input<EndRequest>,
 ) -> Result<Or<Json<EndedShape, 202>, Json<EndedShape>>, Problem> {
     caller.grant(None)?;

@@ -27,11 +27,14 @@ struct Waiting {
     actor: String,
     expires_at: Timestamp,
     made_at: Timestamp,
+    asked: Command,
     plan: Plan,
 }
 
 /// A plan that is to be carried out.
 pub(super) struct Taken {
+    /// What was asked for. The plan's own command may name the rows that were found for it.
+    pub(super) asked: Command,
     pub(super) plan: Plan,
     pub(super) made_at: Timestamp,
 }
@@ -43,8 +46,8 @@ pub(super) struct Ticket {
 }
 
 impl Plans {
-    /// Keeps a plan for `actor`.
-    pub(super) fn keep(&self, actor: &str, plan: Plan, now: Timestamp) -> Ticket {
+    /// Keeps the plan of what `actor` asked for.
+    pub(super) fn keep(&self, actor: &str, asked: Command, plan: Plan, now: Timestamp) -> Ticket {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.retain(|one| now < one.expires_at);
         let mut lines: usize = waiting.iter().map(|one| one.plan.lines.len()).sum();
@@ -58,13 +61,14 @@ impl Plans {
             actor: actor.to_owned(),
             expires_at,
             made_at: now,
+            asked,
             plan,
         });
         Ticket { id, expires_at }
     }
 
     /// Takes a plan of `actor` out, to be carried out: whoever asks again with its id does nothing twice.
-    /// With `command` it has to be a plan of that.
+    /// With `command` it has to be what was asked for.
     pub(super) fn take(
         &self,
         id: &str,
@@ -76,7 +80,7 @@ impl Plans {
         waiting.retain(|one| now < one.expires_at);
         let place = waiting.iter().position(|one| one.id == id && one.actor == actor);
         if let (Some(place), Some(command)) = (place, command)
-            && waiting[place].plan.command != *command
+            && waiting[place].asked != *command
         {
             let title = &waiting[place].plan.title;
             return Err(Problem::new(
@@ -88,6 +92,7 @@ impl Plans {
         }
         let taken = place.and_then(|place| waiting.remove(place));
         let taken = taken.map(|one| Taken {
+            asked: one.asked,
             plan: one.plan,
             made_at: one.made_at,
         });

@@ -20,7 +20,7 @@ use crate::wire::problem::Problem;
 use super::Shared;
 use super::act::{Acted, Options, act};
 use super::events::{InType, OfType};
-use super::extract::{Input, Params, RawBody};
+use super::extract::{Input, NoParams, Params, RawBody};
 use super::guard::Caller;
 use super::problem::{Json, Nothing, Or};
 
@@ -167,6 +167,7 @@ pub(super) async fn claim(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
     OfType(event_type): OfType,
+    _: NoParams,
     Input(new): Input<NewClaim>,
 ) -> Result<Or<Json<Claim, 201>, Nothing>, Problem> {
     caller.grant(None)?;
@@ -203,6 +204,7 @@ pub(super) async fn renew(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
     InType(event_type, id): InType,
+    _: NoParams,
     Input(renewal): Input<Renewal>,
 ) -> Result<Json<Claim>, Problem> {
     caller.grant(None)?;
@@ -215,6 +217,7 @@ pub(super) async fn release(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
     InType(event_type, id): InType,
+    _: NoParams,
 ) -> Result<Json<Released>, Problem> {
     caller.grant(None)?;
     let released = shared.engine()?.claim_release(&event_type, &id).await?;

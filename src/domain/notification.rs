@@ -145,24 +145,7 @@ impl Notification {
                 format!("is {} bytes; at most {BODY_BYTES_MAX} are possible", self.body.len()),
             ));
         }
-        if self.headers.len() > HEADERS_MAX {
-            return Err(NotificationError::of(
-                "headers",
-                format!("are {}; at most {HEADERS_MAX} are possible", self.headers.len()),
-            ));
-        }
-        let bytes: usize = self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-        if bytes > HEADER_BYTES_MAX {
-            return Err(NotificationError::of(
-                "headers",
-                format!("are {bytes} bytes; at most {HEADER_BYTES_MAX} are possible"),
-            ));
-        }
-        for (name, value) in &self.headers {
-            header_problem(name, value).map_or(Ok(()), |problem| {
-                Err(NotificationError::of(&format!("headers.{name}"), problem))
-            })?;
-        }
+        check_headers(&self.headers)?;
         if let Some(problem) = self.content_type.as_deref().and_then(value_problem) {
             return Err(NotificationError::of("content_type", problem));
         }
@@ -325,6 +308,27 @@ pub fn is_reserved(name: &str) -> bool {
     HEADERS_RESERVED
         .iter()
         .any(|reserved| name.eq_ignore_ascii_case(reserved))
+}
+
+/// Whether request headers can be sent.
+///
+/// # Errors
+/// The first that cannot, or that they are too many or too long.
+pub fn check_headers(headers: &[(String, String)]) -> Result<(), NotificationError> {
+    if headers.len() > HEADERS_MAX {
+        let problem = format!("are {}; at most {HEADERS_MAX} are possible", headers.len());
+        return Err(NotificationError::of("headers", problem));
+    }
+    let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if bytes > HEADER_BYTES_MAX {
+        let problem = format!("are {bytes} bytes; at most {HEADER_BYTES_MAX} are possible");
+        return Err(NotificationError::of("headers", problem));
+    }
+    let problem = |(name, value): &(String, String)| header_problem(name, value).map(|problem| (name.clone(), problem));
+    match headers.iter().find_map(problem) {
+        Some((name, problem)) => Err(NotificationError::of(&format!("headers.{name}"), problem)),
+        None => Ok(()),
+    }
 }
 
 /// Why a request header cannot be sent, if it cannot.

@@ -15,7 +15,7 @@ use crate::wire::problem::{self, Problem};
 
 use super::super::act::Acted;
 use super::super::events::{InType, OfType};
-use super::super::extract::{Execution, Input, Name, Params, RawBody, Segment};
+use super::super::extract::{Execution, Input, Name, NoParams, Params, RawBody, Segment};
 use super::super::guard::Caller;
 use super::super::masked::MasksItself;
 use super::super::problem::{Events, Json, Lines, Nothing, Or, Text, Written};
@@ -210,6 +210,12 @@ takes_from_the_path! {
     InType = ["The event type, percent-encoded.", "Which one, percent-encoded."] fails [404];
 }
 
+impl Takes for NoParams {
+    fn describe(of: &mut Described<'_>) {
+        of.fails(&[400]);
+    }
+}
+
 impl<T: JsonSchema> Takes for Params<T> {
     fn describe(of: &mut Described<'_>) {
         let schema = T::json_schema(&mut of.schemas.taken).to_value();
@@ -360,3 +366,4 @@ describes!(P1 P2);
 describes!(P1 P2 P3);
 describes!(P1 P2 P3 P4);
 describes!(P1 P2 P3 P4 P5);
+describes!(P1 P2 P3 P4 P5 P6);

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::json::from_json;
 use crate::domain::event::{EventType, HEADERS, Metadata, SECRET, SubscriptionOptions};
 use crate::domain::mask::MASK;
+use crate::domain::notification::check_headers;
 use crate::engine::EngineError;
 
 /// Whether this can be the metadata of a type. Whether a dead-letter type exists, only saving says.
@@ -30,7 +31,14 @@ pub fn check_options(document: &str) -> Result<SubscriptionOptions, EngineError>
     if options.get(SECRET).is_some_and(is_hidden) {
         options[SECRET] = Value::Null;
     }
-    Ok(SubscriptionOptions::from_value(&from_json(&options))?)
+    possible(&options)
+}
+
+/// What is not possible would only be found when an event is sent.
+fn possible(options: &Value) -> Result<SubscriptionOptions, EngineError> {
+    let options = SubscriptionOptions::from_value(&from_json(options))?;
+    check_headers(&options.headers)?;
+    Ok(options)
 }
 
 /// Options as they may be shown.
@@ -69,7 +77,7 @@ pub(super) fn options_to_save(document: &str, until_now: Option<&str>) -> Result
         *value = kept.clone();
         keeps = true;
     }
-    SubscriptionOptions::from_value(&from_json(&options))?;
+    possible(&options)?;
     Ok(if keeps {
         options.to_string()
     } else {

@@ -5,6 +5,7 @@
 //! queue; one that never can becomes a dead letter of its type. A crash between confirm and removal publishes
 //! again, under the same id.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,7 +57,8 @@ fn add_cloudevent(headers: &mut Vec<(String, String)>, source: &str, id: &str, e
 }
 
 impl EventTable {
-    /// The notifications of an event, one for each subscription; an error is the event's.
+    /// The notifications of an event, one for each subscription; an error is the event's. What cannot be sent for one
+    /// of the subscriptions is found by the pump, which buries that alone.
     pub(super) fn notifications(
         &self,
         event: &Event,
@@ -107,7 +109,6 @@ impl EventTable {
             event_type: Some(event.event_type.as_str().to_owned()),
             subscription: Some(subscription.id.to_string()),
         };
-        notification.validate().map_err(|error| error.to_string())?;
         let queue = naming.delivery_queue(&notification.execution, &notification.url);
         let bytes = message::encode(&notification.to_message()).ok_or("the notification is too large")?;
         Ok(NewOutboxRow {
@@ -171,74 +172,65 @@ impl EventTable {
 
     /// One round, as long as it is `permitted`: a process that slept would send old ones behind newer ones. Answers
     /// how many rows went, `None` when the lease is lost.
+    ///
+    /// What was published is noted before the next one of a queue goes: a crash between them repeats one of each queue.
     pub(super) async fn pump_once(
         &self,
         guard: &NamedLease,
         permitted: impl Fn() -> bool + Copy + Send,
     ) -> Result<Option<usize>, EngineError> {
-        let rows = self.store.outbox_page(ROWS).await?;
-        let mut queues: HashMap<String, Vec<OutboxRow>> = HashMap::default();
-        for row in rows {
-            queues.entry(row.row.queue.clone()).or_default().push(row);
+        let mut queues: HashMap<String, VecDeque<OutboxRow>> = HashMap::default();
+        for row in self.store.outbox_page(ROWS).await? {
+            queues.entry(row.row.queue.clone()).or_default().push_back(row);
         }
-        let published = join_all(
-            queues
-                .into_values()
-                .map(|rows| self.publish_rows(rows, guard, permitted)),
-        )
-        .await;
-        let held = published.iter().all(|sent| sent.held);
-        let buried: usize = published.iter().map(|sent| sent.buried).sum();
-        let published: Vec<i64> = published.into_iter().flat_map(|sent| sent.published).collect();
-        if !held {
-            return Ok(None);
+        let mut moved = 0;
+        while permitted() && !queues.is_empty() {
+            let first: Vec<OutboxRow> = queues.values_mut().filter_map(VecDeque::pop_front).collect();
+            queues.retain(|_, rows| !rows.is_empty());
+            let ends = join_all(first.iter().map(|row| self.publish_or_bury(row, guard))).await;
+            let mut published = Vec::new();
+            for (row, end) in first.iter().zip(ends) {
+                match end {
+                    RowEnd::Published => published.push(row.id),
+                    RowEnd::Buried => moved += 1,
+                    RowEnd::Waits => drop(queues.remove(&row.row.queue)),
+                    RowEnd::LeaseLost => return Ok(None),
+                }
+            }
+            if published.is_empty() {
+                continue;
+            }
+            if !self.store.outbox_published(guard, &published).await? {
+                return Ok(None);
+            }
+            moved += published.len();
         }
-        if published.is_empty() {
-            return Ok(Some(buried));
-        }
-        let held = self.store.outbox_published(guard, &published).await?;
-        Ok(held.then_some(published.len() + buried))
+        Ok(Some(moved))
     }
 
-    /// The rows of one delivery queue, in order, up to the first that cannot be published at present. One that never
-    /// can becomes a dead letter, and those behind it go on.
-    async fn publish_rows(
-        &self,
-        rows: Vec<OutboxRow>,
-        guard: &NamedLease,
-        permitted: impl Fn() -> bool + Send,
-    ) -> RowsSent {
-        let mut sent = RowsSent::default();
-        for row in rows {
-            if !permitted() {
-                break;
-            }
-            match self.publish_row(&row).await {
-                Ok(()) => sent.published.push(row.id),
-                Err(error @ (EngineError::Invalid { .. } | EngineError::TooLarge { .. })) => {
-                    let why = format!("notification: {}", crate::engine::error::chain(&error));
-                    match self.store.outbox_bury(guard, row.id, &why).await {
-                        Ok(true) => sent.buried += 1,
-                        Ok(false) => {
-                            sent.held = false;
-                            break;
-                        }
-                        Err(error) => {
-                            tracing::warn!(error = ?error, "a notification that cannot be published waits");
-                            break;
-                        }
+    /// One that never can be published becomes a dead letter, and those behind it go on.
+    async fn publish_or_bury(&self, row: &OutboxRow, guard: &NamedLease) -> RowEnd {
+        match self.publish_row(row).await {
+            Ok(()) => RowEnd::Published,
+            Err(error @ (EngineError::Invalid { .. } | EngineError::TooLarge { .. })) => {
+                let why = format!("notification: {}", crate::engine::error::chain(&error));
+                match self.store.outbox_bury(guard, row.id, &why).await {
+                    Ok(true) => RowEnd::Buried,
+                    Ok(false) => RowEnd::LeaseLost,
+                    Err(error) => {
+                        tracing::warn!(error = ?error, "a notification that cannot be published waits");
+                        RowEnd::Waits
                     }
                 }
-                Err(error) => {
-                    let wait = Duration::from_secs(1_u64 << row.attempts.min(8)).min(WAIT_MAX);
-                    let why = crate::engine::error::chain(&error);
-                    tracing::warn!(why = ?why, queue = ?row.row.queue, "a notification of an event waits");
-                    let _ = self.store.outbox_postpone(row.id, wait, &why).await;
-                    break;
-                }
+            }
+            Err(error) => {
+                let wait = Duration::from_secs(1_u64 << row.attempts.min(8)).min(WAIT_MAX);
+                let why = crate::engine::error::chain(&error);
+                tracing::warn!(why = ?why, queue = ?row.row.queue, "a notification of an event waits");
+                let _ = self.store.outbox_postpone(row.id, wait, &why).await;
+                RowEnd::Waits
             }
         }
-        sent
     }
 
     async fn publish_row(&self, row: &OutboxRow) -> Result<(), EngineError> {
@@ -252,27 +244,20 @@ impl EventTable {
         let Decoded::Notification(notification) = decode(&stored, &|| id.clone()) else {
             return Err(unreadable());
         };
+        notification.validate()?;
         let queue = QueueName::parse(&row.row.queue).map_err(|_| unreadable())?;
         self.publisher.publish_stored(&queue, stored, &notification).await
     }
 }
 
-/// What came of the rows of one delivery queue.
-struct RowsSent {
+/// What came of a row.
+enum RowEnd {
     /// Confirmed by the broker.
-    published: Vec<i64>,
-    /// Dead letters by now.
-    buried: usize,
-    /// Whether the pump's lease was held all the while.
-    held: bool,
-}
-
-impl Default for RowsSent {
-    fn default() -> Self {
-        Self {
-            published: Vec::new(),
-            buried: 0,
-            held: true,
-        }
-    }
+    Published,
+    /// A dead letter by now.
+    Buried,
+    /// It holds back those behind it.
+    Waits,
+    /// The pump's lease is another's.
+    LeaseLost,
 }

@@ -106,10 +106,7 @@ impl Processor {
         let workers = Workers::new(self.at_once(), Arc::clone(hands), finished);
         let wake = self.engine.wakes.of(&self.event_type);
         let mut taking = Taking::with(self.rules().await?, self.engine.clock.uptime());
-        self.engine
-            .store
-            .events_give_up(&self.event_type, taking.rules.cutoff)
-            .await?;
+        self.give_up(taking.rules).await?;
         while !self.stop.is_cancelled() {
             self.refresh(&mut taking).await;
             let woken = wake.notified();
@@ -163,12 +160,29 @@ impl Processor {
         }
     }
 
+    /// What has as many attempts as the cutoff allows, or more, is never taken.
+    async fn give_up(&self, rules: HandlingRules) -> Result<(), EngineError> {
+        self.engine.store.events_give_up(&self.event_type, rules.cutoff).await?;
+        Ok(())
+    }
+
+    async fn learn_rules(&self, taking: &mut Taking) -> Result<(), EngineError> {
+        let rules = self.rules().await?;
+        if rules.cutoff != taking.rules.cutoff {
+            self.give_up(rules).await?;
+        }
+        taking.rules = rules;
+        Ok(())
+    }
+
     /// What is used for a while only.
     async fn refresh(&self, taking: &mut Taking) {
         let now = self.engine.clock.uptime();
         if now.saturating_sub(taking.rules_at) > RULES_FOR {
-            taking.rules = self.rules().await.unwrap_or(taking.rules);
             taking.rules_at = now;
+            if let Err(error) = self.learn_rules(taking).await {
+                tracing::warn!(error = ?error, event_type = ?self.event_type, "events are handled by the rules as last read");
+            }
         }
         if now.saturating_sub(taking.mark_at) > MARK_FOR {
             taking.mark = None;
@@ -334,9 +348,11 @@ impl Processor {
                 group.clear();
                 continue;
             };
+            let now = self.engine.clock.now();
             let again = ends
                 .iter()
-                .any(|how| matches!(how, Finished::Superseded | Finished::Released));
+                .any(|how| matches!(how, Finished::Superseded | Finished::Released))
+                || group.iter().any(|finish| is_soon(&finish.verdict, now));
             for how in ends {
                 hands.count(how);
             }
@@ -369,5 +385,14 @@ impl Processor {
                 }
             }
         }
+    }
+}
+
+/// Whether it is due again before whoever sleeps looks again anyway.
+fn is_soon(verdict: &Verdict, now: Timestamp) -> bool {
+    match verdict {
+        Verdict::Requeue { at, .. } => at.since(now) < IDLE_MAX,
+        Verdict::Retry { delay, .. } => *delay < IDLE_MAX,
+        Verdict::Done(_) | Verdict::Dead { .. } | Verdict::Release => false,
     }
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use redrive::internals::domain::id::NotificationId;
 use redrive::internals::domain::signature::SigningSecret;
 use serde_json::{Value, json};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection};
 
 use crate::support::daemon::Installation;
 use crate::support::receiver::Receiver;
@@ -118,6 +120,83 @@ async fn the_last_allowed_failure_makes_a_dead_letter_that_can_be_retried() {
     let retry = ["event", "retry", "--yes", "--filter", "dead = true"];
     installation.run(&retry).await.expect_code(0);
     assert_eq!(process(&installation, 3).await["dead"], 1);
+}
+
+/// Else nobody took it, and nobody said so.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_failed_more_often_than_a_lowered_cutoff_allows_is_dead() {
+    let installation = with_command("exit 1");
+    let daemon = installation.daemon().await;
+    let set = async |document: Value| {
+        let put = daemon
+            .request("PUT", "/v1/types/t")
+            .header("content-type", "application/json");
+        assert_eq!(put.body(document.to_string()).send().await.status, 200);
+    };
+    set(json!({"_backoff_base": 0.01})).await;
+    daemon.post("/v1/types/t/events", &json!({"reference": "a"})).await;
+    let event = async || daemon.get("/v1/types/t/events/a").await.json()["items"][0].clone();
+    wait_until("three failures", LONG, async || {
+        (event().await["attempts"].as_u64() >= Some(3)).then_some(())
+    })
+    .await;
+    set(json!({"_backoff_base": 3600, "_cutoff": 1})).await;
+    wait_until("a dead letter", LONG, async || {
+        (event().await["state"] == "dead").then_some(())
+    })
+    .await;
+}
+
+/// A program asks for its event again in a second, ten times: looks every five seconds would take fifty.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_due_again_soon_does_not_wait_for_the_next_look() {
+    let script = "echo \"{\\\"requeue_at\\\": $(($(date +%s) + 1))}\"; date +%s >> \"$SEEN\"; exit 75";
+    let scratch = tempfile::tempdir().unwrap();
+    let seen = scratch.path().join("seen");
+    let installation = with_command(&script.replace("$SEEN", &seen.display().to_string()));
+    let daemon = installation.daemon().await;
+    daemon.post("/v1/types/t/events", &json!({"reference": "a"})).await;
+    let times = wait_until("ten times", LONG * 3, async || {
+        let text = std::fs::read_to_string(&seen).ok()?;
+        let times: Vec<u64> = text.lines().filter_map(|line| line.parse().ok()).collect();
+        (times.len() >= 11).then_some(times)
+    })
+    .await;
+    assert!(times[10] - times[0] < 45, "{times:?}");
+}
+
+/// One whose headers cannot be sent was taken before they were checked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subscription_that_cannot_be_served_holds_up_no_other() {
+    let receiver = Receiver::start().await;
+    let mut installation = Installation::embedded();
+    installation.append("\n[[handler]]\ntype = \"t\"\nwebhook = true\n");
+    let daemon = installation.daemon().await;
+    let set = daemon
+        .request("PUT", "/v1/types/t")
+        .header("content-type", "application/json");
+    assert_eq!(set.body("{}").send().await.status, 200);
+    for hook in ["/bad", "/good"] {
+        let subscription = json!({"url": receiver.url(hook), "options": {"headers": {"x-a": "b"}}});
+        daemon.post("/v1/types/t/subscriptions", &subscription).await;
+    }
+    let store = SqliteConnectOptions::new().filename(installation.path("store.db"));
+    let mut store = store.connect().await.unwrap();
+    sqlx::query("UPDATE subscriptions SET options = '{\"headers\":{\"x a\":\"b\"}}' WHERE url LIKE '%/bad'")
+        .execute(&mut store)
+        .await
+        .unwrap();
+    store.close().await.unwrap();
+    daemon.post("/v1/types/t/events", &json!({"reference": "a"})).await;
+    wait_until("a delivery", LONG, async || (receiver.delivered() == 1).then_some(())).await;
+    assert_eq!(receiver.attempts().remove(0).path, "/good");
+    let dead = ["--json", "event", "search", "dead = true"];
+    let buried = wait_until("a dead letter", LONG, async || {
+        let found = installation.run(&dead).await.json();
+        found[0]["reason"].as_str().map(str::to_owned)
+    })
+    .await;
+    assert!(buried.contains("headers.x a is not a header name"), "{buried}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -148,6 +148,19 @@ async fn subscriptions_are_made_listed_and_ended() {
     assert_eq!(made.json()["url"], "http://example.com/hook", "{}", made.text());
     let wrong = json!({"url": "http://example.com/hook", "options": {"_retry_policy": {"minimum_delay": -1}}});
     assert_eq!(field(&daemon, path, wrong).await, "_retry_policy.minimum_delay");
+    for (name, value) in [
+        ("X Y", "a"),
+        ("", "a"),
+        ("x-a", "a\r\nhost: b"),
+        ("x-a", &"a".repeat(33_000)),
+    ] {
+        let wrong = json!({"url": "http://example.com/other", "options": {"headers": {name: value}}});
+        let said = field(&daemon, path, wrong).await;
+        assert!(
+            said == format!("headers.{name}") || said == "headers",
+            "{name:?}: {said}"
+        );
+    }
     assert_eq!(daemon.get(path).await.json()["items"].as_array().unwrap().len(), 1);
     let id = made.json()["id"].to_string();
     assert_eq!(
@@ -162,6 +175,84 @@ async fn subscriptions_are_made_listed_and_ended() {
             .status,
         404
     );
+}
+
+/// A plan may name what was found for it; the call that asks for it is the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_is_carried_out_by_the_call_that_it_was_made_by() {
+    let installation = Installation::embedded();
+    let daemon = installation.daemon().await;
+    call(&daemon, "PUT", "/v1/types/t", json!({})).await;
+    for reference in ["a", "b", "c"] {
+        daemon
+            .post("/v1/types/t/events", &json!({"reference": reference}))
+            .await;
+    }
+    let id = daemon.get("/v1/types/t/events/c").await.json()["items"][0]["id"].clone();
+    let (hook, policy) = (json!({"url": "http://example.com/hook"}), json!({"minimum_delay": 5}));
+    let of = "?url=http%3A%2F%2Fexample.com%2Fhook";
+    for (method, path, body) in [
+        (
+            "POST",
+            "/v1/types/t/events/a/reschedule",
+            json!({"at": "2100-01-01T00:00:00Z"}),
+        ),
+        ("POST", "/v1/types/t/events/a/retry", json!({})),
+        ("DELETE", "/v1/types/t/events/a", json!({})),
+        ("POST", "/v1/events/retry", json!({"filter": "reference = \"b\""})),
+        ("POST", "/v1/events/cancel", json!({"ids": [id]})),
+        ("POST", "/v1/types/t/subscriptions", hook),
+        ("DELETE", &format!("/v1/types/t/subscriptions{of}"), json!({})),
+        ("PUT", &format!("/v1/policies{of}"), policy),
+        ("DELETE", &format!("/v1/policies{of}"), json!({})),
+    ] {
+        let with = |key: &str| format!("{path}{}{key}", if path.contains('?') { '&' } else { '?' });
+        let planned = call(&daemon, method, &with("dry_run=true"), body.clone()).await;
+        let plan = planned.json()["plan_id"].as_str().map(str::to_owned);
+        let plan = plan.unwrap_or_else(|| panic!("{method} {path}: {}", planned.text()));
+        let done = call(&daemon, method, &with(&format!("plan={plan}")), body.clone()).await;
+        assert_eq!(done.status, 200, "{method} {path}: {}", done.text());
+        let again = call(&daemon, method, &with(&format!("plan={plan}")), body).await;
+        assert_eq!(again.status, 409, "{method} {path}: {}", again.text());
+    }
+    let left = daemon.get("/v1/types/t/events").await.json();
+    assert_eq!(left["items"].as_array().unwrap().len(), 1, "{left}");
+}
+
+/// What cannot be planned is not done when a plan is asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_route_without_plans_refuses_to_be_asked_for_one_and_does_nothing() {
+    let installation = Installation::embedded();
+    let daemon = installation.daemon().await;
+    call(&daemon, "PUT", "/v1/types/t", json!({})).await;
+    daemon.post("/v1/types/t/events", &json!({"reference": "a"})).await;
+    let claimed = daemon.post("/v1/types/t/claims", &json!({})).await.json();
+    let claim = claimed["id"].as_str().unwrap();
+    let job = json!({"id": "018f2c4e-7a31-7c52-9d3b-0f1e2d3c4b5a"});
+    let url = "http://127.0.0.1:9/";
+    for (method, path, body) in [
+        ("POST", "/v1/notifications", json!({"execution_id": "a", "url": url})),
+        ("POST", "/v1/executions/a/end", json!({"url": url})),
+        ("POST", "/v1/types/t/events", json!({"reference": "b"})),
+        ("POST", "/v1/types/t/claims", json!({})),
+        ("DELETE", &format!("/v1/types/t/claims/{claim}"), json!({})),
+        ("DELETE", &format!("/v1/types/t/events/a?claim_id={claim}"), json!({})),
+        ("POST", "/v1/jobs", job),
+    ] {
+        let path = format!("{path}{}dry_run=true", if path.contains('?') { '&' } else { '?' });
+        let refused = call(&daemon, method, &path, body).await;
+        assert_eq!(
+            (refused.status, &refused.json()["field"]),
+            (400, &json!("dry_run")),
+            "{path}"
+        );
+    }
+    let left = daemon.get("/v1/types/t/events").await.json();
+    assert_eq!(left["items"].as_array().unwrap().len(), 1, "{left}");
+    assert_eq!(left["items"][0]["state"], "claimed", "{left}");
+    for list in ["/v1/queues", "/v1/jobs"] {
+        assert_eq!(daemon.get(list).await.json()["items"], json!([]), "{list}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,8 +5,8 @@ use std::time::Duration;
 use redrive::internals::domain::event::{Event, EventState};
 use redrive::internals::domain::value::Value;
 use redrive::internals::store::{
-    Claim, ClaimOutcome, ClaimSpan, EventSearch, Finish, Finished, NamedLease, NewClaim, NewOutboxRow, NewSubscription,
-    Store, TypePut, Verdict,
+    Acted, Claim, ClaimOutcome, ClaimSpan, EventAct, EventSearch, Finish, Finished, NamedLease, NewClaim, NewOutboxRow,
+    NewSubscription, Store, TypePut, Verdict,
 };
 
 use super::events::{finish, kind, new_event, of, one, push, pushed_all, put_type, reference, take};
@@ -187,6 +187,23 @@ pub(super) async fn a_moved_event_lives_as_long_as_the_type_says_and_then_ends(p
     place.tamper("UPDATE TABLE.events SET expires_at = 1").await.unwrap();
     assert_eq!(store.events_expire(10).await.unwrap().events, 1);
     assert!(moved(store).await.is_empty());
+}
+
+pub(super) async fn a_dead_letter_that_is_tried_again_does_not_end_as_one(place: &Place) {
+    let store = &*place.store;
+    moving(store, 1, Some(60)).await;
+    pushed_all(store, vec![new_event("t", "a", "x")]).await;
+    claim(store, "t", "one").await;
+    run_out(place).await;
+    claim(store, "t", "two").await;
+    let letter = moved(store).await.remove(0);
+    assert!(letter.expires_at.is_some() && letter.first_failed_at.is_some());
+    let acted = store.event_act(letter.id, letter.revision, EventAct::Retry).await;
+    let Acted::Done(event) = acted.unwrap() else {
+        panic!("it was not tried again");
+    };
+    assert_eq!((event.event_type, event.claim_count), (kind("t"), 0));
+    assert_eq!((event.expires_at, event.first_failed_at), (None, None));
 }
 
 pub(super) async fn a_claim_keeps_an_event_alive_for_its_grace(place: &Place) {

@@ -332,6 +332,7 @@ contract! {
         without_both_count_and_type_nothing_is_moved
         an_event_that_is_done_in_time_is_never_moved
         a_moved_event_lives_as_long_as_the_type_says_and_then_ends
+        a_dead_letter_that_is_tried_again_does_not_end_as_one
         a_claim_keeps_an_event_alive_for_its_grace
         nothing_coalesces_into_a_dead_letter_type_and_a_push_to_the_origin_starts_anew
         a_dead_letter_type_must_exist_and_make_no_chain

@@ -50,10 +50,11 @@ static HISTORY: Statement = Statement::new(
     FROM redrive.event_history WHERE type = $1 ORDER BY position DESC LIMIT $2",
 );
 static CANCEL: Statement = Statement::new("DELETE FROM redrive.events WHERE id = $1");
+/// A lifetime that it may have got as a dead letter ends with that: nobody else would hear of its end.
 static AGAIN: Statement = Statement::new(concat!(
     "UPDATE redrive.events SET nbf = $2, attempts = CASE WHEN state = 2 THEN 0 ELSE attempts END, \
-        first_failed_at = CASE WHEN state = 2 THEN NULL ELSE first_failed_at END, state = 0, \
-        type = COALESCE(origin, type), keyed = keyed OR origin IS NOT NULL, \
+        first_failed_at = CASE WHEN state = 2 OR origin IS NOT NULL THEN NULL ELSE first_failed_at END, state = 0, \
+        expires_at = CASE WHEN origin IS NULL THEN expires_at END, type = COALESCE(origin, type), keyed = keyed OR origin IS NOT NULL, \
         claim_count = CASE WHEN origin IS NULL THEN claim_count ELSE 0 END, origin = NULL \
      WHERE id = $1 RETURNING ",
     event_columns!()
