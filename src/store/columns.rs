@@ -69,7 +69,7 @@ macro_rules! run_columns {
 }
 macro_rules! kept_columns {
     () => {
-        "letter, kind, queue, message, run, actor, at, until"
+        "letter, kind, queue, message, run, ordinal, actor, at, until"
     };
 }
 macro_rules! item_columns {
@@ -385,6 +385,7 @@ pub(super) fn kept_message(row: &impl Columns) -> Result<KeptMessage, sqlx::Erro
         queue: parsed(row, "queue", QueueName::parse)?,
         message: row.bytes("message")?.ok_or_else(|| missing("message"))?,
         run: row.text("run")?,
+        ordinal: number(row, "ordinal")?,
         actor: text(row, "actor")?,
         keep_for: None,
         at: time(row, "at")?,

@@ -68,6 +68,8 @@ pub struct KeptMessage {
     pub message: Vec<u8>,
     /// The run that did it.
     pub run: Option<String>,
+    /// Its place in that run; 0 where it has none.
+    pub ordinal: u64,
     /// Who.
     pub actor: String,
     /// For how long it is kept; for ever (until it is dropped) without.
@@ -76,6 +78,29 @@ pub struct KeptMessage {
     pub at: Timestamp,
     /// Until when it is kept (ignored when it is put).
     pub until: Option<Timestamp>,
+}
+
+/// Where a kept message stands among the others: in the order in which they were kept.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeptPlace {
+    /// When it was kept.
+    pub at: Timestamp,
+    /// Its place in the run that did it.
+    pub ordinal: u64,
+    /// The dead letter's id.
+    pub letter: String,
+}
+
+impl KeptMessage {
+    /// Its place among the others.
+    #[must_use]
+    pub fn place(&self) -> KeptPlace {
+        KeptPlace {
+            at: self.at,
+            ordinal: self.ordinal,
+            letter: self.letter.clone(),
+        }
+    }
 }
 
 /// Which kept messages.
@@ -87,8 +112,8 @@ pub struct KeptQuery {
     pub run: Option<String>,
     /// Only these letters; all when empty.
     pub letters: Vec<String>,
-    /// After this letter.
-    pub after: Option<String>,
+    /// After this one.
+    pub after: Option<KeptPlace>,
     /// At most this many.
     pub limit: u32,
 }

@@ -51,7 +51,8 @@ pub struct Event {
     /// Pushes that were merged into it.
     pub merged: u64,
     /// The payload when it is JSON; else `payload_base64` has it.
-    pub payload: Option<Value>,
+    #[schemars(with = "Option<Value>")]
+    pub payload: Option<Box<RawValue>>,
     /// The payload when it is not JSON, in base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload_base64: Option<String>,
@@ -89,7 +90,7 @@ pub struct Lease {
 impl From<&EventRow> for Event {
     fn from(row: &EventRow) -> Self {
         let payload = row.payload.as_deref();
-        let json: Option<Value> = payload.and_then(|bytes| serde_json::from_slice(bytes).ok());
+        let json = payload.and_then(as_written);
         let text = |name: &EventType| name.as_str().to_owned();
         Self {
             id: row.id,
@@ -127,6 +128,12 @@ impl From<&EventRow> for Event {
             }),
         }
     }
+}
+
+/// JSON as it was pushed, every digit of it, on one line: a line break can only stand between its parts.
+fn as_written(payload: &[u8]) -> Option<Box<RawValue>> {
+    let text = std::str::from_utf8(payload).ok()?.trim_ascii();
+    RawValue::from_string(text.replace(['\n', '\r'], " ")).ok()
 }
 
 fn value_or_text(text: &str) -> Value {
@@ -428,7 +435,7 @@ pub struct MetadataKeys {
     _dead_letter_queue_messages_ttl: Option<u64>,
     /// The retry policy of its events.
     _retry_policy: Option<PolicyKeys>,
-    /// After how many seconds an event dies, whatever its retries.
+    /// Failures after which an event is a dead letter.
     _cutoff: Option<u64>,
     /// Seconds before the first retry.
     _backoff_base: Option<u64>,

@@ -240,6 +240,8 @@ pub(super) fn call_error(operation: &'static str, address: &Address, vhost: &str
     match (error.code(), error) {
         (Some(_), _) | (None, CallError::Ended(_)) if is_limit(&detail) => limit(operation, &address.user, detail),
         (Some(403), _) => rights(operation, right_of(&detail), vhost, &address.user),
+        // Not implemented, such as a get from a stream: no connection will take it.
+        (Some(540), _) => BrokerError::Failed { operation, detail },
         (_, CallError::Silent(_)) => BrokerError::Unknown { operation, detail },
         (_, CallError::Unopened(error)) => BrokerError::clone(error),
         _ if error.ended().is_some() => BrokerError::Unreachable { operation, detail },
@@ -272,6 +274,13 @@ mod tests {
                 .starts_with("broker refuses look: access to queue 'dead' is missing; grant it"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn what_the_broker_does_not_do_is_no_lost_connection() {
+        let said = said(540, "NOT_IMPLEMENTED - basic.get not supported by stream queues");
+        let error = call_error("browse", &Address::parse("amqp://u:p@h").unwrap(), "v", &said);
+        assert!(matches!(error, BrokerError::Failed { .. }), "{error}");
     }
 
     /// A publisher that makes its queue while somebody looks whose the broker is has been told that there is no

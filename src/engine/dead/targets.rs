@@ -288,11 +288,18 @@ impl DeadTargets {
         policies: &Policies,
         version: Option<Version>,
     ) -> Result<Option<DeadTarget>, EngineError> {
-        let Some(detail) = self.broker.queue_detail(&queue.name).await? else {
-            return Ok(None);
+        let (detail, unread) = match self.broker.queue_detail(&queue.name).await {
+            Ok(Some(detail)) => (detail, None),
+            Ok(None) => return Ok(None),
+            Err(error @ BrokerError::Unreachable { .. }) => return Err(error.into()),
+            // What is wrong with one queue hides no other.
+            Err(error) => (queue.clone(), Some(chain(&error))),
         };
         let target = self.target(queue, &detail, feeders, policies, version);
-        self.counted(target).await
+        match unread {
+            None => self.counted(target).await,
+            unread => Ok(Some(DeadTarget { unread, ..target })),
+        }
     }
 
     /// What is known by its name alone.

@@ -278,9 +278,15 @@ impl Janitor {
             let (who, due) = (&who, &due);
             async move {
                 for record in due {
-                    let saved = self.saves.save_queue(me, &record.name, who).await?;
-                    if let ExpiringResult::Left(why) = saved.result {
-                        tracing::warn!(queue = ?record.name, why = ?why, "not all of a queue that is about to expire is saved");
+                    // What is wrong with one queue loses no other.
+                    match self.saves.save_queue(me, &record.name, who).await.map(|saved| saved.result) {
+                        Ok(ExpiringResult::Left(why)) => {
+                            tracing::warn!(queue = ?record.name, why = ?why, "not all of a queue that is about to expire is saved");
+                        }
+                        Ok(_) => {}
+                        Err(error) => {
+                            tracing::warn!(queue = ?record.name, error = ?error, "a queue that is about to expire cannot be saved yet");
+                        }
                     }
                 }
                 Ok(())

@@ -27,6 +27,7 @@ impl Driver<'_> {
                 queue: hand.source.clone(),
                 message,
                 run: Some(self.run.record.id.clone()),
+                ordinal: hand.ordinal,
                 actor: self.run.record.actor.clone(),
                 keep_for: Some(self.run.engine.settings.discard_keep),
                 at: self.run.record.created_at,

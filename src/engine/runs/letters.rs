@@ -25,7 +25,7 @@ use crate::engine::error::chain;
 use crate::engine::fields::DeadFields;
 use crate::engine::looks::{Charge, Cost, returns_of};
 use crate::engine::sieve::{Question, Sieve};
-use crate::store::{KeptKind, KeptMessage, KeptQuery};
+use crate::store::{KeptKind, KeptMessage, KeptPlace, KeptQuery};
 
 /// Messages of one batch.
 const BATCH: usize = 2_000;
@@ -111,7 +111,7 @@ enum From {
         walking: Option<Box<Walking>>,
     },
     Kept {
-        after: Option<String>,
+        after: Option<KeptPlace>,
         over: bool,
     },
     /// Read already, under the lease of a delivery queue.
@@ -235,7 +235,7 @@ impl Letters {
             From::Kept { after, over } => {
                 let kept = kept_behind(planner, &self.selection, after.clone()).await?;
                 *over = kept.len() < BATCH;
-                *after = kept.last().map(|kept| kept.letter.clone());
+                *after = kept.last().map(KeptMessage::place);
                 Ok(Some(Batch {
                     letters: kept.into_iter().map(discarded).collect(),
                     ..Batch::default()
@@ -297,7 +297,7 @@ impl Letters {
 async fn kept_behind(
     planner: &RunPlanner,
     selection: &Selection,
-    after: Option<String>,
+    after: Option<KeptPlace>,
 ) -> Result<Vec<KeptMessage>, EngineError> {
     let query = KeptQuery {
         kind: KeptKind::Discarded,

@@ -28,6 +28,7 @@ mod plan;
 mod reader;
 mod receivers;
 mod restore;
+mod room;
 mod source;
 mod taken;
 mod tend;

@@ -120,6 +120,7 @@ impl Operation<Runs> for PatchDead<'_> {
             queue: changed.queue,
             message: changed.message,
             run: None,
+            ordinal: 0,
             actor: grant.actor().to_owned(),
             keep_for: None,
             at,

@@ -74,7 +74,7 @@ impl Document {
 
 /// What is gathered while items are frozen.
 #[derive(Default)]
-struct Gathered {
+pub(super) struct Gathered {
     ordinal: u64,
     counts: RunCounts,
     bytes: u64,
@@ -83,8 +83,8 @@ struct Gathered {
     /// By source and target, or why there is none.
     pairs: BTreeMap<(String, Result<String, String>), u64>,
     /// Existing or not.
-    targets: BTreeMap<Target, bool>,
-    ways: WaysBack,
+    pub(super) targets: BTreeMap<Target, bool>,
+    pub(super) ways: WaysBack,
     dropped: BTreeSet<String>,
     samples: Vec<String>,
     redriven: u64,
@@ -324,6 +324,9 @@ impl RunPlanner {
         let mut warnings = gathered.warnings(order);
         warnings.extend(gathered.ways.warnings());
         self.warn_of_targets(order, gathered, &mut warnings).await?;
+        if matches!(order.kind, OrderKind::Redrive | OrderKind::Move | OrderKind::Restore) {
+            warnings.extend(self.warn_of_room(gathered).await?);
+        }
         warnings.extend(self.warn_of_events(order).await?);
         let sources = gathered.pairs.keys().map(|(source, _)| source.as_str()).collect();
         warnings.splice(0..0, self.run_reader.others_at(id, &sources).await?);
@@ -400,6 +403,13 @@ pub(super) fn is_store(target: &Target) -> bool {
 }
 
 impl Gathered {
+    /// How many messages go to a target.
+    pub(super) fn sent_to(&self, target: &Target) -> u64 {
+        let named = target.to_string();
+        let pairs = self.pairs.iter().filter(|((_, to), _)| to.as_ref() == Ok(&named));
+        pairs.map(|(_, count)| count).sum()
+    }
+
     fn take(&mut self, letter: Letter, target: Result<Target, String>) -> NewItem {
         self.bytes += letter.bytes;
         self.redriven += u64::from(letter.redriven > 0);

@@ -162,6 +162,19 @@ impl WaysBack {
         }
     }
 
+    /// How many messages each queue gets through exchanges, as far as that is known.
+    pub(super) fn sent(&self) -> BTreeMap<QueueName, u64> {
+        let mut sent = BTreeMap::new();
+        let through = self.told.iter().filter(|(alike, _)| alike.via == Via::Exchange);
+        for (alike, counted) in through {
+            let Bound::Known(queues) = &alike.bound else { continue };
+            for queue in queues.iter().filter_map(|queue| QueueName::parse(queue).ok()) {
+                *sent.entry(queue).or_default() += counted.messages;
+            }
+        }
+        sent
+    }
+
     /// Who receives, for the plan.
     pub(super) fn receivers(&self) -> Vec<Receivers> {
         let told = self.told.iter().map(|(alike, counted)| Receivers {

@@ -12,18 +12,27 @@ static KEEP: Statement = Statement::new(concat!(
     kept_columns!(),
     ") SELECT ",
     kept_columns!(),
-    " FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::bigint[], \
-     $8::bigint[]) AS k (",
+    " FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::bigint[], $7::text[], \
+     $8::bigint[], $9::bigint[]) AS k (",
     kept_columns!(),
     ") WHERE TRUE ON CONFLICT (kind, letter) DO UPDATE SET queue = excluded.queue, message = excluded.message, \
-     run = excluded.run, actor = excluded.actor, at = excluded.at, until = excluded.until"
+     run = excluded.run, ordinal = excluded.ordinal, actor = excluded.actor, at = excluded.at, until = excluded.until"
 ));
-static KEPT: Statement = Statement::new(concat!(
-    "SELECT ",
-    kept_columns!(),
-    " FROM redrive.kept_messages WHERE kind = $1 AND letter > $2 AND ($3::text IS NULL OR run = $3) \
-     AND ($4 OR letter = ANY($5)) ORDER BY letter LIMIT $6"
-));
+/// In the order in which they were kept. `$which` may take `$7`.
+macro_rules! kept {
+    ($which:literal) => {
+        Statement::new(concat!(
+            "SELECT ",
+            kept_columns!(),
+            " FROM redrive.kept_messages WHERE kind = $1 AND (at, ordinal, letter) > ($2, $3, $4) \
+              AND ($5::text IS NULL OR run = $5)",
+            $which,
+            " ORDER BY at, ordinal, letter LIMIT $6"
+        ))
+    };
+}
+static KEPT_ALL: Statement = kept!("");
+static KEPT_NAMED: Statement = kept!(" AND letter = ANY($7)");
 static KEPT_GET: Statement = Statement::new(concat!(
     "SELECT ",
     kept_columns!(),
@@ -51,15 +60,17 @@ impl<D: Driver> KeptMessages for D {
     }
 
     async fn kept_list(&self, query: &KeptQuery) -> Result<Vec<KeptMessage>, StoreError> {
-        let values = values![
-            query.kind.as_str(),
-            query.after.as_deref().unwrap_or_default(),
-            &query.run,
-            query.letters.is_empty(),
-            &query.letters,
-            query.limit,
-        ];
-        self.list("listing kept messages", &KEPT, values, kept_message).await
+        let place = query.after.as_ref();
+        let (at, ordinal, letter) = place.map_or((0, -1, ""), |place| {
+            (place.at.micros(), place.ordinal.cast_signed(), place.letter.as_str())
+        });
+        let (operation, kind) = ("listing kept messages", query.kind.as_str());
+        if query.letters.is_empty() {
+            let values = values![kind, at, ordinal, letter, &query.run, query.limit];
+            return self.list(operation, &KEPT_ALL, values, kept_message).await;
+        }
+        let values = values![kind, at, ordinal, letter, &query.run, query.limit, &query.letters];
+        self.list(operation, &KEPT_NAMED, values, kept_message).await
     }
 
     async fn kept_drop(&self, letter: &str, kind: KeptKind) -> Result<bool, StoreError> {
@@ -79,6 +90,7 @@ pub(super) async fn keep(session: &mut Session<'_>, kept: &[KeptMessage], now: T
         &kept.queue,
         &kept.message,
         &kept.run,
+        kept.ordinal,
         &kept.actor,
         now,
         kept.keep_for.map(|span| now.plus(span)),

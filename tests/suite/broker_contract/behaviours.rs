@@ -508,6 +508,30 @@ pub(crate) async fn one_queue_is_shown_in_detail(bench: &Bench) {
     assert!(bench.broker.queue_detail(&bench.queue("none")).await.unwrap().is_none());
 }
 
+/// What a URL cannot have raw, too.
+pub(crate) async fn a_queue_of_any_name_is_shown_in_detail(bench: &Bench) {
+    for name in [
+        "a[1]",
+        "b|2",
+        "c^3",
+        "d\\4",
+        "e f",
+        "g%2F5",
+        "h/6",
+        "i\tj",
+        "k?l#m&n=o",
+        "ü",
+        "...",
+        "{p}",
+        "\"'`",
+    ] {
+        let queue = QueueName::parse(name).unwrap();
+        bench.broker.create(&queue).await.unwrap();
+        let detail = bench.broker.queue_detail(&queue).await.unwrap();
+        assert_eq!(detail.map(|detail| detail.name), Some(queue), "{name:?}");
+    }
+}
+
 pub(crate) async fn a_healthy_broker_says_so(bench: &Bench) {
     let health = bench.broker.health().await;
     assert!(health.reachable, "{health:?}");

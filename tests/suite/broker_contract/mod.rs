@@ -27,6 +27,7 @@ macro_rules! broker_contract {
             queues_are_listed_as_they_are_asked_for
             a_listing_says_how_much_waits_in_each_queue
             one_queue_is_shown_in_detail
+            a_queue_of_any_name_is_shown_in_detail
         }
     };
     // What a model of a broker has too: no poison, no intake queues, and of the management API only what delivery reads.

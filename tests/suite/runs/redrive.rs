@@ -4,7 +4,7 @@ use lapin::options::{BasicPublishOptions, QueueBindOptions, QueueDeclareOptions}
 use lapin::types::{AMQPValue, FieldTable};
 use serde_json::Value;
 
-use super::scene::{BOUND, DEAD, ORIGIN, Scene, assert_run, numbers, publish};
+use super::scene::{BOUND, DEAD, ORIGIN, Scene, assert_run, consume, numbers, publish};
 use crate::support::wait::wait_until;
 
 async fn check_redrive_all(scene: Scene, count: u32) {
@@ -100,6 +100,41 @@ async fn a_run_waits_for_room_in_a_queue_that_rejects_what_it_has_no_room_for() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_would_push_others_out_of_a_queue_without_consumers_is_refused() {
+    let scene = Scene::sqlite().await;
+    scene.die(3).await;
+    let (connection, channel) = scene.channel().await;
+    let mut arguments = FieldTable::default();
+    arguments.insert("x-max-length".into(), AMQPValue::LongInt(2));
+    let durable = QueueDeclareOptions {
+        durable: true,
+        ..QueueDeclareOptions::default()
+    };
+    channel.queue_declare("small".into(), durable, arguments).await.unwrap();
+    let run = ["dead", "redrive", "--all", "--to", "small", "--yes"];
+    let refused = scene.run(&run).await.expect_code(5);
+    assert!(
+        refused.stderr.contains("the oldest 1 would be lost"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(
+        (scene.ready(DEAD).await, scene.ready("small").await),
+        (Some(3), Some(0))
+    );
+    let _consumer = consume(&channel, "small").await;
+    scene.listed_with_a_consumer("small").await;
+    let planned = ["dead", "redrive", "--all", "--to", "small", "--dry-run"];
+    let planned = scene.run(&planned).await.expect_code(0);
+    assert!(
+        planned.stdout.contains("unless its consumers take them sooner"),
+        "{}",
+        planned.stdout
+    );
+    connection.close(200, "done".into()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_discarded_can_be_restored() {
     let scene = Scene::sqlite().await;
     scene.die(20).await;
@@ -120,9 +155,7 @@ async fn what_is_discarded_can_be_restored() {
     assert_eq!(scene.ready(DEAD).await, Some(1));
     scene.run(&["dead", "restore", "--all", "--yes"]).await.expect_code(0);
     let back = scene.take_all(DEAD).await;
-    let mut all = numbers(&back);
-    all.sort_unstable();
-    assert_eq!(all, (0..20).collect::<Vec<_>>());
+    assert_eq!(numbers(&back), (0..20).collect::<Vec<_>>(), "in their order");
     assert!(back.iter().all(|one| one.has("x-death")), "as they were");
     scene.run(&["dead", "restore", "--all", "--yes"]).await.expect_code(4);
 }

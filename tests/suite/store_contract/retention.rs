@@ -345,6 +345,7 @@ pub(super) async fn an_edit_goes_when_its_dead_letter_is_long_gone(place: &Place
         queue: queue("dead"),
         message: vec![1],
         run: None,
+        ordinal: 0,
         actor: "ann".to_owned(),
         keep_for: None,
         at: Timestamp::EPOCH,

@@ -75,6 +75,7 @@ fn kept(letter: &str, keep_for: Option<Duration>) -> KeptMessage {
         queue: queue("dead"),
         message: vec![0, 255, 1],
         run: Some("r".to_owned()),
+        ordinal: 0,
         actor: "ann".to_owned(),
         keep_for,
         at: Timestamp::EPOCH,

@@ -15,6 +15,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::{Method, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
@@ -99,6 +100,20 @@ fn not_understood(why: &str) -> BrokerError {
             "its answer is not understood ({why}): check that broker.management_url is the broker's, and what stands between"
         ),
     }
+}
+
+/// What a name in a path keeps as it is. The server refuses more than a URL may have raw, such as `[`, and a tab would be
+/// left out.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// The path of a call, each part of it one segment.
+fn path_below(base: &str, parts: &[&str]) -> String {
+    let mut path = format!("{}/api", base.trim_end_matches('/'));
+    for part in parts {
+        path.push('/');
+        path.extend(utf8_percent_encode(part, PLAIN));
+    }
+    path
 }
 
 impl Management {
@@ -207,6 +222,12 @@ impl Management {
         body: Option<&Value>,
         within: Duration,
     ) -> Result<(StatusCode, Vec<u8>), BrokerError> {
+        if let Some(dots) = path.iter().find(|part| matches!(**part, "." | "..")) {
+            return Err(BrokerError::Failed {
+                operation: "ask the management API",
+                detail: format!("{dots:?} cannot stand in the path of a URL"),
+            });
+        }
         let mut request = self.request(method, path, query).timeout(within);
         if let Some(body) = body {
             request = request
@@ -219,9 +240,7 @@ impl Management {
 
     fn request(&self, method: Method, path: &[&str], query: &[(&str, &str)]) -> reqwest::RequestBuilder {
         let mut url = self.base.clone();
-        if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().push("api").extend(path);
-        }
+        url.set_path(&path_below(self.base.path(), path));
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
