@@ -25,11 +25,11 @@ impl RunPlanner {
             let Ok(Some(listed)) = self.broker.queue_detail(&queue).await else {
                 continue;
             };
-            if policies.is_none() {
-                policies = Some(compiled(&self.broker.policies().await.unwrap_or_default()));
-            }
-            let policies = policies.as_ref().into_iter();
-            let Some(overflow) = policies.find_map(|policies| overflow(&listed, sent, policies)) else {
+            let policies = match &policies {
+                Some(read) => read,
+                None => policies.insert(compiled(&self.broker.policies().await.unwrap_or_default())),
+            };
+            let Some(overflow) = overflow(&listed, sent, policies) else {
                 continue;
             };
             if overflow.is_loss && listed.consumers == Some(0) {
