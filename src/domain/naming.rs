@@ -21,6 +21,9 @@ const URL_SERIALISATION: &str = "whatwg-1";
 /// What a queue that is made for a moment is called behind the prefix.
 const PROBE: &str = "probe.";
 
+/// What a companion is called behind the name of its queue.
+const COMPANION: &str = ".head";
+
 /// What kind of ordered queue delivery queues are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum QueueType {
@@ -178,7 +181,15 @@ impl Naming {
     /// The queue that a worker empties before `queue` itself (docs/protocols.md 22).
     #[must_use]
     pub fn companion(&self, queue: &QueueName) -> String {
-        format!("{}.head", queue.as_str())
+        format!("{}{COMPANION}", queue.as_str())
+    }
+
+    /// The queue whose companion `name` is; `None`: it is none.
+    #[must_use]
+    pub fn companion_of(&self, name: &QueueName) -> Option<QueueName> {
+        let queue = name.as_str().strip_suffix(COMPANION)?;
+        let queue = self.is_delivery_queue(queue).then(|| QueueName::parse(queue).ok());
+        queue.flatten()
     }
 
     /// The direct exchange through which notifications are published.
@@ -326,6 +337,17 @@ mod tests {
         }
         let queue = QueueName::parse(&format!("redrive.a.{}", "0".repeat(32))).unwrap();
         assert!(!naming.is_delivery_queue(&naming.companion(&queue)));
+    }
+
+    #[test]
+    fn a_companion_is_known_by_its_name_and_no_other_queue_is_one() {
+        let naming = naming();
+        let queue = QueueName::parse(&format!("redrive.a.{}", "0".repeat(32))).unwrap();
+        let companion = QueueName::parse(&naming.companion(&queue)).unwrap();
+        assert_eq!(naming.companion_of(&companion), Some(queue.clone()));
+        for other in [queue.as_str(), "redrive.a.head", "other.head", ".head"] {
+            assert_eq!(naming.companion_of(&QueueName::parse(other).unwrap()), None, "{other}");
+        }
     }
 
     #[test]

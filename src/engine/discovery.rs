@@ -186,25 +186,25 @@ impl Delivery {
         let naming = &self.settings.naming;
         let listed = self.broker.queues_all().await?;
         tracing::debug!(queues = listed.queues.len(), took = ?listed.took, "listed");
-        let depth = |queue: &ListedQueue| Some((queue.name.clone(), queue.ready? + queue.unacked.unwrap_or(0)));
-        self.healing
-            .health
-            .listed(listed.queues.iter().filter_map(depth), self.clock.now());
         let ours = |queue: &&ListedQueue| naming.is_delivery_queue(queue.name.as_str());
-        let waiting = |queue: &ListedQueue| Some(queue.ready? + queue.unacked.unwrap_or(0));
-        self.seen.series.listed(
-            listed
-                .queues
-                .iter()
-                .filter(ours)
-                .map(|queue| (&queue.name, waiting(queue))),
-        );
+        let mut told = Vec::new();
         for queue in listed.queues.iter().filter(ours) {
             self.policy_guard.rules.learn(&queue.name, &queue.arguments);
             // A missing count means: look.
             if queue.ready != Some(0) {
-                let _ = tell.send(Tell::Listed(queue.name.clone())).await;
+                told.push(queue.name.clone());
             }
+        }
+        let queues = self.with_companions(listed.queues);
+        let waiting = |queue: &ListedQueue| Some(queue.ready? + queue.unacked.unwrap_or(0));
+        let depth = |queue: &ListedQueue| Some((queue.name.clone(), waiting(queue)?));
+        self.healing
+            .health
+            .listed(queues.iter().filter_map(depth), self.clock.now());
+        let ours = queues.iter().filter(ours);
+        self.seen.series.listed(ours.map(|queue| (&queue.name, waiting(queue))));
+        for queue in told {
+            let _ = tell.send(Tell::Listed(queue)).await;
         }
         Ok(listed.took)
     }

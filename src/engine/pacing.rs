@@ -96,7 +96,10 @@ impl Delivery {
         let mut pages = self.queue_pages(QueuesOnly::OfUrl(live.url.clone()));
         while let Some(rows) = pages.next().await? {
             for row in rows {
-                if self.has_something(&row.name).await {
+                if !matches!(
+                    self.look_at_parts(&row).await,
+                    Ok(Look::Missing | Look::Present { ready: 0, .. })
+                ) {
                     filled.insert(live.url.clone(), row.name);
                     return Ok(false);
                 }

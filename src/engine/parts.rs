@@ -1,7 +1,8 @@
 //! A delivery queue as commands see it: its companion, then itself (docs/protocols.md 22).
 //!
 //! What was put back before the head of a queue waits in its companion `NAME.head` and is delivered first. Whoever
-//! browses, skips, purges, deletes or moves messages of a queue, under its lease, goes through its parts in this order.
+//! browses, skips, purges, deletes or moves messages of a queue, under its lease, goes through its parts in this order,
+//! and whoever shows or counts what waits in it counts both.
 
 use std::sync::Arc;
 
@@ -11,7 +12,8 @@ use super::delivery::Delivery;
 use super::ending::Held;
 use super::manage::ManagedLease;
 use super::tell::Ending;
-use crate::broker::{Deleted, Look};
+use crate::ambient::HashMap;
+use crate::broker::{BrokerError, Deleted, ListedQueue, Look};
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueRecord;
 use crate::store::QueueMark;
@@ -25,18 +27,64 @@ impl Core {
         companion.flatten().into_iter().chain([row.name.clone()]).collect()
     }
 
-    /// The messages that wait in all of it; `None` where the broker does not tell.
-    pub(super) async fn depth_of_parts(&self, row: &QueueRecord) -> Option<u64> {
-        let mut depth = 0;
+    /// An exact look at all of it; missing where no part of it is there.
+    pub(super) async fn look_at_parts(&self, row: &QueueRecord) -> Result<Look, BrokerError> {
+        let mut all = Look::Missing;
         for part in self.parts(row) {
-            match self.broker.look(&part).await {
-                Ok(Look::Present { ready, .. }) => depth += ready,
-                Ok(Look::Missing) => {}
-                Err(_) => return None,
+            all = match (all, self.broker.look(&part).await?) {
+                (one, Look::Missing) | (Look::Missing, one) => one,
+                (
+                    Look::Present { ready, consumers },
+                    Look::Present {
+                        ready: more,
+                        consumers: others,
+                    },
+                ) => Look::Present {
+                    ready: ready + more,
+                    consumers: consumers + others,
+                },
+            };
+        }
+        Ok(all)
+    }
+
+    /// What was listed, each companion counted with its queue and not listed itself. Where only the companion is left it
+    /// stands for the queue: what waits in it is delivered.
+    pub(super) fn with_companions(&self, listed: Vec<ListedQueue>) -> Vec<ListedQueue> {
+        let naming = &self.settings.naming;
+        let (mut queues, mut companions) = (Vec::with_capacity(listed.len()), HashMap::default());
+        for queue in listed {
+            match naming.companion_of(&queue.name) {
+                Some(of) => {
+                    companions.insert(of, queue);
+                }
+                None => queues.push(queue),
             }
         }
-        Some(depth)
+        if companions.is_empty() {
+            return queues;
+        }
+        for queue in &mut queues {
+            if let Some(companion) = companions.remove(&queue.name) {
+                add(queue, &companion);
+            }
+        }
+        queues.extend(
+            companions
+                .into_iter()
+                .map(|(name, queue)| ListedQueue { name, ..queue }),
+        );
+        queues
     }
+}
+
+/// One number that is not known makes the sum unknown, not smaller.
+fn add(queue: &mut ListedQueue, companion: &ListedQueue) {
+    let sum = |one: Option<u64>, other: Option<u64>| Some(one?.saturating_add(other?));
+    queue.ready = sum(queue.ready, companion.ready);
+    queue.unacked = sum(queue.unacked, companion.unacked);
+    queue.bytes = sum(queue.bytes, companion.bytes);
+    queue.oldest_at = queue.oldest_at.into_iter().chain(companion.oldest_at).min();
 }
 
 impl Delivery {

@@ -52,8 +52,10 @@ impl Usage {
             bytes: true,
         };
         let mut bytes = 0;
+        let naming = &engine.0.settings.naming;
         let mut each = |queue: ListedQueue| {
-            if self.queues.contains(&queue.name) {
+            let of = naming.companion_of(&queue.name);
+            if self.queues.contains(of.as_ref().unwrap_or(&queue.name)) {
                 bytes += queue.bytes.unwrap_or(0);
             }
         };

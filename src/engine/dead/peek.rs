@@ -70,6 +70,7 @@ impl DeadTargets {
                 && queue.unacked == Some(0)
                 && !known.contains(queue.name.as_str())
                 && self.kind_of(&queue.name) == QueueKind::Foreign
+                && self.settings.naming.companion_of(&queue.name).is_none()
                 && matches!(queue.queue_type.as_deref(), Some("classic" | "quorum"))
                 && policies.smallest(&queue.declared(), "expires").is_none()
         };

@@ -115,18 +115,14 @@ impl Queues {
     }
 
     async fn plan_loss(&self, queue: &QueueName, mut plan: Plan) -> Result<Plan, EngineError> {
-        if let Some(row) = self.store.queue_get(queue).await? {
-            if row.quarantined.is_some() {
-                return Err(EngineError::Refused {
-                    why: format!(
-                        "the head of {:?} kills every client that reads it: `redrive queue rescue` takes it out first",
-                        queue.as_str()
-                    ),
-                });
-            }
-            if row.has_companion {
-                plan.messages = self.depth_of_parts(&row).await;
-            }
+        let row = self.store.queue_get(queue).await?;
+        if row.is_some_and(|row| row.quarantined.is_some()) {
+            return Err(EngineError::Refused {
+                why: format!(
+                    "the head of {:?} kills every client that reads it: `redrive queue rescue` takes it out first",
+                    queue.as_str()
+                ),
+            });
         }
         plan.danger = Danger::Destroys;
         plan.lines[0].now = plural_if_known(plan.messages, "message", "messages");

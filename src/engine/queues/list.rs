@@ -12,7 +12,7 @@ use crate::ambient;
 use crate::broker::{BrokerError, ListedQueue, Look};
 use crate::domain::filter::Filter;
 use crate::domain::id::QueueName;
-use crate::domain::queue::{QueueKind, QueueState};
+use crate::domain::queue::{QueueKind, QueueRecord, QueueState, Why};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::EngineError;
@@ -93,9 +93,15 @@ impl Queues {
         if self.kind_of(name) == QueueKind::Intake {
             return self.intake(name).await;
         }
+        if let Some(of) = self.settings.naming.companion_of(name) {
+            return self.companion(name, &of).await;
+        }
         let record = self.store.queue_get(name).await?;
+        let row = record
+            .clone()
+            .unwrap_or_else(|| QueueRecord::new(name, self.clock.now()));
         let mut problems = Vec::new();
-        let mut seen = match self.broker.queue_detail(name).await {
+        let mut seen = match self.parts_listed(&row).await {
             Ok(Some(listed)) => Some(self.seen_alone(listed).await),
             Ok(None) => None,
             Err(error @ BrokerError::Vhost { .. }) => return Err(error.into()),
@@ -106,7 +112,7 @@ impl Queues {
         };
         // An exact look beats statistics that lag; only for our own queues, where it renews nothing.
         if self.kind_of(name) == QueueKind::Delivery {
-            match self.broker.look(name).await {
+            match self.look_at_parts(&row).await {
                 Ok(Look::Present { ready, .. }) => {
                     let now = self.clock.now();
                     let entry = seen.get_or_insert_with(|| Seen::unknown(name.clone(), now));
@@ -135,6 +141,36 @@ impl Queues {
         if decided && let Some(reason) = self.policy_guard.letters_wait().await {
             view.warnings
                 .push(format!("its dead letter waits, because it would not last: {reason}"));
+        }
+        Ok(view)
+    }
+
+    /// A queue as it is listed, with its companion.
+    async fn parts_listed(&self, row: &QueueRecord) -> Result<Option<ListedQueue>, BrokerError> {
+        let mut listed = Vec::new();
+        for part in self.parts(row) {
+            listed.extend(self.broker.queue_detail(&part).await?);
+        }
+        Ok(self.with_companions(listed).pop())
+    }
+
+    /// Who asks for a companion is told whose it is, and how that queue moves.
+    async fn companion(&self, name: &QueueName, of: &QueueName) -> Result<QueueView, EngineError> {
+        let Some(listed) = self.broker.queue_detail(name).await? else {
+            return Err(EngineError::NotFound {
+                what: format!("queue {:?}", name.as_str()),
+            });
+        };
+        let (world, _) = self.world().await?;
+        let mut view = world.view(QueueKind::Foreign, name.clone(), None, Some(&Seen::from(listed)));
+        if let Some(why) = Box::pin(self.queue(of)).await?.why {
+            let text = format!(
+                "its messages were put back before the first one of queue {}: they are delivered before those of that \
+                 queue and are counted with them. Of that queue: {}",
+                of.as_str(),
+                why.text
+            );
+            view.explain(Why { text, ..why });
         }
         Ok(view)
     }

@@ -45,6 +45,7 @@ impl Queues {
 
     /// What was listed, with what will surprise about each queue.
     pub(in crate::engine) async fn seen_in(&self, listed: Vec<ListedQueue>, oldest: Oldest) -> Vec<Seen> {
+        let listed = self.with_companions(listed);
         let preflight = self.preflight(&listed).await;
         let mut seen: Vec<Seen> = listed
             .into_iter()
@@ -106,7 +107,14 @@ impl Queues {
     /// When the oldest messages were published. One that cannot be asked for is not known.
     async fn oldest(&self) -> HashMap<QueueName, Timestamp> {
         let mut oldest = HashMap::default();
-        let mut each = |queue: ListedQueue| oldest.extend(queue.oldest_at.map(|at| (queue.name, at)));
+        let naming = &self.settings.naming;
+        let mut each = |queue: ListedQueue| {
+            if let Some(at) = queue.oldest_at {
+                let name = naming.companion_of(&queue.name).unwrap_or(queue.name);
+                let known = oldest.entry(name).or_insert(at);
+                *known = at.min(*known);
+            }
+        };
         let read = self.broker.queues_listed(&WhichQueues::All.into(), &mut each).await;
         if let Err(error) = read {
             tracing::debug!(error = ?error, "the age of messages is unknown");

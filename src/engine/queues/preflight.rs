@@ -130,7 +130,7 @@ impl Queues {
     /// One check for each kind of finding, with how many queues have it.
     pub(in crate::engine) async fn preflight_checks(&self) -> Vec<Check> {
         let listed = match self.broker.queues_all().await {
-            Ok(page) => page.queues,
+            Ok(page) => self.with_companions(page.queues),
             Err(error) => return vec![Check::unread("queues", &chain(&error))],
         };
         let preflight = self.preflight(&listed).await;

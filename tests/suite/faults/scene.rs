@@ -289,6 +289,11 @@ impl Scene {
         .await
     }
 
+    /// Whether the broker has no such queue; an answer that does not say so counts as no.
+    pub(crate) async fn is_missing(&self, queue: &QueueName) -> bool {
+        matches!(self.producer().await.broker.look(queue).await, Ok(Look::Missing))
+    }
+
     /// What `queue why --json` says.
     pub(crate) async fn why(&self, queue: &QueueName) -> Value {
         let outcome = self.installation.run(&["queue", "why", queue.as_str(), "--json"]).await;

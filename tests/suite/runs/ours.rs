@@ -50,6 +50,7 @@ on_both! {
     what_was_put_before_a_head_is_browsed_skipped_and_deleted_first
     what_was_put_before_a_head_is_purged_with_the_rest
     what_was_put_before_a_head_is_moved_first
+    what_was_put_before_a_head_is_counted_with_its_queue
 }
 
 /// The queue of our own dead letters.
@@ -180,16 +181,9 @@ async fn refused_ones_are_redriven_before_what_waits_when_asked(scene: Scene) {
         .expect_code(0);
     scene.delivered(3).await;
     assert_eq!(delivered(&scene), ["run-1", "run-2", "run-3"]);
-    let companion = QueueName::parse(&scene.naming().companion(&queue)).unwrap();
+    let companion = companion(&scene, &queue);
     wait_until("no companion", BOUND, async || {
-        let listed = scene
-            .installation
-            .run(&["queues", "--json"])
-            .await
-            .expect_code(0)
-            .json();
-        let has = listed.as_array()?.iter().any(|row| row["name"] == companion.as_str());
-        (!has).then_some(())
+        scene.is_missing(&companion).await.then_some(())
     })
     .await;
     assert_eq!(daemon.stop().await, Some(0));
@@ -247,11 +241,7 @@ async fn what_was_put_before_a_head_is_browsed_skipped_and_deleted_first(scene: 
     let companion = QueueName::parse(&scene.naming().companion(&queue)).unwrap();
     assert_eq!(scene.ready(&companion).await, 1);
     run(&["queue", "delete", queue.as_str(), "--yes"]).await;
-    let listed = run(&["queues", "--json"]).await.json();
-    let names = [queue.as_str(), companion.as_str()];
-    let stays = |row: &&serde_json::Value| names.iter().any(|name| row["name"] == *name);
-    assert!(!listed.as_array().unwrap().iter().any(|row| stays(&row)), "{listed}");
-    assert_eq!(scene.ready(&companion).await + scene.ready(&queue).await, 0);
+    assert!(scene.is_missing(&companion).await && scene.is_missing(&queue).await);
     assert_eq!(daemon.stop().await, Some(0));
 }
 
@@ -318,6 +308,51 @@ async fn what_was_put_before_a_head_is_moved_first(scene: Scene) {
     scene.publish("run", "/hook", 4).await;
     scene.delivered(1).await;
     assert_eq!(delivered(&scene), ["run-4"]);
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+async fn what_was_put_before_a_head_is_counted_with_its_queue(scene: Scene) {
+    scene.receiver.behave("*", Behaviour::Status(400));
+    let mut daemon = scene.installation.daemon().await;
+    let queue = two_before_the_head(&scene, &daemon).await;
+    let companion = companion(&scene, &queue);
+    let run = async |arguments: &[&str]| scene.installation.run(arguments).await.expect_code(0);
+    let shown = daemon.get(&format!("/v1/queues/{}", queue.as_str())).await.json();
+    assert_eq!(shown["ready"], 3, "{shown}");
+    let listed = run(&["queues", "--json"]).await.json();
+    let listed = listed.as_array().unwrap();
+    let row = listed.iter().find(|row| row["name"] == queue.as_str()).unwrap();
+    assert_eq!(row["ready"], 3, "{row}");
+    assert!(
+        !listed.iter().any(|row| row["name"] == companion.as_str()),
+        "{listed:?}"
+    );
+    let said = scene.why(&companion).await;
+    let text = said["text"].as_str().unwrap();
+    assert!(text.contains(queue.as_str()) && !text.contains("queue move"), "{text}");
+    let url = scene.receiver.url("/hook");
+    let endpoint = run(&["endpoint", "show", &url, "--json"]).await.json();
+    assert_eq!(endpoint["waiting"], 3, "{endpoint}");
+    let plan = run(&["redeliver", "--all", "--dry-run", "--json"]).await.json();
+    assert_eq!(plan["messages"], 3, "{plan}");
+    let handover = run(&["handover", "--json"]).await.json();
+    assert_eq!(handover["queues"][0]["ready"], 3, "{handover}");
+    wait_until("the rates to say what waits", BOUND, async || {
+        let rates = daemon.get("/v1/rates").await.json();
+        let row = rates["items"]
+            .as_array()?
+            .iter()
+            .find(|row| row["queue"] == queue.as_str())?;
+        (row["waiting"] == 3).then_some(())
+    })
+    .await;
+    wait_until("the metric to say what waits", BOUND, async || {
+        let text = daemon.get("/metrics").await.text();
+        text.lines()
+            .any(|line| line == "redrive_waiting_messages 3")
+            .then_some(())
+    })
+    .await;
     assert_eq!(daemon.stop().await, Some(0));
 }
 
