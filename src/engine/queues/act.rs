@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Queues;
 use crate::ambient;
-use crate::broker::Look;
+use crate::broker::{Look, Rescued};
 use crate::domain::id::QueueName;
 use crate::domain::queue::{QueueKind, QueueRecord};
 use crate::domain::words::plural_if_known;
@@ -71,7 +71,11 @@ impl Operation<Queues> for (&QueueName, Act) {
         let plan = queues.plan_queue(self.0, verb, effect).await?;
         match self.1 {
             Act::Purge | Act::Delete => queues.plan_loss(self.0, plan).await,
-            Act::Pause | Act::Resume | Act::Rescue => Ok(plan),
+            Act::Rescue => {
+                must_be_quarantined(self.0, queues.store.queue_get(self.0).await?.as_ref())?;
+                Ok(plan)
+            }
+            Act::Pause | Act::Resume => Ok(plan),
         }
     }
 
@@ -229,7 +233,8 @@ impl Queues {
     async fn rescue(&self, queue: &QueueName) -> Result<Done, EngineError> {
         let id = self
             .under_lease(queue, "rescue", |lease| async move {
-                let Some(rescued) = self.broker.rescue(queue).await? else {
+                must_be_quarantined(queue, Some(&lease.record))?;
+                let Some(rescued) = self.rescue_first(&lease.record).await? else {
                     return Err(EngineError::NotFound {
                         what: "a message to rescue".to_owned(),
                     });
@@ -239,11 +244,7 @@ impl Queues {
                     queue: queue.clone(),
                     header_frame: rescued.header_frame().to_vec(),
                     body: rescued.body().to_vec(),
-                    reason: lease
-                        .record
-                        .quarantined
-                        .clone()
-                        .unwrap_or_else(|| "on request".to_owned()),
+                    reason: lease.record.quarantined.clone().unwrap_or_default(),
                     at: self.clock.now(),
                 };
                 match self.store.rescued_insert(&copy).await {
@@ -268,6 +269,18 @@ impl Queues {
         })
     }
 
+    /// The message that is delivered next, held by the reader that needs not decode it.
+    async fn rescue_first(&self, row: &QueueRecord) -> Result<Option<Box<dyn Rescued>>, EngineError> {
+        for part in self.parts(row) {
+            if self.broker.look(&part).await? != Look::Missing
+                && let Some(rescued) = self.broker.rescue(&part).await?
+            {
+                return Ok(Some(rescued));
+            }
+        }
+        Ok(None)
+    }
+
     /// Takes as many messages out of it as were planned, from its head on: how many, and why not all. What the store
     /// knows of its head is about a message that is gone.
     async fn drop_from_parts(&self, lease: &ManagedLease, planned: u64) -> Result<(u64, Option<String>), EngineError> {
@@ -289,4 +302,18 @@ impl Queues {
         }
         Ok((dropped, problem))
     }
+}
+
+/// The head of any other queue can be read, and is delivered.
+fn must_be_quarantined(queue: &QueueName, row: Option<&QueueRecord>) -> Result<(), EngineError> {
+    if row.is_some_and(|row| row.quarantined.is_some()) {
+        return Ok(());
+    }
+    let queue = queue.as_str();
+    Err(EngineError::Refused {
+        why: format!(
+            "queue {queue:?} is not quarantined: no daemon found that its first message cannot be read, and nothing is \
+             taken out; `redrive queue why {queue}` says why it does not move"
+        ),
+    })
 }

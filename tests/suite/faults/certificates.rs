@@ -1,7 +1,9 @@
 //! TLS with certificates of a private authority: nothing is sent to whom nobody trusts, and everything once the
 //! authority is trusted.
 
+use redrive::internals::domain::id::QueueName;
 use serde_json::json;
+use sqlx::{Connection, SqliteConnection};
 
 use super::scene::{BOUND, Scene};
 use crate::support::certificates::Authority;
@@ -11,6 +13,16 @@ use crate::support::wait::wait_until;
 
 /// Where the trusted roots are read from instead of the system's places.
 const TRUSTED: &str = "SSL_CERT_FILE";
+
+/// Says in the store that the head of a queue cannot be read, so that the reader that decodes nothing takes it out.
+async fn quarantined(scene: &Scene, queue: &QueueName) {
+    let file = format!("sqlite://{}", scene.installation.path("store.db").display());
+    let mut file = SqliteConnection::connect(&file).await.unwrap();
+    let mark = sqlx::query("UPDATE delivery_queues SET quarantined = 'for this test' WHERE name = ?");
+    let marked = mark.bind(queue.as_str()).execute(&mut file).await.unwrap();
+    assert_eq!(marked.rows_affected(), 1);
+    file.close().await.unwrap();
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_receiver_with_a_private_certificate_gets_its_notifications_once_it_is_trusted() {
@@ -65,6 +77,7 @@ async fn a_broker_with_a_private_certificate_is_used_once_it_is_trusted() {
     // The reader that decodes nothing trusts the same authority.
     let published = scene.installation.run(&publish).await.expect_code(0);
     let queue = scene.queue("run", "/hook");
+    quarantined(&scene, &queue).await;
     let rescue = ["queue", "rescue", queue.as_str(), "--yes", "--json"];
     let rescued = scene.installation.run(&rescue).await.expect_code(0).json();
     assert_eq!(rescued["rescued"], true, "{rescued} after {published:?}");
@@ -119,6 +132,7 @@ async fn a_broker_that_demands_a_certificate_is_used_with_one() {
     // So does the reader that decodes nothing.
     scene.installation.run(&publish).await.expect_code(0);
     let queue = scene.queue("run", "/hook");
+    quarantined(&scene, &queue).await;
     let rescue = ["queue", "rescue", queue.as_str(), "--yes", "--json"];
     let rescued = scene.installation.run(&rescue).await.expect_code(0).json();
     assert_eq!(rescued["rescued"], true, "{rescued}");

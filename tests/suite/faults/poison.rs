@@ -39,6 +39,12 @@ async fn a_queue_with_an_undecodable_head_is_quarantined_and_rescued_and_the_oth
     // The command says so itself: nobody has to find it.
     let goes_on = within(Duration::from_secs(20), scene.delivered(100)).await;
     assert!(goes_on.is_ok(), "the rescued queue rests");
+    // What can be read is taken out by no second one.
+    let again = scene.installation.run(&rescue).await.expect_code(5);
+    assert!(
+        again.stderr.contains("is not quarantined") && again.stderr.contains("redrive queue why"),
+        "{again:?}"
+    );
     scene.finish(&mut [&mut daemon], 2).await;
 }
 

@@ -363,11 +363,18 @@ async fn a_damaged_message_of_the_embedded_broker_quarantines_its_queue_and_can_
     let damaged = sqlx::query(damage).execute(&mut file).await.unwrap();
     assert_eq!(damaged.rows_affected(), 1);
     file.close().await.unwrap();
+    let queue = stage.queue("a", "/hook");
+    // Its first message is whole.
+    let healthy = stage
+        .engine
+        .plan(Command::RescueQueue(queue.clone()))
+        .await
+        .unwrap_err();
+    assert!(healthy.to_string().contains("is not quarantined"), "{healthy}");
     stage.start();
     stage.delivered(1).await;
     let view = stage.queue_is("a", "/hook", "quarantined").await;
     assert_eq!(view.kind, QueueKind::Delivery);
-    let queue = stage.queue("a", "/hook");
     let row = stage.store.queue_get(&queue).await.unwrap().unwrap();
     assert!(row.quarantined.unwrap().contains("damaged"));
     let done = stage.execute(Command::RescueQueue(queue)).await;
