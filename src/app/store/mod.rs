@@ -9,6 +9,7 @@ use crate::broker::embedded::Embedded;
 use crate::cli::{self, Cli, Exit, Failure, Migrated, StoreWork};
 use crate::config::{BrokerKind, Config, StoreConfig};
 use crate::domain::schema::{SchemaMode, SchemaRefusal};
+use crate::domain::text;
 use crate::engine::EngineError;
 use crate::sqlite::{SqliteError, SqliteFile};
 use crate::store::Store as _;
@@ -17,10 +18,22 @@ use crate::store::sqlite::SqliteStore;
 
 use super::compose::{OpenError, patience};
 
+/// Columns of an address.
+const ADDRESS_WIDTH_MAX: usize = 100;
+
 pub(super) async fn run(cli: &Cli, config: Config) -> Result<Exit, Failure> {
     // One provider in the process; whoever was first is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    match cli.store_work() {
+    let work = cli.store_work();
+    if let (Some(what), Some(daemon)) = (work.as_ref().and_then(on_own_store), &config.profile.daemon) {
+        let why = format!(
+            "{what} is not possible in a profile with `daemon`: the store is that of the daemon at {}. Run it where that \
+             daemon runs, in a profile without `daemon`",
+            text::show(&daemon.url, ADDRESS_WIDTH_MAX)
+        );
+        return Err(Failure::new(Exit::Refused, why));
+    }
+    match work {
         Some(StoreWork::Migrate { dry_run }) => {
             let pending = pending(&config).await.map_err(|error| error.failure)?;
             let migrated = if dry_run {
@@ -41,6 +54,17 @@ pub(super) async fn run(cli: &Cli, config: Config) -> Result<Exit, Failure> {
         Some(StoreWork::Restore(file)) => kept::restore(cli, &config, &file).await,
         Some(StoreWork::Copy { from, to }) => kept::copy_to_database(cli, &config, (from.as_deref(), &to)).await,
         None => Err(Failure::new(Exit::Usage, "this command needs broker and store")),
+    }
+}
+
+/// What is done with the store of the configuration, as it is typed.
+const fn on_own_store(work: &StoreWork) -> Option<&'static str> {
+    match work {
+        StoreWork::Migrate { .. } => Some("store migrate"),
+        StoreWork::Backup(_) => Some("store backup"),
+        StoreWork::Restore(_) => Some("store restore"),
+        StoreWork::Copy { from: None, .. } => Some("store copy without --from"),
+        StoreWork::Copy { from: Some(_), .. } => None,
     }
 }
 

@@ -134,6 +134,11 @@ async fn refused_from_afar(far: &Installation) {
         .await
         .expect_code(5);
     assert!(local.stderr.contains("run it where the daemon runs"), "{local:?}");
+    for work in [&["migrate"][..], &["backup", "copy.db"], &["restore", "copy.db"]] {
+        let store = [&["store"], work, &["--yes", "--profile", "far"]].concat();
+        let refused = far.run(&store).await.expect_code(5);
+        assert!(refused.stderr.contains("Run it where that daemon runs"), "{refused:?}");
+    }
 }
 
 /// What differs between two looks at the same.
