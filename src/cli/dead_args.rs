@@ -31,6 +31,9 @@ pub(super) enum Dead {
         /// Print at most this many.
         #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
         limit: u32,
+        /// Go on where an earlier list ended.
+        #[arg(long)]
+        cursor: Option<String>,
     },
     /// List the queues that they are in, the one with the most first: how many, since when, and which queues they come
     /// from.

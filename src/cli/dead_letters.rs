@@ -19,7 +19,6 @@ use crate::wire::{self, Time, input, json};
 use super::dead_args::{Dead, DeadExport, DeadForm, DeadSelected, Way};
 use super::exit::{Exit, Failure};
 use super::output::{Column, note, number, or_dash};
-use super::paged::tell_full;
 use super::when::{told, told_or_dash};
 use super::{Session, compare, dead, runs, say, shown};
 
@@ -75,7 +74,11 @@ pub(super) async fn one(session: &Session<'_>, dead: &Dead) -> Result<Exit, Fail
             limit,
             cursor,
         } => list(session, selected, sort.as_deref(), *limit, cursor.as_deref()).await,
-        Dead::Groups { selected, limit } => groups(session, selected, *limit).await,
+        Dead::Groups {
+            selected,
+            limit,
+            cursor,
+        } => groups(session, selected, *limit, cursor.as_deref()).await,
         Dead::Queues { filter, sort, limit } => queues(session, filter.as_ref(), sort.as_ref(), *limit).await,
         Dead::Show { id } => show(session, id).await,
         Dead::Compare(compared) => compare::compare(session, compared).await,
@@ -146,23 +149,25 @@ async fn list(
     Ok(Exit::Done)
 }
 
-async fn groups(session: &Session<'_>, selected: &DeadSelected, limit: u32) -> Result<Exit, Failure> {
+async fn groups(
+    session: &Session<'_>,
+    selected: &DeadSelected,
+    limit: u32,
+    cursor: Option<&str>,
+) -> Result<Exit, Failure> {
     let query = DeadListQuery {
         selection: selection(selected)?,
         sort: None,
         limit,
-        cursor: None,
+        cursor: cursor.map(str::to_owned),
         patience: STEP,
     };
     let page = looked(session, || query::DeadGroups(query.clone())).await?;
     session.output.problems(&page.problems);
     warn(session, &page);
-    tell_full(
-        page.page.items.len(),
-        limit,
-        "groups",
-        "raise --limit, or use --queue or --filter",
-    );
+    if let Some(cursor) = &page.page.next_cursor {
+        say(&format!("there are more: --cursor {cursor}"));
+    }
     let items: Vec<Group> = page.page.items.iter().map(Group::from).collect();
     if items.is_empty() {
         note(&nothing(selected));

@@ -25,6 +25,7 @@ use crate::domain::id::QueueName;
 use crate::domain::message::{self, Message};
 use crate::domain::time::Timestamp;
 use crate::engine::fields::{DEAD_FIELDS, DeadFields};
+use crate::engine::paging::offset_of;
 use crate::engine::sieve::{Question, Sieve};
 use crate::engine::view::{Page, Source, Unread};
 use crate::engine::{Engine, EngineError};
@@ -144,13 +145,16 @@ impl DeadLetters {
         query: &DeadListQuery,
     ) -> Result<DeadPage<DeadGroup>, EngineError> {
         let sieve = self.sieve(filter(&query.selection)?);
+        let first = offset_of(query.cursor.as_deref())?.min(GROUPS_MAX);
+        let behind = first + query.limit.clamp(1, READ) as usize;
         let looked = self.dead_looks(query.patience).await?;
         let now = self.store.now().await?;
         let asked = DeadGroupQuery {
             queue: query.selection.queue.clone(),
             recent_since: now.minus(RECENT),
             before_since: now.minus(RECENT * 2),
-            limit: query.limit.clamp(1, READ),
+            // One more says that there is another page.
+            limit: u32::try_from((behind + 1).min(GROUPS_MAX)).unwrap_or(u32::MAX),
         };
         let another = self.is_of_another_queue(&query.selection, &looked.views).await?;
         let items = if another {
@@ -166,8 +170,8 @@ impl DeadLetters {
         Ok(DeadPage {
             page: Page {
                 problems: Vec::new(),
-                items,
-                next_cursor: None,
+                next_cursor: (items.len() > behind).then(|| behind.to_string()),
+                items: items.into_iter().take(behind).skip(first).collect(),
                 taken_at: now,
             },
             as_of: looked.as_of(query.selection.queue.as_ref()),

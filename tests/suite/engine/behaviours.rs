@@ -7,7 +7,7 @@ use redrive::internals::domain::message::Message;
 use redrive::internals::domain::policy::OnExhausted;
 use redrive::internals::engine::dead::{DeadListQuery, DeadSelection};
 use redrive::internals::engine::query;
-use redrive::internals::engine::{Command, Done, Ended, RedeliverTarget};
+use redrive::internals::engine::{Command, Done, Ended, EngineError, RedeliverTarget};
 
 pub(super) use super::pacing::{
     a_brake_holds_over_a_restart_and_the_rate_is_changed_while_it_goes,
@@ -306,6 +306,21 @@ pub(super) async fn our_own_dead_letters_are_listed_grouped_and_shown(mut stage:
         .collect();
     assert_eq!(counts[0], (2, "status 404"));
     assert_eq!(counts.len(), 2, "{counts:?}");
+    let page = async |cursor: Option<&str>| {
+        let query = DeadListQuery {
+            limit: 1,
+            cursor: cursor.map(str::to_owned),
+            ..query(None)
+        };
+        stage.engine.query(query::DeadGroups(query)).await.map(|page| page.page)
+    };
+    let first = page(None).await.unwrap();
+    let second = page(first.next_cursor.as_deref()).await.unwrap();
+    let paged: Vec<_> = first.items.iter().chain(&second.items).collect();
+    assert_eq!(paged, groups.page.items.iter().collect::<Vec<_>>());
+    assert_eq!(second.next_cursor, None);
+    let wrong = page(Some("nowhere")).await.unwrap_err();
+    assert!(matches!(wrong, EngineError::Invalid { .. }), "{wrong}");
     let show = query::OneDeadLetter {
         id: letter.id.as_str().to_owned(),
         patience: BOUND,
