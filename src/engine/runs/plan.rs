@@ -345,7 +345,12 @@ impl RunPlanner {
                 bytes: gathered.bytes,
                 oldest: gathered.oldest,
                 newest: gathered.newest,
-                dropped: gathered.dropped.iter().filter(|_| order.kind != OrderKind::Discard).cloned().collect(),
+                dropped: gathered
+                    .dropped
+                    .iter()
+                    .filter(|_| order.kind != OrderKind::Discard)
+                    .cloned()
+                    .collect(),
                 samples: gathered.samples.clone(),
                 estimated: duration,
                 receivers: gathered.ways.receivers(),

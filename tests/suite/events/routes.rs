@@ -29,12 +29,6 @@ async fn events_are_pushed_singly_and_in_batches_wholly_or_not_at_all() {
     let pushed = raw.body(r#"{"reference": "7", "payload": {"n": 1.0}}"#).send().await;
     assert_eq!(pushed.status, 201, "{}", pushed.text());
     assert_eq!(pushed.json()["type"], "hr/import");
-    let exact = "{\"n\": 123456789012345678901234567890,\n \"z\": 1.10, \"z\": 1e400}";
-    let raw = daemon.request("POST", path).header("content-type", "application/json");
-    let event = format!("{{\"reference\": \"exact\", \"payload\": {exact}}}");
-    assert_eq!(raw.body(event).send().await.status, 201);
-    let shown = daemon.get("/v1/types/hr%2Fimport/events/exact").await.text();
-    assert!(shown.contains(&exact.replace('\n', " ")), "{shown}");
     let batch = json!({"events": [{"reference": "8"}, {"reference": "9", "nbf": "2100-01-01T00:00:00Z"}]});
     assert_eq!(daemon.post(path, &batch).await.json()["items"][1]["subtype"], "delayed");
     let large = "x".repeat(1024 * 1024);
@@ -181,6 +175,21 @@ async fn subscriptions_are_made_listed_and_ended() {
             .status,
         404
     );
+}
+
+/// Every digit of it, as programs and subscribers get it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payload_is_shown_as_it_was_pushed() {
+    let installation = Installation::embedded();
+    let daemon = installation.daemon().await;
+    let exact = "{\"n\": 123456789012345678901234567890,\n \"z\": 1.10, \"z\": 1e400}";
+    let raw = daemon
+        .request("POST", "/v1/types/t/events")
+        .header("content-type", "application/json");
+    let event = format!("{{\"reference\": \"exact\", \"payload\": {exact}}}");
+    assert_eq!(raw.body(event).send().await.status, 201);
+    let shown = daemon.get("/v1/types/t/events/exact").await.text();
+    assert!(shown.contains(&exact.replace('\n', " ")), "{shown}");
 }
 
 /// A plan may name what was found for it; the call that asks for it is the same.
