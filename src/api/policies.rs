@@ -107,7 +107,7 @@ pub(super) async fn unset(
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "RestorePolicy")]
 pub(super) struct Restored {
-    /// The version that is saved again.
+    /// The version that is saved again; without it the one before the newest.
     version: Option<i64>,
     /// Why; for the audit.
     reason: Option<String>,
@@ -121,12 +121,6 @@ pub(super) async fn restore(
 ) -> Result<Acted<Policy>, Problem> {
     of.reason = asked.reason.or(of.reason);
     let version = asked.version.or(of.version);
-    let version = version.ok_or_else(|| {
-        Problem::field(
-            "version",
-            "version is missing: give the one to restore (GET /v1/policies/history)",
-        )
-    })?;
     change(&shared, &caller, &of, PolicyAct::Restore(version), None).await
 }
 

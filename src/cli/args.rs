@@ -452,9 +452,9 @@ pub(super) enum Policy {
     Restore {
         #[command(flatten)]
         of: PolicyOf,
-        /// The version, as the history numbers it.
+        /// The version, as the history numbers it; without it the one before the newest.
         #[arg(value_parser = clap::value_parser!(i64).range(1..))]
-        version: i64,
+        version: Option<i64>,
     },
     /// Print the schedule that a policy makes, or what is wrong with it; with --url or --type also what
     /// it would do to what waits there.

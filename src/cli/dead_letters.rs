@@ -126,7 +126,7 @@ async fn list(
         say(&format!("there are more: --cursor {cursor}"));
     }
     if items.is_empty() {
-        note(&nothing(selected));
+        note(&nothing(session, selected));
     }
     session.output.list(&items, COLUMNS, |letter| {
         vec![
@@ -170,7 +170,7 @@ async fn groups(
     }
     let items: Vec<Group> = page.page.items.iter().map(Group::from).collect();
     if items.is_empty() {
-        note(&nothing(selected));
+        note(&nothing(session, selected));
     }
     session.output.list(&items, GROUPS, |group| {
         vec![
@@ -328,8 +328,13 @@ async fn looked<T, Q: Query<Answer = DeadPage<T>>>(
 }
 
 /// Why there is nothing.
-fn nothing(selected: &DeadSelected) -> String {
+fn nothing(session: &Session<'_>, selected: &DeadSelected) -> String {
     match (&selected.queue, &selected.filter, &selected.group) {
+        (Some(queue), _, _) if session.engine.naming().is_delivery_queue(queue) => format!(
+            "{0} is a delivery queue: what is in it waits to be delivered and is no dead letter; see it with `redrive \
+             queue browse {0}`",
+            shown(queue)
+        ),
         (Some(queue), None, None) => {
             format!("queue {} has no messages, or does not exist", shown(queue))
         }

@@ -4,10 +4,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::when::{told, told_or_dash};
-use crate::domain::event::{EventType, NewEvent, PAYLOAD_BYTES_MAX, rfc3339};
+use crate::domain::event::{Event as FoundEvent, EventState, EventType, NewEvent, PAYLOAD_BYTES_MAX, Subtype, rfc3339};
 use crate::engine::events::{EventCommand, EventSelection, EventsQuery, Finished, Pushed as PushedRow, PushedHow};
 use crate::engine::query;
-use crate::engine::{Command, calls};
+use crate::engine::{Command, EngineError, calls};
 use crate::wire::event::{self as wire, Count, Event as EventShape, Pushed};
 use crate::wire::plan::Asked;
 
@@ -75,11 +75,7 @@ async fn push(session: &Session<'_>, new: &Push) -> Result<Exit, Failure> {
     };
     let pushed = if session.cli.global.dry_run {
         say("not pushed: this is what would be");
-        PushedRow {
-            id: 0,
-            revision: 0,
-            how: PushedHow::New,
-        }
+        would_push(session, &event).await?
     } else {
         let event = event.clone();
         session
@@ -97,6 +93,36 @@ async fn push(session: &Session<'_>, new: &Push) -> Result<Exit, Failure> {
     ];
     session.output.facts(&shape, &facts)?;
     Ok(Exit::Done)
+}
+
+/// What a push would find: its key is that of one that waits, or of a dead letter, or of none.
+async fn would_push(session: &Session<'_>, event: &NewEvent) -> Result<PushedRow, Failure> {
+    let query = query::EventsOf(event.event_type.clone(), event.reference.clone());
+    let found = match session.engine.query(query).await {
+        Ok(found) => found,
+        Err(EngineError::NotFound { .. }) => Vec::new(),
+        Err(error) => return Err(error.into()),
+    };
+    let is_same = |one: &&FoundEvent| match (one.subtype, event.nbf) {
+        (Subtype::Immediate, None) => true,
+        (Subtype::Delayed, Some(at)) => one.nbf == at,
+        (Subtype::Immediate | Subtype::Delayed, _) => false,
+    };
+    Ok(match found.iter().find(is_same) {
+        None => PushedRow {
+            id: 0,
+            revision: 0,
+            how: PushedHow::New,
+        },
+        Some(one) => PushedRow {
+            id: one.id,
+            revision: one.revision + 1,
+            how: match one.state {
+                EventState::Dead => PushedHow::Revived,
+                EventState::Ready | EventState::Leased | EventState::Held => PushedHow::Coalesced,
+            },
+        },
+    })
 }
 
 /// How many events of a type would be handled.

@@ -106,6 +106,7 @@ async fn publish(session: &Session<'_>, publish: &JobPublish) -> Result<Exit, Fa
     let (id, part) = (input::job(&publish.id)?, part(&publish.part)?);
     let body = publish.body_file.as_deref().map(body).transpose()?.unwrap_or_default();
     if session.cli.global.dry_run {
+        session.engine.query(query::OneJob(id.clone(), None)).await?;
         say("not published: this is where it would be");
     } else {
         let publish = calls::PublishToJob {

@@ -69,7 +69,7 @@ fn restored(state: &State) -> Result<Asked, Reason> {
     let version = version.ok_or("select a version in the history")?;
     Ok(Asked::one(Command::Policy(PolicyEdit {
         scope: version.scope.clone(),
-        act: PolicyAct::Restore(version.version),
+        act: PolicyAct::Restore(Some(version.version)),
         expected: None,
     })))
 }

@@ -56,7 +56,7 @@ impl Operation<Policies> for PolicyEdit {
             undo: match self.expected {
                 // What was newest when it was planned; before the first one there was the default.
                 Some(0) => back(PolicyAct::Unset),
-                Some(version) => back(PolicyAct::Restore(version)),
+                Some(version) => back(PolicyAct::Restore(Some(version))),
                 None => Err("H opens the versions of the policy, R there restores one"),
             },
         }
@@ -179,16 +179,19 @@ impl Policies {
             return Err(stale(version));
         }
         let owner = owner_of(&edit.scope);
+        let never_set = || EngineError::NotFound {
+            what: format!("a policy of {}", name_of(&edit.scope)),
+        };
         let document = match &edit.act {
             PolicyAct::Set(text) => document::canonical(text, owner)?,
             PolicyAct::Unset if newest.as_ref().is_some_and(|newest| newest.document.is_some()) => None,
-            PolicyAct::Unset => {
-                return Err(EngineError::NotFound {
-                    what: format!("a policy of {}", name_of(&edit.scope)),
-                });
-            }
+            PolicyAct::Unset => return Err(never_set()),
+            PolicyAct::Restore(None) if version == 0 => return Err(never_set()),
+            // Before the first version there was none.
+            PolicyAct::Restore(None) if version == 1 => None,
             PolicyAct::Restore(number) => {
-                let found = self.store.policy_version(&edit.scope, *number).await?;
+                let number = number.unwrap_or(version - 1);
+                let found = self.store.policy_version(&edit.scope, number).await?;
                 let found = found.ok_or_else(|| EngineError::NotFound {
                     what: format!("version {number} of the policy of {}", name_of(&edit.scope)),
                 })?;
@@ -282,7 +285,8 @@ fn title(edit: &PolicyEdit, forecast: &Forecast) -> String {
     let what = match &edit.act {
         PolicyAct::Set(_) => format!("new retry policy for {name}"),
         PolicyAct::Unset => format!("no retry policy of its own for {name}"),
-        PolicyAct::Restore(version) => format!("version {version} of the retry policy for {name}"),
+        PolicyAct::Restore(Some(version)) => format!("version {version} of the retry policy for {name}"),
+        PolicyAct::Restore(None) => format!("the previous version of the retry policy for {name}"),
     };
     match forecast.waiting {
         0 => what,
@@ -370,6 +374,9 @@ mod tests {
         };
         let undone = |expected| edit(PolicyAct::Set("{}".to_owned()), expected).about().undo;
         assert_eq!(undone(Some(0)), Ok(Command::Policy(edit(PolicyAct::Unset, None))));
-        assert_eq!(undone(Some(3)), Ok(Command::Policy(edit(PolicyAct::Restore(3), None))));
+        assert_eq!(
+            undone(Some(3)),
+            Ok(Command::Policy(edit(PolicyAct::Restore(Some(3)), None)))
+        );
     }
 }

@@ -24,8 +24,8 @@ pub enum PolicyAct {
     Set(String),
     /// Nothing is set any more: the next one in precedence applies.
     Unset,
-    /// What an earlier version said.
-    Restore(i64),
+    /// What this version said, or the one before the newest.
+    Restore(Option<i64>),
 }
 
 /// A policy: what is saved for a scope, and what applies there.

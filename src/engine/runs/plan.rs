@@ -147,6 +147,7 @@ impl RunPlanner {
     /// What the order would do at present; its items are frozen in the store.
     async fn plan_run(&self, order: &Order) -> Result<Plan, EngineError> {
         check(order)?;
+        self.check_to(order).await?;
         self.refuse_events(order).await?;
         let id = ambient::new_id();
         let new = NewRun {
@@ -199,6 +200,27 @@ impl RunPlanner {
             });
         }
         Ok(plan)
+    }
+
+    /// The queue that all go to is another one and is there, or is made like a delivery queue.
+    async fn check_to(&self, order: &Order) -> Result<(), EngineError> {
+        let Some(to) = &order.to else { return Ok(()) };
+        if matches!(&order.selection, Selection::Queue(queue) if queue == to) {
+            return Err(EngineError::Invalid {
+                field: "to".to_owned(),
+                message: format!(
+                    "to is {:?}, where the messages are already: name another queue",
+                    to.as_str()
+                ),
+            });
+        }
+        let target = Target::Queue(to.clone());
+        if self.is_ours(&target) || self.target_exists(&target).await? {
+            return Ok(());
+        }
+        Err(EngineError::NotFound {
+            what: format!("target queue {:?}", to.as_str()),
+        })
     }
 
     async fn freeze_batch(

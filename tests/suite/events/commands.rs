@@ -34,6 +34,12 @@ async fn an_event_is_pushed_found_rescheduled_retried_and_cancelled() {
     let installation = Installation::embedded();
     let pushed = push(&installation, "a", "{\"n\": 1}").await;
     assert_eq!((&pushed["revision"], &pushed["result"]), (&json!(1), &json!("new")));
+    let again = ["event", "push", "--type", "t", "--reference", "a", "--dry-run"];
+    let would = ok(&installation, &again).await;
+    assert_eq!(
+        (&would["result"], &would["id"], &would["revision"]),
+        (&json!("coalesced"), &pushed["id"], &json!(2))
+    );
     assert_eq!(push(&installation, "a", "{\"n\": 2}").await["result"], "coalesced");
     let id = pushed["id"].to_string();
     let shown = ok(&installation, &["event", "show", &id]).await;

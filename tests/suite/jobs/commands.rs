@@ -33,10 +33,12 @@ async fn a_job_is_submitted_worked_on_and_followed_by_processes_of_their_own() {
     assert!(followed.stderr.contains("status: all of it"), "{followed:?}");
     let gone = installation.run(&["job", "connect", id]).await.expect_code(4);
     assert!(gone.stderr.contains("expired or never existed"), "{gone:?}");
-    installation
-        .run(&["job", "connect", id, "--check"])
-        .await
-        .expect_code(4);
+    for missing in [
+        &["job", "connect", id, "--check"][..],
+        &["job", "publish", id, "status", "--dry-run"],
+    ] {
+        installation.run(missing).await.expect_code(4);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -119,7 +119,7 @@ pub(super) async fn what_is_exhausted_by_a_changed_policy_parks_and_goes_on_when
     stage.endpoint_is("/down", "parked").await;
     stage.queue_is("poison", "/hook", "parked").await;
     for path in ["/down", "/hook"] {
-        let restored = execute(&stage, edit(&of_url(&stage, path), PolicyAct::Restore(1))).await;
+        let restored = execute(&stage, edit(&of_url(&stage, path), PolicyAct::Restore(Some(1)))).await;
         assert_eq!(restored.newest.unwrap().version, 3);
     }
     stage.endpoint_is("/down", "unavailable").await;
@@ -127,7 +127,7 @@ pub(super) async fn what_is_exhausted_by_a_changed_policy_parks_and_goes_on_when
     assert_eq!(times(&stage).await, before, "exactly as it was");
     let missing = stage
         .engine
-        .plan(edit(&of_url(&stage, "/down"), PolicyAct::Restore(9)))
+        .plan(edit(&of_url(&stage, "/down"), PolicyAct::Restore(Some(9))))
         .await;
     assert!(matches!(missing, Err(EngineError::NotFound { .. })), "{missing:?}");
     stage.stop().await;

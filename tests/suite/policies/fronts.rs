@@ -162,8 +162,8 @@ async fn every_policy_of_the_vectors_is_saved_or_refused_whole_with_its_field() 
             "{path}"
         );
     }
-    let missing = send(&daemon, "POST", "/v1/policies/restore?type=t", "{}").await;
-    assert_eq!((missing.status, &missing.json()["field"]), (400, &json!("version")));
+    let never_set = send(&daemon, "POST", "/v1/policies/restore?type=never", "{}").await;
+    assert_eq!(never_set.status, 404);
     let unknown = send(&daemon, "POST", "/v1/policies/restore?type=t", r#"{"version": 999}"#).await;
     assert_eq!(unknown.status, 404);
     assert_eq!(send(&daemon, "PUT", path, "{").await.status, 400);
@@ -212,8 +212,19 @@ async fn commands_set_show_restore_and_unset_a_policy() {
     assert_eq!((&restored["version"], &restored["attempts"]), (&json!(3), &json!(22)));
     run(&["restore", of[0], of[1], "7", "--yes"]).await.expect_code(4);
     run(&["restore", of[0], of[1], "0", "--yes"]).await.expect_code(2);
+    // Without a version: what held before the newest.
+    let unset = run(&["restore", of[0], of[1], "--yes", "--json"])
+        .await
+        .expect_code(0)
+        .json();
+    assert_eq!((&unset["version"], &unset["policy"]), (&Value::Null, &Value::Null));
+    let back = run(&["restore", of[0], of[1], "--yes", "--json"])
+        .await
+        .expect_code(0)
+        .json();
+    assert_eq!((&back["version"], &back["attempts"]), (&json!(5), &json!(22)));
     let history = run(&["history", of[0], of[1], "--json"]).await.expect_code(0).json();
-    assert_eq!(history.as_array().unwrap().len(), 3);
+    assert_eq!(history.as_array().unwrap().len(), 5);
     run(&["history"]).await.expect_code(2);
     run(&["set", "{}", "--yes"]).await.expect_code(2);
 
@@ -226,7 +237,7 @@ async fn commands_set_show_restore_and_unset_a_policy() {
         (&json!("minimum_dealy"), &json!("minimum_delay"))
     );
     let history = run(&["history", of[0], of[1], "--json"]).await.expect_code(0).json();
-    assert_eq!(history.as_array().unwrap().len(), 3, "nothing half applied");
+    assert_eq!(history.as_array().unwrap().len(), 5, "nothing half applied");
     let preview = run(&["preview", of[0], of[1], r#"{"maximum_delay": 30}"#, "--json"]).await;
     let preview = preview.expect_code(0).json();
     assert_eq!(

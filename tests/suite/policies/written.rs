@@ -100,7 +100,7 @@ pub(super) async fn a_policy_written_with_a_type_or_a_subscription_is_a_policy_l
     done(&stage, metadata(&json!({"_retry_policy": null}))).await;
     assert_eq!(newest(&stage, &of_type).await, tester(2, false));
     assert_eq!(view(&stage, &of_type).await.source, PolicySource::Default);
-    let restored = execute(&stage, edit(&of_type, PolicyAct::Restore(1))).await;
+    let restored = execute(&stage, edit(&of_type, PolicyAct::Restore(Some(1)))).await;
     assert_eq!(restored.newest.unwrap().version, 3);
     assert_eq!(allowed(&stage).await, 4);
     // Somebody has set one since: metadata that says nothing of it leaves it alone.

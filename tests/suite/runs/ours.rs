@@ -77,6 +77,8 @@ async fn refused_ones_are_redriven_discarded_and_restored(scene: Scene) {
     scene.receiver.behave("*", Behaviour::Status(400));
     let mut daemon = scene.installation.daemon().await;
     five_die(&scene).await;
+    let nowhere = json!({"all": true, "to": "nowhere"});
+    assert_eq!(daemon.post("/v1/dead/redrive", &nowhere).await.status, 404);
     let run = async |arguments: &[&str]| scene.installation.run(arguments).await.expect_code(0);
     let ended = run(&["dead", "discard", "--all", "--yes", "--json"]).await.json();
     assert_run(&ended, "done", 5);
@@ -330,6 +332,8 @@ async fn what_was_put_before_a_head_is_counted_with_its_queue(scene: Scene) {
     let said = scene.why(&companion).await;
     let text = said["text"].as_str().unwrap();
     assert!(text.contains(queue.as_str()) && !text.contains("queue move"), "{text}");
+    let dead = run(&["dead", "list", "--queue", queue.as_str()]).await;
+    assert!(dead.stderr.contains("is no dead letter"), "{dead:?}");
     let url = scene.receiver.url("/hook");
     let endpoint = run(&["endpoint", "show", &url, "--json"]).await.json();
     assert_eq!(endpoint["waiting"], 3, "{endpoint}");

@@ -484,6 +484,11 @@ async fn a_queue_is_moved_to_another() {
     scene.declare(&channel, "from", None).await;
     scene.declare(&channel, "into", None).await;
     super::scene::publish(&channel, "from", 0..50).await;
+    for (target, code) in [("nowhere", 4), ("from", 2)] {
+        let refused = scene.run(&["queue", "move", "from", "--to", target, "--yes"]).await;
+        assert!(refused.expect_code(code).stderr.contains(target));
+    }
+    assert_eq!(scene.ready("from").await, Some(50));
     scene
         .run(&["queue", "move", "from", "--to", "into", "--yes"])
         .await
