@@ -69,6 +69,7 @@ use crate::console::state::settings::{ConsoleSettings, Deliver, Profiles};
 use crate::console::state::tracks::Tracks;
 use crate::console::state::trail::Trail;
 use crate::console::state::when_form::WhenForm;
+use crate::console::table::Cursor;
 use crate::domain::mask::MaskRules;
 use crate::domain::time::Timestamp;
 use crate::engine::Access;
@@ -279,7 +280,7 @@ pub struct Navigation {
     /// First entry of the log that is shown.
     pub log_scroll: usize,
     /// Which of the worst is selected in the overview.
-    pub worst_selected: usize,
+    pub worst: Cursor<Subject>,
     /// What stands beside the list.
     pub preview: Preview,
     /// Where to go once there is something to see.
@@ -527,8 +528,42 @@ impl State {
     #[must_use]
     pub fn worst(&self) -> Option<Subject> {
         let mut worst = self.worst_of_all();
-        let place = self.nav.worst_selected.min(worst.len().checked_sub(1)?);
+        let place = self.nav.worst.place.min(worst.len().checked_sub(1)?);
         Some(worst.swap_remove(place))
+    }
+
+    /// Selects the one of them at a place.
+    pub(in crate::console) fn choose_worst(&mut self, place: usize) {
+        let mut worst = self.worst_of_all();
+        let Some(last) = worst.len().checked_sub(1) else {
+            return;
+        };
+        self.nav.worst.place = place.min(last);
+        self.nav.worst.choose(worst.swap_remove(place.min(last)));
+    }
+
+    /// Others are the worst now: the selected one stays selected where it is among them, else the one at its place is.
+    pub(in crate::console) fn follow_worst(&mut self) {
+        let Some(chosen) = self.nav.worst.id.take() else {
+            return;
+        };
+        let worst = self.worst_of_all();
+        let before = self.nav.worst.place;
+        let place = if worst.get(before) == Some(&chosen) {
+            before
+        } else {
+            worst.iter().position(|one| *one == chosen).unwrap_or(before)
+        };
+        self.choose_worst(place);
+    }
+
+    /// What is selected stays selected, wherever it goes: something is done with it.
+    pub(in crate::console) fn fix_selection(&mut self) {
+        if self.nav.view == View::Overview {
+            self.choose_worst(self.nav.worst.place);
+        } else if let Some(list) = self.list_mut() {
+            list.fix_selection();
+        }
     }
 }
 

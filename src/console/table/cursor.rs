@@ -9,7 +9,7 @@ pub struct Cursor<Id> {
     pub id: Option<Id>,
     /// Its place in the order, or where it was when its row went.
     pub place: usize,
-    /// Whether somebody chose it; until then it is the first.
+    /// Whether somebody chose it, or did something with it; until then it is the first.
     pub moved: bool,
     /// The first place on the screen.
     pub offset: usize,

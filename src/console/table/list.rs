@@ -47,6 +47,8 @@ pub trait List: Columns + Filtering + Marking {
     fn jump(&mut self, to: End);
     /// Selects the row at a position.
     fn point(&mut self, position: usize);
+    /// The selected row stays selected, wherever it goes: something is done with it.
+    fn fix_selection(&mut self);
 }
 
 impl<R: Row> Default for Table<R> {
@@ -98,7 +100,7 @@ impl<R: Row> Table<R> {
     /// Takes an order that was found; false when it is not the newest that was asked for.
     ///
     /// The selected row stays on its line of the screen; at the top of the list the top stays in sight. Before
-    /// anybody moved, the first row is selected: the worst one, whichever that is.
+    /// anybody chose a row, the first one is selected: the worst one, whichever that is.
     pub fn adopt(&mut self, found: &Order<R>) -> bool {
         if found.ticket != self.asked.ticket {
             return false;
@@ -210,5 +212,11 @@ impl<R: Row> List for Table<R> {
 
     fn point(&mut self, position: usize) {
         self.select(position);
+    }
+
+    fn fix_selection(&mut self) {
+        if let Some(id) = self.selected_row().map(|row| row.id()) {
+            self.cursor.choose(id);
+        }
     }
 }

@@ -7,7 +7,7 @@ use crossterm::event::KeyCode;
 use super::say::{self, counted};
 use super::{State, confirm, details, preview, snapshots};
 use crate::console::journal::Tone;
-use crate::console::state::action::{Action, Begin, Move};
+use crate::console::state::action::{Action, Also, Begin, Context, Move};
 use crate::console::state::effect::Effect;
 use crate::console::state::{View, relatives};
 use crate::console::table::{End, List};
@@ -31,6 +31,20 @@ pub(super) fn perform(state: &mut State, action: &'static Action, trigger: KeyCo
         },
     }
     Vec::new()
+}
+
+/// An action on rows keeps the row that it was pressed on selected: the next key is meant for the same one, wherever
+/// the list puts it meanwhile.
+pub(super) fn fix_selection(state: &mut State, action: &'static Action) {
+    let is_on_rows = match action.begin {
+        Begin::Plan(_) | Begin::Form(_) => true,
+        Begin::Move(_) | Begin::Turn(_) | Begin::Do(_) => {
+            action.context == Context::Marking || action.has(|also| matches!(also, Also::OfRow))
+        }
+    };
+    if is_on_rows && state.nav.details.is_empty() {
+        state.fix_selection();
+    }
 }
 
 /// Moves the selection, or what is read.

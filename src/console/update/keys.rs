@@ -158,6 +158,7 @@ pub(super) fn try_action(state: &mut State, action: &'static Action, press: Pres
     if (action.mutates() || audited) && !press.deliberate {
         return Vec::new();
     }
+    act::fix_selection(state, action);
     if let Err(why) = action.possible(state) {
         if !action.has(|also| matches!(also, Also::Silent)) {
             say::toast(state, Tone::Warning, &format!("{}: {why}", action.title));

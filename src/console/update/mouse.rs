@@ -96,6 +96,7 @@ fn run(state: &mut State, action: &'static Action) -> Vec<Effect> {
     if action.has(|also| matches!(also, Also::Blind)) {
         return Vec::new();
     }
+    act::fix_selection(state, action);
     match action.possible(state) {
         Ok(()) => act::perform(state, action, KeyCode::Null),
         Err(why) => {
@@ -115,7 +116,7 @@ fn sort_by(list: &mut dyn List, name: &'static str) {
 fn point(state: &mut State, place: usize) {
     match state.list_mut() {
         Some(list) => list.point(place),
-        None => state.nav.worst_selected = place,
+        None => state.choose_worst(place),
     }
 }
 

@@ -118,6 +118,7 @@ pub(super) fn take_keys(state: &mut State) -> bool {
     let Some(wanted) = state.nav.view.screen().beside(state) else {
         return false;
     };
+    state.fix_selection();
     let seen = state.nav.preview.detail.take().filter(|seen| seen.subject == wanted);
     let detail = seen.unwrap_or_else(|| Detail::due(wanted, state.now, None));
     // What the preview had no room for is looked up now.

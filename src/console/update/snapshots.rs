@@ -58,6 +58,7 @@ fn show(state: &mut State, snapshot: Arc<Snapshot>) -> Vec<Effect> {
     let jobs = of_snapshots.filter_map(|listing| listing.list_mut().arrange_from(Some(&snapshot), now));
     let mut effects: Vec<Effect> = jobs.map(Effect::Arrange).collect();
     state.data.snapshot = Some(snapshot);
+    state.follow_worst();
     effects.extend(at::go(state));
     effects.extend(details::refresh(state));
     effects

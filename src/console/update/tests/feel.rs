@@ -1,6 +1,8 @@
 //! What is under the hand: the line of keys, the menu, the overview's rows, the filter line, the palette and the help as
 //! they open, a test without a further key, reasons.
 
+use std::sync::Arc;
+
 use super::Stage;
 use super::fixture::{START, confirmed, incident, is_execution, planned, queue_name, settings, snapshot, stage};
 use crate::console::state::action::hints;
@@ -110,6 +112,22 @@ fn the_rows_of_the_overview_are_acted_on_like_those_of_their_lists() {
     stage.play("G");
     assert_eq!(stage.state.worst(), Some(Subject::Queue(queue_name("dlv.orders.b"))));
     assert_eq!(stage.plan("P"), [Command::PauseQueue(queue_name("dlv.orders.b"))]);
+}
+
+#[test]
+fn what_is_done_with_a_row_of_the_overview_keeps_it_selected_when_others_are_worse() {
+    let mut snapshot = incident();
+    snapshot.worst.endpoints = snapshot.endpoints.iter().take(2).cloned().collect();
+    for keys in ["T", "j", "R Esc"] {
+        let mut stage = stage(snapshot.clone());
+        stage.play(keys);
+        let before = stage.state.worst();
+        let mut next = snapshot.clone();
+        next.generation += 1;
+        next.worst.endpoints.reverse();
+        stage.event(Event::Snapshot(Arc::new(next)));
+        assert_eq!(stage.state.worst(), before, "{keys}");
+    }
 }
 
 #[test]

@@ -125,6 +125,38 @@ fn the_selection_is_a_row_and_not_a_place() {
 }
 
 #[test]
+fn what_is_done_with_the_first_row_keeps_it_selected_when_another_comes_before_it() {
+    let after = |keys: &str| {
+        let mut stage = stage_of(queues(3));
+        stage.play(keys);
+        let mut rows = queues(3);
+        rows.push(queue("dlv.worse", None, QueueState::Quarantined, 1));
+        refresh(&mut stage, snapshot(2, rows, Vec::new()));
+        selected(&stage).to_owned()
+    };
+    assert_eq!(
+        after("r"),
+        "dlv.worse",
+        "nothing was done with it: the worst row is selected"
+    );
+    for keys in [
+        "P Esc",
+        "R",
+        "X",
+        "V",
+        "T",
+        "U",
+        "Space",
+        "*",
+        "a Esc",
+        "c",
+        "Enter Esc",
+    ] {
+        assert_eq!(after(keys), "dlv.q00000", "{keys}");
+    }
+}
+
+#[test]
 fn when_the_selected_row_goes_the_nearest_place_is_selected() {
     let mut stage = stage_of(queues(5));
     stage.play("G");

@@ -126,15 +126,14 @@ impl Selection for Overview {
     }
 
     fn step(&self, state: &mut State, by: isize) {
-        let last = state.worst_of_all().len().saturating_sub(1);
-        state.nav.worst_selected = state.nav.worst_selected.min(last).saturating_add_signed(by).min(last);
+        state.choose_worst(selected(state).saturating_add_signed(by));
     }
 
     fn jump(&self, state: &mut State, to: End) {
-        state.nav.worst_selected = match to {
+        state.choose_worst(match to {
             End::First => 0,
-            End::Last => state.worst_of_all().len().saturating_sub(1),
-        };
+            End::Last => usize::MAX,
+        });
     }
 
     fn command(&self, _: &State) -> Option<Vec<String>> {
@@ -233,7 +232,7 @@ fn worst(canvas: &mut Canvas<'_>, area: Rect, state: &State, snapshot: &Snapshot
 /// Which of the worst and of what is next is selected.
 fn selected(state: &State) -> usize {
     let last = state.worst_of_all().len().saturating_sub(1);
-    state.nav.worst_selected.min(last)
+    state.nav.worst.place.min(last)
 }
 
 /// The cell before a line.
