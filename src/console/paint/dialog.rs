@@ -21,11 +21,11 @@ use ratatui::layout::{Position, Rect};
 
 use super::dialog_run;
 use crate::console::state::State;
-use crate::console::state::action::Shows;
+use crate::console::state::action::{Action, Shows, named};
 use crate::console::state::detail::Detail;
 use crate::console::state::dialog::{Dialog, Friction, ReasonLine, Scope, ScopeKind};
 use crate::console::theme::Role;
-use crate::console::widgets::canvas::{Canvas, behind, cells, row, wrap};
+use crate::console::widgets::canvas::{Canvas, behind, cells, row, wrap_at_most};
 use crate::console::widgets::words::{count, plural_of};
 use crate::domain::mask::MaskRules;
 use crate::domain::text::{show, width};
@@ -42,8 +42,8 @@ const NOW_MIN: usize = 24;
 const NOW_MAX: usize = 60;
 /// Between a name and what is now.
 const BETWEEN: &str = ": ";
-/// Warnings on the screen, at most; the rest are counted.
-const WARNINGS_MAX: usize = 4;
+/// Lines of targets that have room before anything is said at length: three targets with what becomes of them.
+const LISTED_MIN: usize = 6;
 
 /// From this height on the line of the reason stands in every dialog.
 const ROOM_FOR_REASON: u16 = 12;
@@ -51,12 +51,53 @@ const ROOM_FOR_REASON: u16 = 12;
 const REASON_AROUND: usize = 38;
 /// Before what takes no answer yet.
 const IN_A_MOMENT: &str = "(in a moment) ";
-/// Samples of what a run is about, at most.
-const SAMPLES_MAX: usize = 2;
+/// How much is said before the list: first what one likes to know, and the less the fewer lines there are.
+const SAYS: [Says; 6] = [
+    Says {
+        samples: 2,
+        lines: 2,
+        warnings: 4,
+    },
+    Says {
+        samples: 0,
+        lines: 2,
+        warnings: 4,
+    },
+    Says {
+        samples: 0,
+        lines: 1,
+        warnings: 4,
+    },
+    Says {
+        samples: 0,
+        lines: 1,
+        warnings: 2,
+    },
+    Says {
+        samples: 0,
+        lines: 1,
+        warnings: 1,
+    },
+    Says {
+        samples: 0,
+        lines: 1,
+        warnings: 0,
+    },
+];
 /// Runs that are told about, at most.
 const RUNS_MAX: usize = 2;
 
 pub(super) type Line = Vec<(String, Role)>;
+
+/// How much is said before the list of targets.
+struct Says {
+    /// Samples of what a run is about, at most.
+    samples: usize,
+    /// Lines of a text, at most.
+    lines: usize,
+    /// Warnings, at most; the rest are counted.
+    warnings: usize,
+}
 
 /// Paints the dialog in the middle; answers where the cursor stands when something is typed.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, dialog: &Dialog) -> Option<Position> {
@@ -68,16 +109,13 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, dialog: 
     let changes = changes(dialog);
     let number = changes.as_ref().map_or_else(|| dialog.planning.targets(), Vec::len);
     let lines = number.saturating_mul(2);
-    let mut top = what(state, dialog, text_width, SAMPLES_MAX);
-    // Samples of what is meant give way to the first target and its effect, and so do the empty lines around the list.
-    if top.len() + press.len() + 2 + lines.min(2) > usize::from(area.height) {
-        top = what(state, dialog, text_width, 0);
-    }
     // What accepts and what cancels is always in sight.
-    top.truncate(usize::from(area.height).saturating_sub(press.len() + 2));
+    let left = usize::from(area.height).saturating_sub(press.len() + 2);
+    let top = top(state, dialog, text_width, (left, lines));
     let fixed = cells(top.len() + press.len() + 2);
     let room = area.height.saturating_sub(fixed);
-    let empty = room.saturating_sub(cells(lines).min(2)).min(2);
+    // The empty lines around the list give way to the first targets and their effects.
+    let empty = room.saturating_sub(cells(lines.min(LISTED_MIN))).min(2);
     let listed = cells(lines).min(room - empty);
     let outer = centred(area, wide, fixed + empty + listed);
     let inner = boxed(canvas, outer, dialog.action.title, dialog.planning.destroys());
@@ -146,51 +184,52 @@ fn put(canvas: &mut Canvas<'_>, area: Rect, line: &Line) -> u16 {
     rest.x
 }
 
-/// What would be done, where, to how much, with at most `samples` of it, and what should be known before.
-fn what(state: &State, dialog: &Dialog, columns: usize, samples: usize) -> Vec<Line> {
+/// What stands before the list, in `left` lines less those that the first targets need.
+fn top(state: &State, dialog: &Dialog, columns: usize, (left, lines): (usize, usize)) -> Vec<Line> {
+    // That something is lost is said before the list has room.
+    let kept = if dialog.planning.destroys() { 4 } else { 2 };
+    let room = left - lines.min(LISTED_MIN).min(left.saturating_sub(kept));
+    let mut top = Vec::new();
+    for says in &SAYS {
+        top = what(state, dialog, columns, says);
+        if top.len() <= room {
+            break;
+        }
+    }
+    if top.len() > room {
+        // The last line counts the warnings.
+        let last = top.pop().filter(|_| room > 2);
+        top.truncate(room - usize::from(last.is_some()));
+        if let Some((text, role)) = top.last_mut().and_then(Vec::pop) {
+            top.pop();
+            top.push(vec![(cut(&text, columns), role)]);
+        }
+        top.extend(last);
+    }
+    top
+}
+
+/// A text that goes on where nothing more is shown of it.
+fn cut(text: &str, columns: usize) -> String {
+    show(&format!("{} …", text.trim_end_matches([' ', '…'])), columns)
+}
+
+/// What would be done, where, to how much, and what should be known before, as much of it as it says.
+fn what(state: &State, dialog: &Dialog, columns: usize, says: &Says) -> Vec<Line> {
     let mut lines = Vec::new();
     let plans = dialog.planning.plans();
     let title = match plans {
         [] if dialog.planning.is_awaited() => "Planning: nothing is done yet …".to_owned(),
         [] => "There is nothing to do.".to_owned(),
         [only] => only.title.clone(),
-        [first, ..] => format!(
-            "{}, {} plans; the first: {}",
-            dialog.action.title,
-            plans.len(),
-            show(&first.title, columns)
-        ),
+        several => title_of(dialog.action, several, columns),
     };
     let title_role = if dialog.planning.destroys() {
         Role::DialogDanger
     } else {
         Role::Title
     };
-    wrapped(&mut lines, &title, columns, 3, title_role);
-    let place = &state.session.place;
-    let label = if place.label.is_empty() {
-        String::new()
-    } else {
-        format!("{} · ", place.label)
-    };
-    wrapped(
-        &mut lines,
-        &format!("on {label}{} · {}", place.broker, place.store),
-        columns,
-        2,
-        Role::TextMuted,
-    );
-    if !dialog.planning.is_awaited() {
-        wrapped(&mut lines, &how_much(dialog, plans), columns, 2, Role::Text);
-    }
-    for (kind, run) in plans.iter().filter_map(run_of).take(RUNS_MAX) {
-        for text in dialog_run::lines(state.now, kind, run, &state.session.mask, samples) {
-            wrapped(&mut lines, &text, columns, 2, Role::Text);
-        }
-    }
-    if let Some(note) = dialog.scope.note {
-        wrapped(&mut lines, note, columns, 2, Role::Info);
-    }
+    wrapped(&mut lines, &title, columns, says.lines + 1, title_role);
     if dialog.planning.destroys() {
         wrapped(
             &mut lines,
@@ -204,28 +243,82 @@ fn what(state: &State, dialog: &Dialog, columns: usize, samples: usize) -> Vec<L
             Role::DialogDanger,
         );
     }
-    warned(&mut lines, plans, columns);
+    let place = &state.session.place;
+    let label = if place.label.is_empty() {
+        String::new()
+    } else {
+        format!("{} · ", place.label)
+    };
+    let place = format!("on {label}{} · {}", place.broker, place.store);
+    wrapped(&mut lines, &place, columns, says.lines, Role::TextMuted);
+    if !dialog.planning.is_awaited() {
+        wrapped(&mut lines, &how_much(dialog, plans), columns, says.lines, Role::Text);
+    }
+    for (kind, run) in plans.iter().filter_map(run_of).take(RUNS_MAX) {
+        for text in dialog_run::lines(state.now, kind, run, &state.session.mask, says.samples) {
+            wrapped(&mut lines, &text, columns, says.lines, Role::Text);
+        }
+    }
+    if let Some(note) = dialog.scope.note {
+        wrapped(&mut lines, note, columns, says.lines, Role::Info);
+    }
+    warned(&mut lines, plans, columns, says);
     lines
 }
 
-/// What should be known before.
-fn warned(lines: &mut Vec<Line>, plans: &[Plan], columns: usize) {
+/// What several plans do together: `pause 2 queues`.
+fn title_of(action: &Action, plans: &[Plan], columns: usize) -> String {
+    let all = |is: fn(&Command) -> bool| plans.iter().all(|plan| is(&plan.command));
+    let of_queues = |command: &Command| matches!(command, Command::PauseQueue(_) | Command::ResumeQueue(_));
+    let of_endpoints = |command: &Command| {
+        matches!(
+            command,
+            Command::TestEndpoint { .. } | Command::PaceEndpoint { .. } | Command::DisableEndpoint(_)
+        )
+    };
+    let title = action.title;
+    if action.name == named::UNDO || !(all(of_queues) || all(of_endpoints)) {
+        let first = plans
+            .first()
+            .map_or_else(String::new, |plan| show(&plan.title, columns));
+        return format!("{title}: {} actions; the first: {first}", plans.len());
+    }
+    let what = if all(of_queues) {
+        ["queue", "queues"]
+    } else {
+        ["endpoint", "endpoints"]
+    };
+    format!("{title} {}", plural_of(plans.len(), what[0], what[1]))
+}
+
+/// What should be known before; what has no room is counted.
+fn warned(lines: &mut Vec<Line>, plans: &[Plan], columns: usize, says: &Says) {
     let warnings = once(plans.iter().flat_map(|plan| &plan.warnings));
-    for (warning, times) in warnings.iter().take(WARNINGS_MAX) {
+    let shown = match warnings.len() {
+        // The line that counts one would have room for it.
+        all if all <= says.warnings + 1 => all,
+        _ => says.warnings,
+    };
+    for (warning, times) in warnings.iter().take(shown) {
         let of = if *times > 1 {
             format!("{times} times: ")
         } else {
             String::new()
         };
-        wrapped(lines, &format!("! {of}{warning}"), columns, 2, Role::Warning);
+        wrapped(lines, &format!("! {of}{warning}"), columns, says.lines, Role::Warning);
     }
-    if warnings.len() > WARNINGS_MAX {
-        let more = format!(
-            "! and {}",
-            plural_of(warnings.len() - WARNINGS_MAX, "more warning", "more warnings")
-        );
-        wrapped(lines, &more, columns, 1, Role::Warning);
-    }
+    let more = match (shown, warnings.len() - shown) {
+        (_, 0) => return,
+        (0, all) => format!("! {}", plural_of(all, "warning", "warnings")),
+        (_, more) => format!("! and {}", plural_of(more, "more warning", "more warnings")),
+    };
+    wrapped(
+        lines,
+        &format!("{more}: a larger terminal shows them"),
+        columns,
+        1,
+        Role::Warning,
+    );
 }
 
 /// Each warning once, with how often it is said.
@@ -251,13 +344,8 @@ fn run_of(plan: &Plan) -> Option<(OrderKind, &RunPlan)> {
 }
 
 fn wrapped(lines: &mut Vec<Line>, text: &str, columns: usize, lines_max: usize, role: Role) {
-    let shown = show(text, columns * lines_max);
-    lines.extend(
-        wrap(&shown, columns)
-            .into_iter()
-            .take(lines_max)
-            .map(|line| vec![(line.to_owned(), role)]),
-    );
+    let wrapped = wrap_at_most(text, columns, lines_max).into_iter();
+    lines.extend(wrapped.map(|line| vec![(line, role)]));
 }
 
 /// Messages, targets, and which of them the operator cannot see.
@@ -439,13 +527,15 @@ fn answers(now: crate::domain::time::Timestamp, dialog: &Dialog, columns: usize)
         return vec![vec![cancel]];
     }
     match &dialog.friction {
-        Friction::Key(key) if dialog.planning.is_armed(now) => {
-            let accept = (format!("{key}  {title}"), Role::DialogKey);
-            vec![vec![cancel, text("   ", Role::Text), accept]]
-        }
         Friction::Key(key) => {
-            let wait = (format!("{key}  {title} (in a moment)"), Role::HintDisabled);
-            vec![vec![cancel, text("   ", Role::Text), wait]]
+            let accept = if dialog.planning.is_armed(now) {
+                (format!("{key}  {title}"), Role::DialogKey)
+            } else {
+                (format!("{key}  {title} (in a moment)"), Role::HintDisabled)
+            };
+            let mut lines = refused(dialog, columns);
+            lines.push(vec![cancel, text("   ", Role::Text), accept]);
+            lines
         }
         Friction::Type { what, word } => {
             let done = dialog.typed == *word;
@@ -456,10 +546,20 @@ fn answers(now: crate::domain::time::Timestamp, dialog: &Dialog, columns: usize)
             };
             let enter_role = if done { Role::DialogDanger } else { Role::TabSelected };
             let mut lines = vec![vec![(enter, enter_role)]];
+            lines.extend(refused(dialog, columns));
             lines.extend(asked_for(now, dialog, (what, word), columns));
             lines
         }
     }
+}
+
+/// Why the last answer was not taken, at the place where it is typed.
+fn refused(dialog: &Dialog, columns: usize) -> Vec<Line> {
+    let mut lines = Vec::new();
+    if let Some(why) = &dialog.refused {
+        wrapped(&mut lines, &format!("! {why}"), columns, 2, Role::Warning);
+    }
+    lines
 }
 
 /// What has to be typed, and what is: a long name one above the other, so that a slip can be seen.

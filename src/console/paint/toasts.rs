@@ -10,9 +10,9 @@ use ratatui::layout::Rect;
 use crate::console::state::State;
 use crate::console::state::dialog::Task;
 use crate::console::theme::Role;
-use crate::console::widgets::canvas::{Canvas, cells, row, wrap};
+use crate::console::widgets::canvas::{Canvas, cells, row, wrap_at_most};
 use crate::console::widgets::words::tone;
-use crate::domain::text::{show, width};
+use crate::domain::text::width;
 
 /// Toasts on the screen, at most: the newest.
 const TOASTS_MAX: usize = 3;
@@ -49,8 +49,7 @@ fn under_way(task: &Task) -> Option<String> {
 /// Paints one above `bottom`; answers where it begins.
 fn one(canvas: &mut Canvas<'_>, area: Rect, bottom: u16, text: &str, role: Role) -> u16 {
     let columns = WIDTH_MAX.min(area.width.saturating_sub(2)).saturating_sub(2);
-    let shown = show(text, usize::from(columns) * LINES_MAX);
-    let lines: Vec<&str> = wrap(&shown, columns.into()).into_iter().take(LINES_MAX).collect();
+    let lines = wrap_at_most(text, columns.into(), LINES_MAX);
     let height = cells(lines.len());
     let top = bottom.saturating_sub(height);
     if top < area.top() || lines.is_empty() {
@@ -64,7 +63,7 @@ fn one(canvas: &mut Canvas<'_>, area: Rect, bottom: u16, text: &str, role: Role)
         height,
     };
     canvas.clear(place, role);
-    for (at, line) in (0..).zip(lines) {
+    for (at, line) in (0..).zip(&lines) {
         let inner = Rect {
             x: place.x + 1,
             width: place.width.saturating_sub(1),

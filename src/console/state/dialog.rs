@@ -114,6 +114,8 @@ pub struct Dialog {
     pub friction: Friction,
     /// What was typed so far.
     pub typed: String,
+    /// Why the last key or the pasted text was not taken: said at the input until the next key.
+    pub refused: Option<String>,
     /// First line of the targets that is shown.
     pub scroll: usize,
     /// How fast a run goes, and where it stops to ask; `None` where there is no run.

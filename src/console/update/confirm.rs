@@ -18,6 +18,8 @@ use crate::engine::{Caution, Confirmation, Plan, confirmation};
 const ACCEPT: char = 'y';
 /// A reason is at most this long.
 const REASON_BYTES_MAX: usize = 200;
+/// Text from the clipboard answers nothing.
+pub(super) const NOT_PASTED: &str = "pasted text is not taken here: type it";
 /// What is asked for is not longer than a queue's name.
 const TYPED_BYTES_MAX: usize = 255;
 
@@ -51,6 +53,7 @@ pub(super) fn begin(state: &mut State, action: &'static Action, trigger: KeyCode
         planning: Planning::of(request),
         friction: Friction::Key(ACCEPT),
         typed: String::new(),
+        refused: None,
         scroll: 0,
         pace: pace::of(&commands),
         reason,
@@ -122,6 +125,7 @@ pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
     let Mode::Dialog(dialog) = &mut state.input.mode else {
         return Vec::new();
     };
+    dialog.refused = None;
     if dialog.pace.as_ref().is_some_and(|pace| pace.typing.is_some()) {
         return pace::key(state, press);
     }
@@ -169,17 +173,17 @@ fn write_reason(dialog: &mut Dialog, press: Press) {
 }
 
 /// A reason is taken from the clipboard as well: it answers nothing.
-pub(super) fn paste(state: &mut State, text: &str) -> bool {
+pub(super) fn paste(state: &mut State, text: &str) {
     let Mode::Dialog(dialog) = &mut state.input.mode else {
-        return false;
+        return;
     };
     if !dialog.reason.is_open {
-        return false;
+        dialog.refused = Some(NOT_PASTED.to_owned());
+        return;
     }
     for c in text.chars().take(REASON_BYTES_MAX) {
         add_to_reason(&mut dialog.reason, if c.is_whitespace() { ' ' } else { c });
     }
-    true
 }
 
 fn add_to_reason(reason: &mut ReasonLine, c: char) {
@@ -214,8 +218,7 @@ fn by_word(state: &mut State, code: KeyCode, press: Press) -> Vec<Effect> {
         if dialog.typed.is_empty() {
             close(state);
         } else {
-            let text = format!("this is not the {what}; Esc leaves everything as it is");
-            say::toast(state, Tone::Warning, &text);
+            dialog.refused = Some(format!("this is not the {what}; Esc leaves everything as it is"));
         }
     } else if code == KeyCode::Backspace {
         dialog.typed.pop();
@@ -260,11 +263,7 @@ fn go_on(state: &mut State) -> Vec<Effect> {
         && dialog.reason.is_missing()
     {
         dialog.reason.is_open = true;
-        say::toast(
-            state,
-            Tone::Warning,
-            "this profile is protected: write why; it goes into the audit",
-        );
+        dialog.refused = Some("this profile is protected: write why; it goes into the audit".to_owned());
         return Vec::new();
     }
     let Mode::Dialog(dialog) = std::mem::take(&mut state.input.mode) else {

@@ -95,10 +95,12 @@ pub(super) fn paste(state: &mut State, text: &str) -> Vec<Effect> {
             events::when_paste(state, text);
             Vec::new()
         }
-        Mode::Dialog(_) | Mode::Question(_) => {
-            if !confirm::paste(state, text) {
-                say::toast(state, Tone::Warning, "pasted text is not taken here: type it");
-            }
+        Mode::Dialog(_) => {
+            confirm::paste(state, text);
+            Vec::new()
+        }
+        Mode::Question(_) => {
+            say::toast(state, Tone::Warning, confirm::NOT_PASTED);
             Vec::new()
         }
         Mode::Browse | Mode::Columns(_) | Mode::Menu(_) | Mode::Page(_) => {

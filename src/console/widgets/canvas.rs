@@ -157,14 +157,11 @@ impl<'a> Canvas<'a> {
 
     /// A text over as many lines as it needs and the area has; answers how many it took.
     pub(in crate::console) fn wrapped(&mut self, area: Rect, text: &str, role: Role) -> u16 {
-        let columns = usize::from(area.width);
-        let shown = show(text, columns * usize::from(area.height));
-        let mut rows = 0;
-        for line in wrap(&shown, columns).into_iter().take(area.height.into()) {
-            self.text(row(area, rows), line, role);
-            rows += 1;
+        let lines = wrap_at_most(text, area.width.into(), area.height.into());
+        for (at, line) in (0..).zip(&lines) {
+            self.text(row(area, at), line, role);
         }
-        rows
+        cells(lines.len())
     }
 
     /// A border with a title in it.
@@ -237,6 +234,17 @@ pub(in crate::console) fn wrap(text: &str, columns: usize) -> Vec<&str> {
         rest = after.trim_start_matches(' ');
     }
     lines
+}
+
+/// The same on at most `lines_max` lines, made safe; what has no room is marked by `…`.
+pub(in crate::console) fn wrap_at_most(text: &str, columns: usize, lines_max: usize) -> Vec<String> {
+    let shown = show(text, columns * lines_max);
+    let lines = wrap(&shown, columns);
+    let kept = lines.len().min(lines_max.saturating_sub(1));
+    let (whole, rest) = lines.split_at(kept);
+    let whole = whole.iter().map(|line| (*line).to_owned());
+    let last = (lines_max > 0 && !rest.is_empty()).then(|| show(&rest.join(" "), columns));
+    whole.chain(last).collect()
 }
 
 /// Bytes of the beginning that takes at most `columns`; at least one character.

@@ -14,6 +14,7 @@ use super::receivers::WaysBack;
 use crate::ambient;
 use crate::broker::{BrokerError, Look};
 use crate::domain::dead_letter::Home;
+use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
 use crate::domain::naming::hex;
 use crate::domain::run::{ItemState, RunCounts, Target, eta};
@@ -33,6 +34,8 @@ const WATCH_MAX: Duration = Duration::from_hours(24);
 const RAMP: std::ops::RangeInclusive<u32> = 2..=100;
 /// Lines that a plan shows; the rest is counted.
 const LINES_MAX: usize = 200;
+/// Targets whose endpoints are looked at.
+const TARGETS_LOOKED_AT: usize = 20;
 /// Messages that a plan shows.
 const SAMPLES_MAX: usize = 5;
 /// Items that are written at once.
@@ -389,33 +392,58 @@ impl RunPlanner {
         if !matches!(order.kind, OrderKind::Redrive | OrderKind::Move) {
             return Ok(());
         }
-        for (target, exists) in gathered.targets.iter().take(20) {
+        let ours = gathered.targets.iter().filter(|(target, _)| self.is_ours(target));
+        let (exist, ended): (Vec<_>, Vec<_>) = ours.partition(|(_, exists)| **exists || order.head);
+        let of = |some: &[(&Target, &bool)], [one, many]: [&str; 2]| match some {
+            [] => None,
+            [(only, _)] => Some(format!("queue {only}{one}")),
+            several => Some(format!("{} queues{many}", several.len())),
+        };
+        let waits = if order.head {
+            [
+                ": these are delivered before everything that waits in it now",
+                ": these are delivered before everything that waits in them now",
+            ]
+        } else {
+            [
+                " is ordered: these are appended behind newer ones",
+                " are ordered: these are appended behind newer ones",
+            ]
+        };
+        warnings.extend(of(&exist, waits));
+        warnings.extend(of(
+            &ended,
+            [" ended: it is created again", " ended: they are created again"],
+        ));
+        let names = exist.iter().chain(&ended).map(|(target, _)| *target);
+        self.warn_of_endpoints(names, warnings).await
+    }
+
+    /// Endpoints of the first targets at which what is sent waits, those of one state in one sentence.
+    async fn warn_of_endpoints(
+        &self,
+        targets: impl Iterator<Item = &Target>,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), EngineError> {
+        let mut waiting: BTreeMap<&'static str, BTreeSet<String>> = BTreeMap::new();
+        for target in targets.take(TARGETS_LOOKED_AT) {
             let Target::Queue(queue) = target else { continue };
-            if !self.is_ours(target) {
-                continue;
-            }
-            if order.head {
-                warnings.push(format!(
-                    "queue {target}: these are delivered before everything that waits in it now"
-                ));
-            } else if *exists {
-                warnings.push(format!(
-                    "queue {target} is ordered: these are appended behind newer ones"
-                ));
-            } else {
-                warnings.push(format!("queue {target} ended: it is created again"));
-            }
             let row = self.store.queue_get(queue).await?;
             if let Some(url) = row.and_then(|row| row.url)
                 && let Some(endpoint) = self.store.endpoint_get(&url).await?
-                && endpoint.state != crate::domain::endpoint::EndpointState::Available
+                && endpoint.state != EndpointState::Available
             {
-                warnings.push(format!(
-                    "endpoint {} is {}: what is sent waits there",
-                    url.redacted(),
-                    endpoint.state.as_str()
-                ));
+                waiting
+                    .entry(endpoint.state.as_str())
+                    .or_default()
+                    .insert(url.redacted());
             }
+        }
+        for (state, urls) in waiting {
+            warnings.push(match urls.first() {
+                Some(only) if urls.len() == 1 => format!("endpoint {only} is {state}: what is sent waits there"),
+                _ => format!("{} endpoints are {state}: what is sent waits there", urls.len()),
+            });
         }
         Ok(())
     }

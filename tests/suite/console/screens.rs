@@ -4,7 +4,9 @@ use proptest::prelude::*;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 pub use redrive::internals::console::runtime::picture::text;
+use redrive::internals::console::state::Mode;
 use redrive::internals::console::{Theme, view};
+use redrive::internals::engine::PlanLine;
 
 use super::fixture::{Player, SCENES, scene};
 
@@ -136,6 +138,68 @@ fn however_much_is_said_the_first_target_is_on_the_screen_with_its_effect() {
         "cancel ]",
     ] {
         assert!(screen.contains(shown), "{shown:?} is not in\n{screen}");
+    }
+}
+
+/// A redrive of dead letters to ten queues, of which much has to be known before.
+fn redrive_of_many() -> Player {
+    let mut player = scene("dialog_redrive_warned");
+    if let Mode::Dialog(dialog) = &mut player.state.input.mode
+        && let Some([plan]) = dialog.planning.plans.as_deref_mut()
+    {
+        plan.lines = (0..10)
+            .map(|number| PlanLine {
+                target: format!("dead.{number}"),
+                now: "41 messages".to_owned(),
+                effect: format!("sent to queue order-{number}"),
+            })
+            .collect();
+        plan.warnings = (0..7)
+            .map(|number| format!("reason {number}, at a length that takes more than one line of a narrow terminal, so that much of it gives way"))
+            .collect();
+        let headers = (0..8).map(|number| format!("x-death-of-the-exchange-{number}"));
+        plan.run.as_mut().unwrap().dropped = headers.collect();
+    }
+    player
+}
+
+#[test]
+fn however_much_is_said_three_targets_are_on_the_screen_and_what_is_cut_says_so() {
+    for (columns, rows) in [(80, 24), (80, 20), (120, 40), (200, 60), (100, 24)] {
+        let screen = text(&redrive_of_many().sized(columns, rows).paint(&Theme::default()));
+        for number in 0..3 {
+            assert!(
+                screen.contains(&format!("dead.{number}")),
+                "{columns}x{rows}:\n{screen}"
+            );
+        }
+        assert!(
+            screen.contains("warning") || screen.contains("reason 6"),
+            "{columns}x{rows}:\n{screen}"
+        );
+        let headers = screen.lines().find(|line| line.contains("headers removed")).unwrap();
+        assert!(
+            headers.contains('…') || screen.contains("x-death-of-the-exchange-7"),
+            "{columns}x{rows}:\n{screen}"
+        );
+    }
+    let low = text(&redrive_of_many().sized(80, 14).paint(&Theme::default()));
+    assert!(low.contains("dead.0") && low.contains("→"), "{low}");
+}
+
+#[test]
+fn what_was_not_taken_is_said_in_the_confirmation_where_it_is_typed() {
+    let mut player = scene("dialog_many");
+    if let Mode::Dialog(dialog) = &mut player.state.input.mode {
+        dialog.refused = Some("this is not the number of queues; Esc leaves everything as it is".to_owned());
+    }
+    for (columns, rows) in [(80, 24), (120, 40), (60, 14)] {
+        let screen = text(&player.clone().sized(columns, rows).paint(&Theme::default()));
+        let lines: Vec<&str> = screen.lines().collect();
+        let said = lines.iter().position(|line| line.contains("! this is not the number"));
+        let asked = lines.iter().rposition(|line| line.contains("type the number"));
+        let between = said.zip(asked).map(|(said, asked)| asked.saturating_sub(said));
+        assert!(matches!(between, Some(1 | 2)), "{columns}x{rows}:\n{screen}");
     }
 }
 

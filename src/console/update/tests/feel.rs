@@ -321,9 +321,12 @@ fn a_protected_profile_does_nothing_without_a_reason() {
     let mut stage = protected(None);
     stage.plan("2 P");
     assert!(stage.play("+500 Enter y").is_empty());
+    let Mode::Dialog(dialog) = &stage.state.input.mode else {
+        panic!("{:?}", stage.state.input.mode);
+    };
     assert_eq!(
-        stage.toasts(),
-        ["this profile is protected: write why; it goes into the audit"]
+        dialog.refused.as_deref(),
+        Some("this profile is protected: write why; it goes into the audit")
     );
     assert_eq!(reason(&stage.play("'INC-7 Enter y")), Some("INC-7"));
     let mut stage = protected(Some("INC-9"));

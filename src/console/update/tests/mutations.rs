@@ -292,8 +292,18 @@ fn from_eleven_targets_on_their_number_is_typed() {
     };
     assert_eq!(dialog(&stage).friction, expected);
     assert!(stage.play("+1000 y Backspace 1 2 Enter").is_empty());
-    assert!(is_open(&stage));
+    assert_eq!(
+        dialog(&stage).refused.as_deref(),
+        Some("this is not the number of endpoints; Esc leaves everything as it is")
+    );
+    stage.play("3");
+    assert_eq!(dialog(&stage).refused, None, "the next key goes on");
     stage.event(Event::Paste("11".to_owned()));
+    assert_eq!(
+        dialog(&stage).refused.as_deref(),
+        Some("pasted text is not taken here: type it")
+    );
+    stage.play("Backspace");
     assert!(stage.play("Backspace ~1 Enter").is_empty());
     assert!(stage.play("1 Enter").iter().any(is_execution));
 }
