@@ -11,7 +11,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
 /// Rows of each kind that are kept, at most.
-pub const WORST_MAX: usize = 5;
+pub const WORST_MAX: usize = 20;
 
 /// The worst endpoints and queues of a snapshot.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,6 +20,8 @@ pub struct Worst {
     pub endpoints: Vec<Arc<EndpointRow>>,
     /// Queues that stand still for a reason of their own, not their endpoint's: the worse state first.
     pub queues: Vec<Arc<QueueRow>>,
+    /// How many such queues there are.
+    pub queues_in_all: usize,
     /// Since when the endpoint that is not available longest is in that state.
     pub down_since: Option<Timestamp>,
 }
@@ -35,12 +37,15 @@ impl Worst {
         };
         let down_urls: HashSet<&EndpointUrl> = down().map(|row| &row.endpoint.url).collect();
         let of_one_down = |row: &QueueRow| row.url.as_deref().is_some_and(|url| down_urls.contains(url));
+        let mut queues_in_all = 0;
         let by_itself = queues
             .iter()
-            .filter(|row| row.state.is_some_and(stands_by_itself) && !of_one_down(row));
+            .filter(|row| row.state.is_some_and(stands_by_itself) && !of_one_down(row))
+            .inspect(|_| queues_in_all += 1);
         Self {
             endpoints: first(down(), |row| (Reverse(row.waiting), row.rank(), row.endpoint.since)),
             queues: first(by_itself, |row| (row.rank(), Reverse(row.depth()), row.name.clone())),
+            queues_in_all,
             down_since: down().map(|row| row.endpoint.since).min(),
         }
     }

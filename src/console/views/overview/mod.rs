@@ -23,6 +23,7 @@ mod trend;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use ratatui::layout::{Position, Rect};
 
@@ -39,21 +40,28 @@ use crate::console::theme::Role;
 use crate::console::widgets::canvas::{Canvas, Target, behind, below, cells, row};
 use crate::console::widgets::words::{self, count, known, plural, span, until};
 use crate::domain::text::{show, width};
+use crate::domain::time::Timestamp;
 use crate::engine::query::Incarnation;
 use crate::engine::snapshot::{EndpointRow, QUEUE_STATES, QueueRow, Snapshot};
+use crate::engine::view::Retry;
 
-/// Rows of each short list, by how high the terminal is.
+/// Rows of each short list at least, by how high the terminal is.
 const FEW: usize = 3;
 const MANY: usize = 5;
 const TALL: u16 = 30;
+/// The title of a short list, and the empty line under it.
+const AROUND_ROWS: usize = 2;
+/// Lines that the sums need.
+const SUMS: usize = 4;
 /// Names of daemons, at most.
 const DAEMONS_MAX: usize = 4;
 const DAEMON_WIDTH_MAX: usize = 40;
 /// Where names begin: behind the state of an endpoint or a queue, or a time; how long they are, at most; and what stands
 /// behind them.
 const NAME_AT: u16 = 20;
-const NAME_MAX: u16 = 60;
-const NUMBERS: u16 = 32;
+const NAME_MAX: u16 = 80;
+/// Cells between a name and its numbers.
+const GAP: u16 = 2;
 
 /// The view.
 pub(super) struct Overview;
@@ -171,9 +179,13 @@ fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
         line += 1;
     }
     line += chart::paint(canvas, below(area, line), state, chart_height(area.height));
-    let rows = if tall { MANY } else { FEW };
+    let few = if tall { MANY } else { FEW };
+    let due = next_attempts(snapshot).count().min(few);
+    let next_lines = if due > 0 { due + AROUND_ROWS } else { 0 };
+    let room = usize::from(area.height.saturating_sub(line));
+    let rows = room.saturating_sub(AROUND_ROWS + next_lines + SUMS).max(few);
     line += worst(canvas, below(area, line), state, snapshot, rows);
-    line += next(canvas, below(area, line), state, snapshot, rows);
+    line += next(canvas, below(area, line), state, snapshot, few);
     sums(canvas, below(area, line), state, snapshot);
 }
 
@@ -204,29 +216,37 @@ fn worst(canvas: &mut Canvas<'_>, area: Rect, state: &State, snapshot: &Snapshot
     } else {
         ("3", "all endpoints")
     };
-    title(canvas, row(area, 0), "Worst first", key, what);
     let all = worst.endpoints.len() + worst.queues.len();
     let selected = selected(state);
     let first = (selected.min(all.saturating_sub(1)) + 1).saturating_sub(rows);
-    let mut line = 1;
-    for place in (first..all).take(rows) {
-        let at = row(area, line);
-        match (
-            worst.endpoints.get(place),
-            worst.queues.get(place.wrapping_sub(worst.endpoints.len())),
-        ) {
-            (Some(endpoint), _) => bad_endpoint(canvas, at, endpoint),
-            (None, Some(queue)) => bad_queue(canvas, at, queue),
-            (None, None) => {}
-        }
-        canvas.target(at, Target::Row(place));
-        if place == selected {
-            canvas.lay_over(at, Role::Selection);
-            canvas.text(before(at), "▌", Role::Mark);
-        }
-        line += 1;
-    }
-    line + 1
+    let endpoints = worst.endpoints.iter().map(|one| bad_endpoint(canvas.now, one));
+    let shown: Vec<Line<'_>> = endpoints
+        .chain(worst.queues.iter().map(|one| bad_queue(one)))
+        .skip(first)
+        .take(rows)
+        .collect();
+    let places = first..first + shown.len();
+    let said = format!("Worst first{}", not_shown(state, snapshot, &places));
+    title(canvas, row(area, 0), &said, key, what);
+    list(canvas, below(area, 1), &shown, first, selected);
+    cells(shown.len() + AROUND_ROWS)
+}
+
+/// How many more there are than have room, with the keys of the views that have them.
+fn not_shown(state: &State, snapshot: &Snapshot, places: &Range<usize>) -> String {
+    let listed = snapshot.worst.endpoints.len();
+    let endpoints = places.end.min(listed).saturating_sub(places.start);
+    let queues = places.len() - endpoints;
+    let down = usize::try_from(snapshot.totals.endpoints_not_available()).unwrap_or(usize::MAX);
+    let key = |view| state.key_of(view).unwrap_or_default();
+    let of = |more: usize, [one, many]: [&str; 2], view| match more {
+        0 => String::new(),
+        1 => format!(", and 1 more{one}: {}", key(view)),
+        more => format!(", and {} more{many}: {}", words::count(more as u64), key(view)),
+    };
+    let endpoints = of(down.saturating_sub(endpoints), ["", ""], View::Endpoints);
+    let queues = snapshot.worst.queues_in_all.saturating_sub(queues);
+    endpoints + &of(queues, [" queue", " queues"], View::Queues)
 }
 
 /// Which of the worst and of what is next is selected.
@@ -244,41 +264,82 @@ const fn before(area: Rect) -> Rect {
     }
 }
 
-fn bad_endpoint(canvas: &mut Canvas<'_>, area: Rect, one: &EndpointRow) {
+/// A row of a short list.
+struct Line<'a> {
+    /// Its state, or when it comes.
+    first: (String, Role),
+    name: Cow<'a, str>,
+    /// How many there are of what the numbers begin with: those of all rows end in one column.
+    count: String,
+    numbers: String,
+}
+
+fn bad_endpoint(now: Timestamp, one: &EndpointRow) -> Line<'_> {
     let (symbol, role) = words::endpoint_state(one.endpoint.state);
-    canvas.text(area, &format!("{symbol} {}", one.endpoint.state.as_str()), role);
-    let since = span(canvas.now.since(one.endpoint.since));
+    let since = span(now.since(one.endpoint.since));
     let status = one
         .endpoint
         .last_status
         .map(|status| format!(" · {status}"))
         .unwrap_or_default();
-    let numbers = format!("{:>7} waiting · {since}{status}", known(one.waiting));
-    named(canvas, area, &words::url(&one.endpoint.url), &numbers);
+    Line {
+        first: (format!("{symbol} {}", one.endpoint.state.as_str()), role),
+        name: words::url(&one.endpoint.url),
+        count: known(one.waiting),
+        numbers: format!(" waiting · {since}{status}"),
+    }
 }
 
-fn bad_queue(canvas: &mut Canvas<'_>, area: Rect, one: &QueueRow) {
-    let Some(state) = one.state else { return };
-    let (symbol, role) = words::queue_state(state);
-    canvas.text(area, &format!("{symbol} {}", state.plain()), role);
-    named(
-        canvas,
-        area,
-        one.name.as_str(),
-        &format!("{:>7} waiting", known(one.depth())),
-    );
+fn bad_queue(one: &QueueRow) -> Line<'_> {
+    let first = one.state.map(|state| {
+        let (symbol, role) = words::queue_state(state);
+        (format!("{symbol} {}", state.plain()), role)
+    });
+    Line {
+        first: first.unwrap_or_else(|| (words::UNKNOWN.to_owned(), Role::Text)),
+        name: Cow::Borrowed(one.name.as_str()),
+        count: known(one.depth()),
+        numbers: " waiting".to_owned(),
+    }
 }
 
-/// A name of the second column, and numbers behind it.
-fn named(canvas: &mut Canvas<'_>, area: Rect, name: &str, numbers: &str) {
-    let rest = behind(area, NAME_AT);
-    let name_width = rest.width.saturating_sub(NUMBERS).max(rest.width / 2).min(NAME_MAX);
-    let place = Rect {
-        width: name_width.saturating_sub(1),
-        ..rest
-    };
-    canvas.ends(place, name, Role::Text);
-    canvas.text(behind(rest, name_width), numbers, Role::TextMuted);
+fn attempt(now: Timestamp, retry: &Retry) -> Line<'_> {
+    Line {
+        first: (retry.at.map_or_else(String::new, |at| until(now, at)), Role::Warning),
+        name: retry.url.as_ref().map_or(Cow::Borrowed(words::NONE), words::url),
+        count: String::new(),
+        numbers: format!("attempt {}", retry.counted()),
+    }
+}
+
+/// Rows one under the other, of which the first has this place among all that can be selected.
+fn list(canvas: &mut Canvas<'_>, area: Rect, rows: &[Line<'_>], first: usize, selected: usize) {
+    let widest = rows.iter().map(|one| width(&one.count)).max().unwrap_or(0);
+    let numbers = |one: &Line<'_>| format!("{:>widest$}{}", one.count, one.numbers);
+    let name_width = name_width(area.width.saturating_sub(NAME_AT), rows, numbers);
+    for (line, (place, one)) in (0..).zip((first..).zip(rows)) {
+        let at = row(area, line);
+        let (text, role) = &one.first;
+        canvas.text(at, text, *role);
+        let rest = behind(at, NAME_AT);
+        let name = Rect {
+            width: name_width.saturating_sub(GAP).min(rest.width),
+            ..rest
+        };
+        canvas.ends(name, &one.name, Role::Text);
+        canvas.text(behind(rest, name_width), &numbers(one), Role::TextMuted);
+        canvas.target(at, Target::Row(place));
+        if place == selected {
+            canvas.lay_over(at, Role::Selection);
+            canvas.text(before(at), "▌", Role::Mark);
+        }
+    }
+}
+
+/// Cells for names: all that the numbers leave free. What the names are changes nothing: they come from outside.
+fn name_width(room: u16, rows: &[Line<'_>], numbers: impl Fn(&Line<'_>) -> String) -> u16 {
+    let numbers = rows.iter().map(|one| cells(width(&numbers(one)))).max().unwrap_or(0);
+    room.saturating_sub(numbers).max(room / 2).min(NAME_MAX)
 }
 
 /// What is tried next; it is selected like the worst, behind them.
@@ -289,24 +350,18 @@ fn next(canvas: &mut Canvas<'_>, area: Rect, state: &State, snapshot: &Snapshot,
         return 0;
     }
     title(canvas, row(area, 0), "Next", "4", "all retries");
-    let selected = selected(state).checked_sub(before_them);
-    let first = selected.map_or(0, |selected| (selected + 1).saturating_sub(rows));
-    let mut line = 1;
-    for (place, retry) in due.into_iter().enumerate().skip(first).take(rows) {
-        let at = row(area, line);
-        if let Some(due_at) = retry.at {
-            canvas.text(at, &until(canvas.now, due_at), Role::Warning);
-        }
-        let name = retry.url.as_ref().map_or(Cow::Borrowed(words::NONE), words::url);
-        named(canvas, at, &name, &format!("attempt {}", retry.counted()));
-        canvas.target(at, Target::Row(before_them + place));
-        if Some(place) == selected {
-            canvas.lay_over(at, Role::Selection);
-            canvas.text(before(at), "▌", Role::Mark);
-        }
-        line += 1;
-    }
-    line + 1
+    let selected = selected(state);
+    let first = selected
+        .checked_sub(before_them)
+        .map_or(0, |selected| (selected + 1).saturating_sub(rows));
+    let shown: Vec<Line<'_>> = due
+        .into_iter()
+        .skip(first)
+        .take(rows)
+        .map(|retry| attempt(canvas.now, retry))
+        .collect();
+    list(canvas, below(area, 1), &shown, before_them + first, selected);
+    cells(shown.len() + AROUND_ROWS)
 }
 
 /// What there is of everything.
