@@ -35,7 +35,7 @@ pub struct Snapshot {
     pub broker: Part,
     /// The store.
     pub store: Part,
-    /// How much of the broker does not answer, where it could not be read; `None`: it was, or nobody can say.
+    /// How much does not answer, where the broker could not be read; `None`: it was, or nobody can say.
     pub silent: Option<Silent>,
     /// Why it is not known which queues have dead letters in them (from outside); `None`: it is, as far as the rest.
     pub dead_unread: Option<String>,
@@ -84,7 +84,10 @@ pub struct Part {
     pub taken_at: Option<Timestamp>,
 }
 
-/// How much of the broker does not answer.
+/// What is said of a daemon that does not answer, before the cause.
+pub(crate) const NOT_ANSWERING: &str = "does not answer";
+
+/// How much does not answer where the broker could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Silent {
     /// All of it: nothing can be delivered.
@@ -93,6 +96,8 @@ pub enum Silent {
     Management,
     /// Nothing: its vhost does not exist.
     Vhost,
+    /// The daemon that this is attached to: how broker and store are is not known.
+    Daemon,
 }
 
 /// Sums of a snapshot.

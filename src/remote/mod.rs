@@ -27,7 +27,7 @@ use crate::domain::text::show;
 use crate::engine::dead::{DeadDetail, DeadSelection, Exported};
 use crate::engine::observe::{Feed, Observer};
 use crate::engine::reveal::Reveal;
-use crate::engine::snapshot::Snapshot;
+use crate::engine::snapshot::{NOT_ANSWERING, Silent, Snapshot};
 use crate::engine::view::{Source, Unread};
 use crate::engine::{Command, Done, EngineError, Event, Plan, RemoteEngine, WriteGrant};
 use crate::wire::attach::{self, Changes, Execute, Hello, Named, PROTOCOL, Planned, Told};
@@ -210,9 +210,13 @@ impl Http {
         let mut since = self.away_since.lock().unwrap_or_else(PoisonError::into_inner);
         EngineError::Unread(Box::new(Unread {
             source: Source::Daemon,
-            reason: format!("the daemon at {} does not answer: {why}", self.address()),
+            reason: format!("{}: {why}", self.not_answering()),
             since: *since.get_or_insert_with(|| self.clock.now()),
         }))
+    }
+
+    fn not_answering(&self) -> String {
+        format!("the daemon at {} {NOT_ANSWERING}", self.address())
     }
 
     fn is_there(&self) {
@@ -549,7 +553,7 @@ async fn follow(following: Following, mut first: Option<Frames>, _feed: Feed, st
                 tries = 0;
                 match stop.run_until_cancelled(following.read(frames)).await {
                     None => return,
-                    Some(why) => why,
+                    Some(why) => format!("{}: {why}", following.http.not_answering()),
                 }
             }
             Err(why) => why,
@@ -591,8 +595,7 @@ impl Following {
 
     /// What was seen last stays, and says since when it is that old.
     fn is_away(&self, why: &str) {
-        let address = self.http.address();
-        let problem = format!("the daemon at {address} does not answer: {}", show(why, SHOWN_MAX));
+        let problem = show(why, SHOWN_MAX);
         self.snapshots.send_modify(|present| {
             let mut away = Snapshot::clone(present);
             let (seen_at, now) = (away.taken_at, self.clock.now());
@@ -603,6 +606,7 @@ impl Following {
                 }
                 part.problem = Some(problem.clone());
             }
+            away.silent = Some(Silent::Daemon);
             away.generation += 1;
             away.taken_at = now;
             *present = Arc::new(away);

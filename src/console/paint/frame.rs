@@ -20,7 +20,7 @@ use crate::domain::run::{Phase, RunState};
 use crate::domain::text::{show, width};
 use crate::engine::query::Incarnation;
 use crate::engine::runs::RunView;
-use crate::engine::snapshot::{Part, Silent, Snapshot};
+use crate::engine::snapshot::{NOT_ANSWERING, Part, Silent, Snapshot};
 
 /// From this width on the tabs have whole names and every count.
 const COUNTS_FROM: u16 = 160;
@@ -238,14 +238,33 @@ fn problems(state: &State) -> Vec<String> {
         let incident = show(incident, OUTSIDE_MAX);
         problems.push(format!("see `redrive doctor`: {incident}"));
     }
-    if let (Some(Silent::Vhost), Some(why)) = (snapshot.silent, &snapshot.broker.problem) {
-        problems.push(vhost_missing(state, why));
-    } else {
-        let (what, then) = unread(snapshot);
-        problems.extend(part(state, what, then, &snapshot.broker));
+    match (snapshot.silent, &snapshot.broker.problem) {
+        (Some(Silent::Daemon), Some(why)) => {
+            problems.push(daemon_away(state, &snapshot.broker, why));
+            return problems;
+        }
+        (Some(Silent::Vhost), Some(why)) => problems.push(vhost_missing(state, why)),
+        (Some(_) | None, _) => {
+            let (what, then) = unread(snapshot);
+            problems.extend(part(state, what, then, &snapshot.broker));
+        }
     }
     problems.extend(part(state, "store unreachable", "", &snapshot.store));
     problems
+}
+
+/// The daemon that this is attached to is gone: how broker and store are, nobody says. The cause stands before what a
+/// narrow screen has no room for.
+fn daemon_away(state: &State, part: &Part, why: &str) -> String {
+    let cause = why.split_once(NOT_ANSWERING).map_or(why, |(_, cause)| cause);
+    let cause = show(cause.trim_start_matches(": "), OUTSIDE_MAX);
+    match part.taken_at {
+        Some(at) => {
+            let (since, at) = (span(state.now.since(at)), clock(at));
+            format!("the daemon does not answer since {since}: {cause}; the numbers are from {at} UTC")
+        }
+        None => format!("the daemon does not answer: {cause}"),
+    }
 }
 
 /// What of the broker cannot be read, and what that means for deliveries.
@@ -254,7 +273,7 @@ fn unread(snapshot: &Snapshot) -> (&'static str, &'static str) {
         (Some(Silent::Management), 0) => ("management API not read", ""),
         (Some(Silent::Management), _) => ("management API not read, deliveries continue", ""),
         (Some(Silent::Broker | Silent::Vhost), _) => ("broker unreachable", "; nothing is delivered until it answers"),
-        (None, _) => ("broker unreachable", ""),
+        (Some(Silent::Daemon) | None, _) => ("broker unreachable", ""),
     }
 }
 

@@ -22,13 +22,17 @@ pub(super) fn tell(state: &mut State, before: &Snapshot, now: &Snapshot) {
         state.data.died_at = Some(now.taken_at);
     }
     let (broken, mended) = match now.silent.or(before.silent) {
+        Some(Silent::Daemon) => ("nothing is read", "the daemon answers again"),
         Some(Silent::Management) => ("the management API cannot be read", "the management API is read again"),
         Some(Silent::Vhost) => ("the vhost does not exist", "the vhost is there"),
         Some(Silent::Broker) | None => ("broker unreachable", "broker is back"),
     };
     part(state, ("broker", broken, mended), &before.broker, &now.broker);
-    let names = ("store", "store unreachable", "store is back");
-    part(state, names, &before.store, &now.store);
+    // A daemon that does not answer says nothing of the store.
+    if now.silent.or(before.silent) != Some(Silent::Daemon) {
+        let names = ("store", "store unreachable", "store is back");
+        part(state, names, &before.store, &now.store);
+    }
     endpoints(state, before, now);
     queues(state, before, now);
     courses::tell(state, before, now);

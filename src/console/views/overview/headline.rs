@@ -21,7 +21,7 @@ use crate::domain::endpoint::EndpointState;
 use crate::domain::queue::QueueState;
 use crate::domain::text::show;
 use crate::engine::dead::DeadSum;
-use crate::engine::snapshot::Snapshot;
+use crate::engine::snapshot::{Silent, Snapshot};
 
 /// The sentence and how it is meant.
 pub(in crate::console) fn of(state: &State) -> (String, Role) {
@@ -169,6 +169,10 @@ fn retrying(state: &State, snapshot: &Snapshot) -> Option<(String, Role)> {
 fn unread(snapshot: &Snapshot) -> Option<(String, Role)> {
     let totals = &snapshot.totals;
     let because = |why: &Option<String>| why.as_deref().map(|why| show(why, OUTSIDE_MAX));
+    if let (Some(Silent::Daemon), Some(why)) = (snapshot.silent, because(&snapshot.broker.problem)) {
+        let text = format!("? Whether anything is stuck is not known: {why}");
+        return Some((text, Role::Warning));
+    }
     let (what, why) = if let Some(why) = because(&snapshot.broker.problem) {
         ("the queues of the broker", Some(why))
     } else if let Some(why) = because(&snapshot.store.problem) {
