@@ -6,7 +6,7 @@ use super::{QUEUES, head};
 use crate::console::state::action::{Action, Also, Context, Possible, Reason, named, require};
 use crate::console::state::detail::Subject;
 use crate::console::state::dialog::Asked;
-use crate::console::state::pointed::{Pointed, Reach};
+use crate::console::state::pointed::{Pointed, Reach, queue_row};
 use crate::console::state::{State, View};
 use crate::console::update::scope::{self, Aim};
 use crate::console::update::undo;
@@ -22,6 +22,9 @@ use crate::engine::{Command, PaceWish, RedeliverTarget};
 const DELIVERY: Context = Context::Views(&[View::Queues, View::Endpoints, View::Retries]);
 const ENDPOINTS: Context = Context::Views(&[View::Endpoints]);
 const OVERVIEW: Context = Context::Views(&[View::Overview]);
+
+/// Marks whose queues are looked at with every frame.
+const MARKS_LOOKED_AT: usize = 100;
 
 pub(super) const ACT: &[Action] = &[
     Action::new(named::REDELIVER, "redeliver", &["R"])
@@ -46,7 +49,7 @@ pub(super) const ACT: &[Action] = &[
         .reports(|task| changed(task, "paused", "queue"))
         .hinted(),
     Action::new("pause_endpoint", "pause", &["P"])
-        .help("Send nothing to the selected endpoint until somebody resumes it, at once; for marked rows it asks first. It stays available.")
+        .help("Send nothing to the selected endpoint until somebody resumes it, at once; for marked rows it asks first. It stays available. Probes of an endpoint that is down go on until it answers; nothing else is sent then until it is resumed.")
         .changes(ENDPOINTS)
         .when(|state| BRAKE.possible(state))
         .plans(|state| BRAKE.freeze(state))
@@ -68,7 +71,7 @@ pub(super) const ACT: &[Action] = &[
     Action::new("resume", "resume", &["U"])
         .help("Deliver again from the selected or marked queues that are paused.")
         .changes(QUEUES)
-        .when(|state| RESUME.possible(state))
+        .when(|state| RESUME.possible(state).and_then(|()| a_marked_one_is_paused(state)))
         .plans(|state| RESUME.freeze(state))
         .reports(|task| changed(task, "resumed", "queue"))
         .also(&[Also::Hinted, Also::Likely(|state| scope::selected(state).is_some_and(is_paused))]),
@@ -312,6 +315,17 @@ const fn is_held_up(row: Pointed<'_>) -> bool {
         Pointed::Retry(_) => true,
         Pointed::Policy(_) | Pointed::Run(_) | Pointed::Subject(_) => false,
     }
+}
+
+/// Where queues are marked, one of them has to be paused; of very many marks that is found out by the plan.
+fn a_marked_one_is_paused(state: &State) -> Possible {
+    let marks = &state.lists.queues.marks.ids;
+    if state.nav.view != View::Queues || !state.nav.details.is_empty() || !(1..=MARKS_LOOKED_AT).contains(&marks.len())
+    {
+        return Ok(());
+    }
+    let mut rows = marks.iter().filter_map(|name| queue_row(state, name));
+    require(rows.any(|row| row.paused), "none of the marked queues is paused")
 }
 
 const fn is_paused(row: Pointed<'_>) -> bool {

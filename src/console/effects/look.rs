@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::{Link, NOT_CONNECTED, events};
-use crate::console::state::detail::{About, Compared, DetailAnswer, DetailQuery, Extent, Subject};
+use crate::console::state::detail::{
+    ATTEMPTS_BRIEF, ATTEMPTS_MAX, About, Compared, DetailAnswer, DetailQuery, Extent, Subject,
+};
 use crate::console::state::inquire::inquire;
 use crate::domain::id::{NotificationId, QueueName};
 use crate::domain::run::ItemState;
@@ -16,10 +18,6 @@ use crate::engine::query::{AttemptQuery, PolicyScope};
 use crate::engine::runs::RunDetail;
 use crate::engine::view::{AttemptView, BrowsedMessage, EndpointView, QueueView};
 
-/// Attempts that are shown, newest first.
-const ATTEMPTS_MAX: u32 = 100;
-/// The same of a preview.
-const ATTEMPTS_BRIEF: u32 = 10;
 /// Items of a run that are read at once, and looked through for those that failed.
 const ITEMS_PAGE: u32 = 500;
 const ITEMS_MAX: usize = 5_000;

@@ -15,6 +15,16 @@ use crate::engine::runs::RunDetail;
 use crate::engine::view::{AttemptView, BrowsedMessage, EndpointView, QueueView};
 use crate::wire;
 
+/// Attempts that are shown, newest first.
+pub(in crate::console) const ATTEMPTS_MAX: u32 = 100;
+/// The same of a preview.
+pub(in crate::console) const ATTEMPTS_BRIEF: u32 = 10;
+
+/// Whether there may be more attempts than these, which then are the newest.
+pub(in crate::console) const fn are_newest(attempts: usize) -> bool {
+    attempts == ATTEMPTS_BRIEF as usize || attempts == ATTEMPTS_MAX as usize
+}
+
 /// What the detail is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {

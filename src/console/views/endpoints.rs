@@ -221,6 +221,9 @@ impl Listed for EndpointRow {
                 Some(pace) => Cow::Owned(show(pace, OUTSIDE_MAX)),
                 None => Cow::Borrowed("available: everything is sent"),
             },
+            (EndpointState::Unavailable, _, _) if is_paused(endpoint) => {
+                Cow::Borrowed("paused: probes go on until it answers, and nothing else is sent until U resumes it")
+            }
             (_, Some(error), _) => Cow::Owned(format!("last error: {}", show(error, OUTSIDE_MAX))),
             (_, None, Some(status)) => Cow::Owned(format!("last answer: {status}")),
             (_, None, None) => Cow::Borrowed("nothing was sent since it is in this state"),
@@ -244,7 +247,19 @@ fn state(endpoint: &Endpoint, now: Timestamp) -> Cell<'static> {
         };
     }
     let (symbol, role) = words::endpoint_state(endpoint.state);
-    Cell::new(format!("{symbol} {}", endpoint.state.as_str()), role)
+    let word = match endpoint.state {
+        EndpointState::Unavailable if is_paused(endpoint) => "down, paused",
+        state @ (EndpointState::Available
+        | EndpointState::Unavailable
+        | EndpointState::Parked
+        | EndpointState::Disabled) => state.as_str(),
+    };
+    Cell::new(format!("{symbol} {word}"), role)
+}
+
+/// Whether a person paused it, whatever its state: then nothing but probes goes there until somebody resumes it.
+pub(in crate::console) fn is_paused(endpoint: &Endpoint) -> bool {
+    endpoint.pace.as_ref().is_some_and(|pace| pace.brake.is_some())
 }
 
 /// The colour of a status; the number itself says it, too.

@@ -3,7 +3,7 @@
 mod attempts;
 mod audit;
 mod dead;
-mod endpoints;
+pub(in crate::console) mod endpoints;
 mod events;
 mod expiring;
 mod heat;

@@ -139,7 +139,11 @@ impl Expiring {
         };
         let mut plan = draft(order, lines, &[]);
         plan.messages = Some(messages);
-        plan.title = format!("restore {messages} messages ({bytes} bytes) of {} saves", saves.len());
+        plan.title = format!(
+            "restore {} ({bytes} bytes) of {}",
+            plural(messages, "message", "messages"),
+            plural_of(saves.len(), "save", "saves")
+        );
         plan.warnings
             .push("if redrive crashes, up to 500 messages may be put back twice".to_owned());
         plan.warnings.extend(unbound);

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use ratatui::layout::Rect;
 
+use crate::console::state::detail::are_newest;
 use crate::console::theme::Role;
 use crate::console::widgets::canvas::{Canvas, Piece, behind, cells, row};
 use crate::console::widgets::words::{outcome, plural_of, span};
@@ -59,11 +60,12 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, attempts: &[AttemptView
 }
 
 fn title(canvas: &mut Canvas<'_>, area: Rect, attempts: &[AttemptView], lasts: Duration) {
-    let whole = format!(
-        "{} in {}:",
-        plural_of(attempts.len(), "attempt", "attempts"),
-        span(lasts)
-    );
+    let number = plural_of(attempts.len(), "attempt", "attempts");
+    let whole = if are_newest(attempts.len()) {
+        format!("the newest {number}, in {}:", span(lasts))
+    } else {
+        format!("{number} in {}:", span(lasts))
+    };
     let mut rest = behind(area, canvas.text(area, &whole, Role::Title));
     for class in WORST_FIRST {
         let count = attempts.iter().filter(|attempt| attempt.class == class).count();

@@ -26,7 +26,7 @@ use ratatui::layout::{Position, Rect};
 
 use super::{payload, policy_form};
 use crate::console::state::action::{self, Context};
-use crate::console::state::detail::{About, Compared, Detail, DetailAnswer, DetailTab, Subject};
+use crate::console::state::detail::{About, Compared, Detail, DetailAnswer, DetailTab, Subject, are_newest};
 use crate::console::state::{Mode, State, View};
 use crate::console::theme::Role;
 use crate::console::widgets::canvas::{Canvas, behind, below, cells, row};
@@ -229,6 +229,12 @@ fn begin_of_payload(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: 
 
 fn number(detail: &Detail, tab: DetailTab) -> String {
     let number = match (tab, &detail.answer) {
+        (
+            DetailTab::Attempts,
+            Some(DetailAnswer {
+                attempts: Ok(attempts), ..
+            }),
+        ) if are_newest(attempts.len()) => return format!(": newest {}", attempts.len()),
         (
             DetailTab::Attempts,
             Some(DetailAnswer {

@@ -18,10 +18,12 @@ use crate::console::state::detail::{Detail, DetailAnswer};
 use crate::console::state::keymap::Keymap;
 use crate::console::state::pointed::{endpoint_row, queue_row};
 use crate::console::theme::Role;
+use crate::console::views::endpoints::is_paused;
 use crate::console::views::keys::by_keys;
 use crate::console::views::moving;
 use crate::console::widgets::canvas::{Canvas, below, cells, row};
 use crate::console::widgets::words::{self, ago, clock, count, known, plural, span, until};
+use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::queue::{Head, QueueState};
 use crate::engine::view::{EndpointView, QueueView};
 
@@ -223,15 +225,30 @@ fn endpoint_sentence(canvas: &Canvas<'_>, view: &EndpointView) -> (String, Strin
     let since = span(canvas.now.since(endpoint.since));
     let next = match endpoint.next_attempt_at {
         Some(at) => format!("; next probe {}", until(canvas.now, at)),
-        None if endpoint.state == crate::domain::endpoint::EndpointState::Available => String::new(),
+        None if endpoint.state == EndpointState::Available => String::new(),
         None => "; nothing is sent until a person redelivers".to_owned(),
     };
+    let (paused, until_resumed) = paused(endpoint);
     let text = format!(
-        "{} for {since}; {waits} in {}{next}",
+        "{} for {since}; {waits} in {}{next}{until_resumed}",
         endpoint.state.as_str(),
         plural(view.queues, "queue", "queues")
     );
-    (format!("{symbol} {}", endpoint.state.as_str()), text, role)
+    (format!("{symbol} {}{paused}", endpoint.state.as_str()), text, role)
+}
+
+/// That one which is not available is paused as well: a word, and what that means.
+fn paused(endpoint: &Endpoint) -> (&'static str, &'static str) {
+    if !is_paused(endpoint) {
+        return ("", "");
+    }
+    match endpoint.state {
+        EndpointState::Available => ("", ""),
+        EndpointState::Unavailable => (", paused", "; paused: nothing but probes is sent until U resumes it"),
+        EndpointState::Parked | EndpointState::Disabled => {
+            (", paused", ", and then U resumes it: it is paused as well")
+        }
+    }
 }
 
 fn queue_facts(canvas: &Canvas<'_>, queue: &QueueView, moves: Moves) -> Vec<Fact> {
@@ -321,9 +338,10 @@ fn endpoint_facts(canvas: &Canvas<'_>, view: &EndpointView, moves: Moves) -> Vec
         Fact::new(
             "state",
             format!(
-                "{symbol} {} for {}",
+                "{symbol} {} for {}{}",
                 endpoint.state.as_str(),
-                lasting(canvas, endpoint.since)
+                lasting(canvas, endpoint.since),
+                paused(endpoint).0
             ),
         )
         .with(role),

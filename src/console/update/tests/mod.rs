@@ -23,6 +23,7 @@ mod payload;
 mod preview;
 mod properties;
 mod reload;
+mod screens;
 mod skip;
 mod tail;
 

@@ -1,0 +1,140 @@
+//! What stands on the screen: what is down, what is away, what is paused, what several plans do.
+
+use std::sync::Arc;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::Stage;
+use super::fixture::{START, endpoint, incident, plan, planned, queue, snapshot, stage};
+use crate::console::runtime::picture;
+use crate::console::state::event::Event;
+use crate::console::theme::Theme;
+use crate::console::view;
+use crate::domain::endpoint::EndpointState;
+use crate::domain::pace::{self, PaceChange};
+use crate::domain::queue::QueueState;
+use crate::engine::snapshot::{ENDPOINT_STATES, EndpointRow, Silent, Worst};
+
+fn screen(stage: &mut Stage, (columns, rows): (u16, u16)) -> String {
+    stage.event(Event::Resize { columns, rows });
+    let mut buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
+    let _ = view(&stage.state, &Theme::default(), &mut buffer);
+    picture::text(&buffer)
+}
+
+/// Six endpoints are down whose URLs differ only at their end.
+fn six_down() -> Stage {
+    let down = (405..411).map(|number| {
+        let url = format!("https://receivers.example/answers/always/{number}");
+        endpoint(&url, EndpointState::Unavailable)
+    });
+    let mut day = snapshot(1, Vec::new(), down.collect());
+    day.worst = Worst::of(&day.queues, &day.endpoints);
+    day.totals.endpoints_by_state =
+        ENDPOINT_STATES.map(|state| if state == EndpointState::Unavailable { 6 } else { 0 });
+    stage(day)
+}
+
+#[test]
+fn the_overview_lists_all_that_has_room_and_counts_the_rest() {
+    let mut stage = six_down();
+    for size in [(80, 16), (80, 20), (80, 24), (120, 40), (200, 60)] {
+        let screen = screen(&mut stage, size);
+        let listed = (405..411)
+            .filter(|number| screen.contains(&format!("/{number} ")))
+            .count();
+        assert!(listed >= 3, "{size:?}:\n{screen}");
+        let more = format!("Worst first, and {} more: 3", 6 - listed);
+        assert_eq!(screen.contains(&more), listed < 6, "{size:?}:\n{screen}");
+        assert!(size.1 < 24 || listed == 6, "{size:?}:\n{screen}");
+    }
+}
+
+#[test]
+fn a_daemon_that_is_gone_is_one_line_with_its_cause() {
+    let mut stage = stage(incident());
+    let mut gone = incident();
+    gone.generation += 1;
+    let why = "the daemon at http://127.0.0.1:7780 does not answer: connection refused";
+    for part in [&mut gone.broker, &mut gone.store] {
+        part.problem = Some(why.to_owned());
+        part.taken_at = Some(START);
+    }
+    gone.silent = Some(Silent::Daemon);
+    stage.play("2 +34000");
+    stage.event(Event::Snapshot(Arc::new(gone)));
+    assert_eq!(stage.log(), [format!("nothing is read: {why}")]);
+    stage.state.said.toasts.clear();
+    for size in [(80, 24), (200, 60)] {
+        let screen = screen(&mut stage, size);
+        assert_eq!(screen.matches("does not answer").count(), 1, "{size:?}:\n{screen}");
+        assert!(
+            screen.contains("! the daemon does not answer since 34"),
+            "{size:?}:\n{screen}"
+        );
+        assert!(
+            screen.contains(": connection refused; the numbers"),
+            "{size:?}:\n{screen}"
+        );
+        assert!(!screen.contains("unreachable"), "{size:?}:\n{screen}");
+    }
+    stage.event(Event::Snapshot(Arc::new(snapshot(9, Vec::new(), Vec::new()))));
+    assert_eq!(stage.log()[0], "the daemon answers again");
+}
+
+/// Paused by a person while it is in this state.
+fn paused(state: EndpointState) -> EndpointRow {
+    let mut row = endpoint("https://shop.example/orders", state);
+    let brake = PaceChange::Brake { by: "ana".to_owned() };
+    row.endpoint.pace = pace::after(None, &brake, START).unwrap();
+    row
+}
+
+#[test]
+fn an_endpoint_that_is_down_and_paused_says_both_and_what_is_sent() {
+    let mut stage = stage(snapshot(1, Vec::new(), vec![paused(EndpointState::Unavailable)]));
+    stage.play("3");
+    let screen = screen(&mut stage, (80, 24));
+    assert!(screen.contains("▼ down, paused"), "{screen}");
+    assert!(screen.contains("probes go on until it answers"), "{screen}");
+}
+
+#[test]
+fn several_plans_are_what_they_do_and_to_how_many() {
+    for (keys, title) in [
+        ("2 Space j Space P", "pause 2 queues"),
+        ("3 Space j Space T", "test 2 endpoints"),
+    ] {
+        let mut stage = stage(incident());
+        let (request, commands) = planned(&stage.play(keys));
+        assert_eq!(commands.len(), 2);
+        let plans = commands.iter().map(plan).collect();
+        stage.event(Event::Planned {
+            request,
+            result: Ok(plans),
+        });
+        let screen = screen(&mut stage, (80, 24));
+        assert!(screen.contains(&format!("│ {title} ")), "{screen}");
+    }
+}
+
+#[test]
+fn resuming_is_offered_for_marked_queues_only_where_one_of_them_is_paused() {
+    let mut stage = stage(snapshot(
+        1,
+        vec![
+            queue("dlv.a", None, QueueState::Parked, 3),
+            queue("dlv.b", None, QueueState::Paused, 2),
+        ],
+        Vec::new(),
+    ));
+    stage.play("2 Space");
+    let parked = screen(&mut stage, (120, 24));
+    assert!(!parked.contains("U resume"), "{parked}");
+    stage.play("U");
+    assert_eq!(stage.toasts(), ["resume: none of the marked queues is paused"]);
+    stage.play("j Space");
+    let both = screen(&mut stage, (120, 24));
+    assert!(both.contains("U resume"), "{both}");
+}
