@@ -13,7 +13,7 @@ use super::ending::Held;
 use super::manage::ManagedLease;
 use super::tell::Ending;
 use crate::ambient::HashMap;
-use crate::broker::{BrokerError, Deleted, ListedQueue, Look};
+use crate::broker::{BrokerError, Deleted, ListedQueue, Look, Rescued};
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueRecord;
 use crate::store::QueueMark;
@@ -46,6 +46,27 @@ impl Core {
             };
         }
         Ok(all)
+    }
+
+    /// A queue as it is listed, with its companion.
+    pub(super) async fn parts_listed(&self, row: &QueueRecord) -> Result<Option<ListedQueue>, BrokerError> {
+        let mut listed = Vec::new();
+        for part in self.parts(row) {
+            listed.extend(self.broker.queue_detail(&part).await?);
+        }
+        Ok(self.with_companions(listed).pop())
+    }
+
+    /// The message that is delivered next, held by the reader that needs not decode it.
+    pub(super) async fn rescue_first(&self, row: &QueueRecord) -> Result<Option<Box<dyn Rescued>>, EngineError> {
+        for part in self.parts(row) {
+            if self.broker.look(&part).await? != Look::Missing
+                && let Some(rescued) = self.broker.rescue(&part).await?
+            {
+                return Ok(Some(rescued));
+            }
+        }
+        Ok(None)
     }
 
     /// What was listed, each companion counted with its queue and not listed itself. Where only the companion is left it

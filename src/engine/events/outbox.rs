@@ -241,10 +241,14 @@ impl EventTable {
         let stored = message::decode(&row.row.message).ok_or_else(unreadable)?;
         let id = NotificationId::parse(&row.row.notification).map_err(|_| unreadable())?;
         // Only read for whom it is: what is published is what was stored.
-        let Decoded::Notification(notification) = decode(&stored, &|| id.clone()) else {
-            return Err(unreadable());
+        let notification = match decode(&stored, &|| id.clone()) {
+            Decoded::Notification(notification) => notification,
+            Decoded::Foreign(message) => {
+                let field = "notification".to_owned();
+                return Err(EngineError::Invalid { field, message });
+            }
+            Decoded::End => return Err(unreadable()),
         };
-        notification.validate()?;
         let queue = QueueName::parse(&row.row.queue).map_err(|_| unreadable())?;
         self.publisher.publish_stored(&queue, stored, &notification).await
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Queues;
 use crate::ambient;
-use crate::broker::{Look, Rescued};
+use crate::broker::Look;
 use crate::domain::id::QueueName;
 use crate::domain::queue::{QueueKind, QueueRecord};
 use crate::domain::words::plural_if_known;
@@ -267,18 +267,6 @@ impl Queues {
             queue: queue.clone(),
             id,
         })
-    }
-
-    /// The message that is delivered next, held by the reader that needs not decode it.
-    async fn rescue_first(&self, row: &QueueRecord) -> Result<Option<Box<dyn Rescued>>, EngineError> {
-        for part in self.parts(row) {
-            if self.broker.look(&part).await? != Look::Missing
-                && let Some(rescued) = self.broker.rescue(&part).await?
-            {
-                return Ok(Some(rescued));
-            }
-        }
-        Ok(None)
     }
 
     /// Takes as many messages out of it as were planned, from its head on: how many, and why not all. What the store

@@ -30,6 +30,21 @@ pub(super) struct Taken {
     at: Timestamp,
 }
 
+impl Taken {
+    /// One that is kept for the pages behind the first.
+    async fn read(queues: &Queues, at: Timestamp, began: Duration) -> Result<Arc<Self>, EngineError> {
+        let listing = match queues.seen(Oldest::Everywhere).await {
+            // Without its vhost no queue is anywhere, whatever the store remembers.
+            Err(missing @ BrokerError::Vhost { .. }) => return Err(missing.into()),
+            seen => queues.listing(seen),
+        };
+        let taken = Arc::new(Self { listing, at });
+        let until = good_until(began, queues.clock.uptime());
+        queues.taken.keep(Arc::clone(&taken), until);
+        Ok(taken)
+    }
+}
+
 impl Queues {
     pub(in crate::engine) async fn queues(&self, query: &QueuesQuery) -> Result<Page<QueueView>, EngineError> {
         let filter = query
@@ -53,7 +68,7 @@ impl Queues {
         }
         let taken = match self.taken.good(began).filter(|_| offset > 0) {
             Some(taken) => taken,
-            None => self.take_listing(world.now, began).await?,
+            None => Taken::read(self, world.now, began).await?,
         };
         let listing = &taken.listing;
         let mut views = Vec::with_capacity(listing.seen.len());
@@ -74,19 +89,6 @@ impl Queues {
             items,
             taken_at: taken.at,
         })
-    }
-
-    /// Kept for the pages behind the first.
-    async fn take_listing(&self, at: Timestamp, began: Duration) -> Result<Arc<Taken>, EngineError> {
-        let listing = match self.seen(Oldest::Everywhere).await {
-            // Without its vhost no queue is anywhere, whatever the store remembers.
-            Err(missing @ BrokerError::Vhost { .. }) => return Err(missing.into()),
-            seen => self.listing(seen),
-        };
-        let taken = Arc::new(Taken { listing, at });
-        let until = good_until(began, self.clock.uptime());
-        self.taken.keep(Arc::clone(&taken), until);
-        Ok(taken)
     }
 
     pub(in crate::engine) async fn queue(&self, name: &QueueName) -> Result<QueueView, EngineError> {
@@ -143,15 +145,6 @@ impl Queues {
                 .push(format!("its dead letter waits, because it would not last: {reason}"));
         }
         Ok(view)
-    }
-
-    /// A queue as it is listed, with its companion.
-    async fn parts_listed(&self, row: &QueueRecord) -> Result<Option<ListedQueue>, BrokerError> {
-        let mut listed = Vec::new();
-        for part in self.parts(row) {
-            listed.extend(self.broker.queue_detail(&part).await?);
-        }
-        Ok(self.with_companions(listed).pop())
     }
 
     /// Who asks for a companion is told whose it is, and how that queue moves.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::RunPlanner;
 use super::plan::Gathered;
-use crate::broker::ListedQueue;
+use crate::broker::{ListedQueue, Look};
 use crate::domain::broker_rules::Policies;
 use crate::domain::id::QueueName;
 use crate::domain::run::Target;
@@ -22,8 +22,15 @@ impl RunPlanner {
         let mut warnings = Vec::new();
         let mut policies = None;
         for (queue, sent) in self.sent_to_others(gathered).into_iter().take(LOOKED_AT_MAX) {
-            let Ok(Some(listed)) = self.broker.queue_detail(&queue).await else {
+            let (Ok(Some(listed)), Ok(Look::Present { ready, consumers })) =
+                (self.broker.queue_detail(&queue).await, self.broker.look(&queue).await)
+            else {
                 continue;
+            };
+            // As it is at this moment: statistics lag.
+            let listed = ListedQueue {
+                ready: Some(ready),
+                ..listed
             };
             let policies = match &policies {
                 Some(read) => read,
@@ -32,7 +39,7 @@ impl RunPlanner {
             let Some(overflow) = overflow(&listed, sent, policies) else {
                 continue;
             };
-            if overflow.is_loss && listed.consumers == Some(0) {
+            if overflow.is_loss && consumers == 0 {
                 let mend = "raise it, set its overflow to reject-publish, or send fewer";
                 return Err(EngineError::Refused {
                     why: format!("{}; {mend}", overflow.says),

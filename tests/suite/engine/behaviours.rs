@@ -5,7 +5,7 @@ use redrive::internals::domain::endpoint::EndpointState;
 use redrive::internals::domain::id::ExecutionId;
 use redrive::internals::domain::message::Message;
 use redrive::internals::domain::policy::OnExhausted;
-use redrive::internals::engine::dead::{DeadListQuery, DeadSelection};
+use redrive::internals::engine::dead::{DeadGroup, DeadListQuery, DeadSelection};
 use redrive::internals::engine::query;
 use redrive::internals::engine::{Command, Done, Ended, EngineError, RedeliverTarget};
 
@@ -252,6 +252,24 @@ pub(super) async fn a_message_that_is_not_ours_is_kept_among_the_dead_letters(mu
     stage.assert_kept();
 }
 
+async fn the_groups_have_pages(stage: &Stage, all: &DeadListQuery, groups: &[DeadGroup]) {
+    let page = async |cursor: Option<&str>| {
+        let query = DeadListQuery {
+            limit: 1,
+            cursor: cursor.map(str::to_owned),
+            ..all.clone()
+        };
+        stage.engine.query(query::DeadGroups(query)).await.map(|page| page.page)
+    };
+    let first = page(None).await.unwrap();
+    let second = page(first.next_cursor.as_deref()).await.unwrap();
+    let paged: Vec<_> = first.items.iter().chain(&second.items).collect();
+    assert_eq!(paged, groups.iter().collect::<Vec<_>>());
+    assert_eq!(second.next_cursor, None);
+    let wrong = page(Some("nowhere")).await.unwrap_err();
+    assert!(matches!(wrong, EngineError::Invalid { .. }), "{wrong}");
+}
+
 pub(super) async fn our_own_dead_letters_are_listed_grouped_and_shown(mut stage: Stage) {
     stage.receiver.behave("/gone", Behaviour::Status(404));
     let refused = stage.publish("a", "/gone").await;
@@ -306,21 +324,7 @@ pub(super) async fn our_own_dead_letters_are_listed_grouped_and_shown(mut stage:
         .collect();
     assert_eq!(counts[0], (2, "status 404"));
     assert_eq!(counts.len(), 2, "{counts:?}");
-    let page = async |cursor: Option<&str>| {
-        let query = DeadListQuery {
-            limit: 1,
-            cursor: cursor.map(str::to_owned),
-            ..query(None)
-        };
-        stage.engine.query(query::DeadGroups(query)).await.map(|page| page.page)
-    };
-    let first = page(None).await.unwrap();
-    let second = page(first.next_cursor.as_deref()).await.unwrap();
-    let paged: Vec<_> = first.items.iter().chain(&second.items).collect();
-    assert_eq!(paged, groups.page.items.iter().collect::<Vec<_>>());
-    assert_eq!(second.next_cursor, None);
-    let wrong = page(Some("nowhere")).await.unwrap_err();
-    assert!(matches!(wrong, EngineError::Invalid { .. }), "{wrong}");
+    the_groups_have_pages(&stage, &query(None), &groups.page.items).await;
     let show = query::OneDeadLetter {
         id: letter.id.as_str().to_owned(),
         patience: BOUND,

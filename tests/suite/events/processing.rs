@@ -133,14 +133,14 @@ async fn what_failed_more_often_than_a_lowered_cutoff_allows_is_dead() {
             .header("content-type", "application/json");
         assert_eq!(put.body(document.to_string()).send().await.status, 200);
     };
-    set(json!({"_backoff_base": 0.01})).await;
+    set(json!({"_backoff_base": 1})).await;
     daemon.post("/v1/types/t/events", &json!({"reference": "a"})).await;
     let event = async || daemon.get("/v1/types/t/events/a").await.json()["items"][0].clone();
     wait_until("three failures", LONG, async || {
         (event().await["attempts"].as_u64() >= Some(3)).then_some(())
     })
     .await;
-    set(json!({"_backoff_base": 3600, "_cutoff": 1})).await;
+    set(json!({"_backoff_base": 1, "_cutoff": 1})).await;
     wait_until("a dead letter", LONG, async || {
         (event().await["state"] == "dead").then_some(())
     })

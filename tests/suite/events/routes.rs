@@ -264,7 +264,7 @@ async fn a_route_without_plans_refuses_to_be_asked_for_one_and_does_nothing() {
     }
     let left = daemon.get("/v1/types/t/events").await.json();
     assert_eq!(left["items"].as_array().unwrap().len(), 1, "{left}");
-    assert_eq!(left["items"][0]["state"], "claimed", "{left}");
+    assert_eq!(left["items"][0]["state"], "leased", "{left}");
     for list in ["/v1/queues", "/v1/jobs"] {
         assert_eq!(daemon.get(list).await.json()["items"], json!([]), "{list}");
     }
