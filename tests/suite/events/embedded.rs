@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,11 +11,11 @@ use redrive::internals::domain::event::{Event, EventState, EventType, NewEvent, 
 use redrive::internals::domain::id::{ExecutionId, NotificationId};
 use redrive::internals::domain::message::encode;
 use redrive::internals::domain::notification::Notification;
-use redrive::internals::engine::Command;
 use redrive::internals::engine::events::{
     EventCommand, EventHandler, Finished, Handled, HandlerAction, HandlerSettings,
 };
 use redrive::internals::engine::query;
+use redrive::internals::engine::{Command, EngineSettings};
 use redrive::internals::store::{Begun, NewIncarnation, ProcessMark};
 use tokio_util::sync::CancellationToken;
 
@@ -117,46 +117,82 @@ async fn a_process_that_slept_over_its_page_of_the_outbox_publishes_nothing_of_i
 }
 
 /// Two notifications of one delivery queue: the first can never be published, the second could at once.
-async fn two_notifications(stage: &Stage) {
+/// Stores notifications to one queue; `None` is one that nobody can read.
+async fn store_notifications(stage: &Stage, ids: &[(&str, Option<&str>)]) {
     let execution = ExecutionId::parse("imports:4711").unwrap();
-    let notification = Notification {
-        id: NotificationId::parse("second").unwrap(),
-        execution: execution.clone(),
-        url: stage.url("/hook"),
-        headers: Vec::new(),
-        content_type: None,
-        body: "x".into(),
-        polling_time_s: None,
-        restart_count: None,
-        created_at: None,
-        event_type: None,
-        subscription: None,
+    let url = stage.url("/hook");
+    let queue = stage.settings.naming.delivery_queue(&execution, &url);
+    let row = |(id, body): &(&str, Option<&str>)| {
+        let encoded = |body: &str| {
+            let notification = Notification {
+                id: NotificationId::parse(id).unwrap(),
+                execution: execution.clone(),
+                url: url.clone(),
+                headers: Vec::new(),
+                content_type: None,
+                body: body.to_owned().into(),
+                polling_time_s: None,
+                restart_count: None,
+                created_at: None,
+                event_type: None,
+                subscription: None,
+            };
+            encode(&notification.to_message()).unwrap()
+        };
+        let bytes = body.map_or_else(|| vec![0], encoded);
+        let hex = bytes.iter().fold(String::new(), |mut hex, byte| {
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        });
+        format!("('{id}', '{}', x'{hex}', 'imports', '4711', 1)", queue.as_str())
     };
-    let queue = stage.settings.naming.delivery_queue(&execution, &notification.url);
-    let second = encode(&notification.to_message()).unwrap();
-    let hex = second.iter().fold(String::new(), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    });
-    let row = |id: &str, bytes: &str| format!("('{id}', '{}', x'{bytes}', 'imports', '4711', 1)", queue.as_str());
+    let rows: Vec<String> = ids.iter().map(row).collect();
     stage
         .tamper(&format!(
-            "INSERT INTO TABLE.event_outbox (notification, queue, message, type, reference, created_at) VALUES {}, {}",
-            row("first", "00"),
-            row("second", &hex),
+            "INSERT INTO TABLE.event_outbox (notification, queue, message, type, reference, created_at) VALUES {}",
+            rows.join(", ")
         ))
         .await;
+}
+
+fn webhook(settings: &mut EngineSettings) {
+    settings.events.handlers = vec![HandlerSettings {
+        event_type: imports(),
+        action: HandlerAction::Webhook,
+    }];
+}
+
+/// What is published and not noted is published again, as after a crash between the two: one at most, so that no old one
+/// comes behind a newer one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pump_that_cannot_note_what_it_published_repeats_that_one_alone() {
+    let (mut stage, store) = Stage::quiet_over_faults(Ground::embedded(), webhook).await;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let asking = Arc::clone(&asked);
+    store.plan(move |call| match call {
+        "outbox_published" => (asking.fetch_add(1, Ordering::SeqCst) < 2).then_some(Fault::Unheard),
+        _ => None,
+    });
+    store_notifications(&stage, &[("n1", Some("1")), ("n2", Some("2")), ("n3", Some("3"))]).await;
+    stage.start();
+    wait_until("an empty outbox", BOUND, async || {
+        (stage.store.outbox_count().await.unwrap() == 0).then_some(())
+    })
+    .await;
+    stage.delivered(5).await;
+    let ids: Vec<String> = stage
+        .receiver
+        .attempts()
+        .iter()
+        .map(|attempt| attempt.id().to_owned())
+        .collect();
+    assert_eq!(ids, ["n1", "n1", "n1", "n2", "n3"]);
+    stage.stop().await;
 }
 
 /// The pump finds out that its lease is somebody else's when it buries a notification: those behind it are his.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pump_that_lost_its_lease_publishes_nothing_behind_what_it_could_not_bury() {
-    let webhook = |settings: &mut redrive::internals::engine::EngineSettings| {
-        settings.events.handlers = vec![HandlerSettings {
-            event_type: imports(),
-            action: HandlerAction::Webhook,
-        }];
-    };
     let (mut stage, store) = Stage::quiet_over_faults(Ground::embedded(), webhook).await;
     // Somebody else who lives has the lease from when the pump has it.
     let (other, _) = stage.ground.place().open(&stage.settings.naming).await;
@@ -195,7 +231,7 @@ async fn a_pump_that_lost_its_lease_publishes_nothing_behind_what_it_could_not_b
         another.0
     );
     stage.tamper(&taken).await;
-    two_notifications(&stage).await;
+    store_notifications(&stage, &[("first", None), ("second", Some("x"))]).await;
     wait_until("the pump to ask for its lease again", BOUND, async || {
         asked_again.load(Ordering::SeqCst).then_some(())
     })
