@@ -4,13 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Runs;
 use super::difference;
 use super::kept;
+use super::letters::{Letter, sample};
 use super::order::OrderKind;
 use super::outgoing::shown;
 use super::taken::{Halt, InHand, TakenRun};
 use super::view::{Edit, EditedLetter};
+use super::{RunPlanner, Runs};
 use crate::ambient::HashMap;
 use crate::domain::dead_letter::Home;
 use crate::domain::mask::{MASK, MaskRules};
@@ -259,6 +260,27 @@ pub(super) fn cut(text: &str) -> String {
         format!("{}…", &text[..end])
     } else {
         text.to_owned()
+    }
+}
+
+impl RunPlanner {
+    /// Shows of those that somebody edited what is sent; answers how many they are.
+    pub(super) async fn as_edited(&self, letters: &mut [Letter]) -> Result<u64, EngineError> {
+        let ids: Vec<String> = letters.iter().map(|letter| letter.id.clone()).collect();
+        if ids.is_empty() {
+            return Ok(0);
+        }
+        let kept = self.store.kept_list(&edits_of(ids)).await?.into_iter();
+        let edits: HashMap<String, Message> = kept
+            .filter_map(|kept| Some((kept.letter, decode(&kept.message)?)))
+            .collect();
+        for letter in letters {
+            if let Some(edited) = edits.get(&letter.id) {
+                letter.sample = sample(&letter.id, edited);
+                letter.bytes = edited.body.len() as u64;
+            }
+        }
+        Ok(edits.len() as u64)
     }
 }
 

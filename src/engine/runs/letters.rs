@@ -612,7 +612,7 @@ fn discarded(kept: KeptMessage) -> Letter {
     }
 }
 
-fn sample(id: &str, message: &Message) -> String {
+pub(super) fn sample(id: &str, message: &Message) -> String {
     let end = message.body.len().min(SAMPLE_MAX);
     let body = String::from_utf8_lossy(&message.body[..end]);
     format!("{id}: {body}")

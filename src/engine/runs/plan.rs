@@ -91,6 +91,7 @@ pub(super) struct Gathered {
     dropped: BTreeSet<String>,
     samples: Vec<String>,
     redriven: u64,
+    edited: u64,
     left_out: u64,
     /// What a person should know of the queues that they are in.
     noted: Vec<String>,
@@ -235,8 +236,12 @@ impl RunPlanner {
     ) -> Result<(), EngineError> {
         gathered.left_out += batch.left_out;
         gathered.noted.extend(batch.warnings);
-        let mut items = Vec::with_capacity(batch.letters.len());
-        for letter in batch.letters {
+        let mut letters = batch.letters;
+        if order.kind == OrderKind::Redrive {
+            gathered.edited += self.as_edited(&mut letters).await?;
+        }
+        let mut items = Vec::with_capacity(letters.len());
+        for letter in letters {
             let target = self.target_of(order, &letter, gathered).await?;
             items.push(gathered.take(letter, target));
         }
@@ -517,6 +522,12 @@ impl Gathered {
         }
         if self.redriven > 0 && order.kind == OrderKind::Redrive {
             warnings.push(format!("{} were redriven before and died again", self.redriven));
+        }
+        if self.edited > 0 {
+            warnings.push(format!(
+                "{} edited: what is sent is the edited message, and the original is kept",
+                plural(self.edited, "message was", "messages were")
+            ));
         }
         if order.kind == OrderKind::Skip {
             let place = if order.to.is_some() {

@@ -467,6 +467,10 @@ async fn an_edited_one_is_sent_as_edited_and_the_original_is_kept() {
         .json();
     assert_eq!(edited["edited"], true);
     assert_eq!(scene.ready(DEAD).await, Some(2), "it stays where it is");
+    let plan = ["dead", "redrive", "--all", "--dry-run", "--json"];
+    let plan = scene.run(&plan).await.expect_code(0).json();
+    assert_eq!(plan["run"]["samples"][0], format!("{id}: 77"));
+    assert!(plan["warnings"].to_string().contains("1 message was edited"), "{plan}");
     scene.run(&["dead", "redrive", "--all", "--yes"]).await.expect_code(0);
     let taken = scene.take_all(ORIGIN).await;
     assert_eq!(numbers(&taken), [77, 1]);
