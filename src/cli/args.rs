@@ -453,7 +453,7 @@ pub(super) enum Policy {
         #[command(flatten)]
         of: PolicyOf,
         /// The version, as the history numbers it; without it the one before the newest.
-        #[arg(value_parser = clap::value_parser!(i64).range(1..))]
+        #[arg(value_name = "VERSION", value_parser = clap::value_parser!(i64).range(1..))]
         version: Option<i64>,
     },
     /// Print the schedule that a policy makes, or what is wrong with it; with --url or --type also what

@@ -48,17 +48,24 @@ impl Core {
         Ok(all)
     }
 
-    /// A queue as it is listed, with its companion.
+    /// All of it as it is listed.
     pub(super) async fn parts_listed(&self, row: &QueueRecord) -> Result<Option<ListedQueue>, BrokerError> {
-        let mut listed = Vec::new();
+        let mut all: Option<ListedQueue> = None;
         for part in self.parts(row) {
-            listed.extend(self.broker.queue_detail(&part).await?);
+            let Some(mut listed) = self.broker.queue_detail(&part).await? else {
+                continue;
+            };
+            if let Some(companion) = &all {
+                add(&mut listed, companion);
+            }
+            listed.name = row.name.clone();
+            all = Some(listed);
         }
-        Ok(self.with_companions(listed).pop())
+        Ok(all)
     }
 
-    /// The message that is delivered next, held by the reader that needs not decode it.
-    pub(super) async fn rescue_first(&self, row: &QueueRecord) -> Result<Option<Box<dyn Rescued>>, EngineError> {
+    /// Its first message byte for byte, held by the reader that needs not decode it.
+    pub(super) async fn rescue_head(&self, row: &QueueRecord) -> Result<Option<Box<dyn Rescued>>, BrokerError> {
         for part in self.parts(row) {
             if self.broker.look(&part).await? != Look::Missing
                 && let Some(rescued) = self.broker.rescue(&part).await?

@@ -275,6 +275,18 @@ pub(super) fn warnings(record: &QueueRecord) -> Vec<String> {
 }
 
 impl QueueView {
+    /// A companion moves as its queue does.
+    pub(super) fn is_before(&mut self, queue: &Self) {
+        let Some(why) = queue.why.clone() else { return };
+        let text = format!(
+            "its messages were put back before the first one of queue {}: they are delivered before those of that queue \
+             and are counted with them. Of that queue: {}",
+            queue.name.as_str(),
+            why.text
+        );
+        self.explain(Why { text, ..why });
+    }
+
     /// Sets state and reason together, so that they cannot differ.
     pub(super) fn explain(&mut self, why: Why) {
         self.state = Some(why.state);

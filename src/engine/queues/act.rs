@@ -234,7 +234,7 @@ impl Queues {
         let id = self
             .under_lease(queue, "rescue", |lease| async move {
                 must_be_quarantined(queue, Some(&lease.record))?;
-                let Some(rescued) = self.rescue_first(&lease.record).await? else {
+                let Some(rescued) = self.rescue_head(&lease.record).await? else {
                     return Err(EngineError::NotFound {
                         what: "a message to rescue".to_owned(),
                     });

@@ -12,7 +12,7 @@ use crate::ambient;
 use crate::broker::{BrokerError, ListedQueue, Look};
 use crate::domain::filter::Filter;
 use crate::domain::id::QueueName;
-use crate::domain::queue::{QueueKind, QueueRecord, QueueState, Why};
+use crate::domain::queue::{QueueKind, QueueRecord, QueueState};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::EngineError;
@@ -95,9 +95,6 @@ impl Queues {
         if self.kind_of(name) == QueueKind::Intake {
             return self.intake(name).await;
         }
-        if let Some(of) = self.settings.naming.companion_of(name) {
-            return self.companion(name, &of).await;
-        }
         let record = self.store.queue_get(name).await?;
         let row = record
             .clone()
@@ -137,33 +134,14 @@ impl Queues {
         let decided = record.as_ref().is_some_and(|record| record.decision.is_some());
         let mut view = world.view(self.kind_in(name, seen.as_ref()), name.clone(), record, seen.as_ref());
         view.problems = problems;
-        if view.kind != QueueKind::Delivery {
+        if let Some(of) = self.settings.naming.companion_of(name) {
+            view.is_before(&Box::pin(self.queue(&of)).await?);
+        } else if view.kind != QueueKind::Delivery {
             self.ask_the_broker(&mut view).await;
         }
         if decided && let Some(reason) = self.policy_guard.letters_wait().await {
             view.warnings
                 .push(format!("its dead letter waits, because it would not last: {reason}"));
-        }
-        Ok(view)
-    }
-
-    /// Who asks for a companion is told whose it is, and how that queue moves.
-    async fn companion(&self, name: &QueueName, of: &QueueName) -> Result<QueueView, EngineError> {
-        let Some(listed) = self.broker.queue_detail(name).await? else {
-            return Err(EngineError::NotFound {
-                what: format!("queue {:?}", name.as_str()),
-            });
-        };
-        let (world, _) = self.world().await?;
-        let mut view = world.view(QueueKind::Foreign, name.clone(), None, Some(&Seen::from(listed)));
-        if let Some(why) = Box::pin(self.queue(of)).await?.why {
-            let text = format!(
-                "its messages were put back before the first one of queue {}: they are delivered before those of that \
-                 queue and are counted with them. Of that queue: {}",
-                of.as_str(),
-                why.text
-            );
-            view.explain(Why { text, ..why });
         }
         Ok(view)
     }

@@ -252,17 +252,18 @@ pub(super) async fn a_message_that_is_not_ours_is_kept_among_the_dead_letters(mu
     stage.assert_kept();
 }
 
-async fn the_groups_have_pages(stage: &Stage, all: &DeadListQuery, groups: &[DeadGroup]) {
+/// One of two groups at a time.
+async fn groups_come_in_pages(stage: &Stage, all: &DeadListQuery, groups: &[DeadGroup]) {
     let page = async |cursor: Option<&str>| {
         let query = DeadListQuery {
             limit: 1,
             cursor: cursor.map(str::to_owned),
             ..all.clone()
         };
-        stage.engine.query(query::DeadGroups(query)).await.map(|page| page.page)
+        stage.engine.query(query::DeadGroups(query)).await
     };
-    let first = page(None).await.unwrap();
-    let second = page(first.next_cursor.as_deref()).await.unwrap();
+    let first = page(None).await.unwrap().page;
+    let second = page(first.next_cursor.as_deref()).await.unwrap().page;
     let paged: Vec<_> = first.items.iter().chain(&second.items).collect();
     assert_eq!(paged, groups.iter().collect::<Vec<_>>());
     assert_eq!(second.next_cursor, None);
@@ -324,7 +325,7 @@ pub(super) async fn our_own_dead_letters_are_listed_grouped_and_shown(mut stage:
         .collect();
     assert_eq!(counts[0], (2, "status 404"));
     assert_eq!(counts.len(), 2, "{counts:?}");
-    the_groups_have_pages(&stage, &query(None), &groups.page.items).await;
+    groups_come_in_pages(&stage, &query(None), &groups.page.items).await;
     let show = query::OneDeadLetter {
         id: letter.id.as_str().to_owned(),
         patience: BOUND,

@@ -217,7 +217,7 @@ async fn commands_set_show_restore_and_unset_a_policy() {
         .await
         .expect_code(0)
         .json();
-    assert_eq!((&unset["version"], &unset["policy"]), (&Value::Null, &Value::Null));
+    assert_eq!((&unset["version"], &unset["policy"]), (&json!(4), &Value::Null));
     let back = run(&["restore", of[0], of[1], "--yes", "--json"])
         .await
         .expect_code(0)

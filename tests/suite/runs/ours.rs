@@ -337,7 +337,7 @@ async fn what_was_put_before_a_head_is_counted_with_its_queue(scene: Scene) {
     let url = scene.receiver.url("/hook");
     let endpoint = run(&["endpoint", "show", &url, "--json"]).await.json();
     assert_eq!(endpoint["waiting"], 3, "{endpoint}");
-    let plan = run(&["redeliver", "--all", "--dry-run", "--json"]).await.json();
+    let plan = run(&["redeliver", &url, "--dry-run", "--json"]).await.json();
     assert_eq!(plan["messages"], 3, "{plan}");
     let handover = run(&["handover", "--json"]).await.json();
     assert_eq!(handover["queues"][0]["ready"], 3, "{handover}");
