@@ -125,7 +125,8 @@ async fn the_last_allowed_failure_makes_a_dead_letter_that_can_be_retried() {
 /// Else nobody took it, and nobody said so.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_failed_more_often_than_a_lowered_cutoff_allows_is_dead() {
-    let installation = with_command("exit 1");
+    let mut installation = with_command("exit 1");
+    installation.set("events", "backoff_base_s", 1);
     let daemon = installation.daemon().await;
     let set = async |document: Value| {
         let put = daemon
@@ -133,14 +134,13 @@ async fn what_failed_more_often_than_a_lowered_cutoff_allows_is_dead() {
             .header("content-type", "application/json");
         assert_eq!(put.body(document.to_string()).send().await.status, 200);
     };
-    set(json!({"_backoff_base": 1})).await;
     daemon.post("/v1/types/t/events", &json!({"reference": "a"})).await;
     let event = async || daemon.get("/v1/types/t/events/a").await.json()["items"][0].clone();
     wait_until("three failures", LONG, async || {
         (event().await["attempts"].as_u64() >= Some(3)).then_some(())
     })
     .await;
-    set(json!({"_backoff_base": 1, "_cutoff": 1})).await;
+    set(json!({"_cutoff": 1})).await;
     wait_until("a dead letter", LONG, async || {
         (event().await["state"] == "dead").then_some(())
     })
