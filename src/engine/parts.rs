@@ -64,18 +64,6 @@ impl Core {
         Ok(all)
     }
 
-    /// Its first message byte for byte, held by the reader that needs not decode it.
-    pub(super) async fn rescue_head(&self, row: &QueueRecord) -> Result<Option<Box<dyn Rescued>>, BrokerError> {
-        for part in self.parts(row) {
-            if self.broker.look(&part).await? != Look::Missing
-                && let Some(rescued) = self.broker.rescue(&part).await?
-            {
-                return Ok(Some(rescued));
-            }
-        }
-        Ok(None)
-    }
-
     /// What was listed, each companion counted with its queue and not listed itself. Where only the companion is left it
     /// stands for the queue: what waits in it is delivered.
     pub(super) fn with_companions(&self, listed: Vec<ListedQueue>) -> Vec<ListedQueue> {
@@ -104,6 +92,18 @@ impl Core {
         );
         queues
     }
+}
+
+/// The first message of a queue and its companion byte for byte, held by the reader that needs not decode it.
+pub(super) async fn rescue_head(core: &Core, row: &QueueRecord) -> Result<Option<Box<dyn Rescued>>, BrokerError> {
+    for part in core.parts(row) {
+        if core.broker.look(&part).await? != Look::Missing
+            && let Some(rescued) = core.broker.rescue(&part).await?
+        {
+            return Ok(Some(rescued));
+        }
+    }
+    Ok(None)
 }
 
 /// One number that is not known makes the sum unknown, not smaller.

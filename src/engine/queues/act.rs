@@ -13,6 +13,7 @@ use crate::engine::EngineError;
 use crate::engine::command::{Command, Danger, Done, Plan, WriteGrant, simple};
 use crate::engine::manage::ManagedLease;
 use crate::engine::operation::{About, Friction, Operation, Subject};
+use crate::engine::parts::rescue_head;
 use crate::engine::tell::Ending;
 use crate::store::{NewPause, QueueMark, RescuedMessage};
 
@@ -234,7 +235,7 @@ impl Queues {
         let id = self
             .under_lease(queue, "rescue", |lease| async move {
                 must_be_quarantined(queue, Some(&lease.record))?;
-                let Some(rescued) = self.rescue_head(&lease.record).await? else {
+                let Some(rescued) = rescue_head(self, &lease.record).await? else {
                     return Err(EngineError::NotFound {
                         what: "a message to rescue".to_owned(),
                     });
