@@ -13,7 +13,7 @@ use super::ending::Held;
 use super::manage::ManagedLease;
 use super::tell::Ending;
 use crate::ambient::HashMap;
-use crate::broker::{BrokerError, Deleted, ListedQueue, Look, Rescued};
+use crate::broker::{BrokerError, Deleted, ListedQueue, Look};
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueRecord;
 use crate::store::QueueMark;
@@ -92,18 +92,6 @@ impl Core {
         );
         queues
     }
-}
-
-/// The first message of a queue and its companion byte for byte, held by the reader that needs not decode it.
-pub(super) async fn rescue_head(core: &Core, row: &QueueRecord) -> Result<Option<Box<dyn Rescued>>, BrokerError> {
-    for part in core.parts(row) {
-        if core.broker.look(&part).await? != Look::Missing
-            && let Some(rescued) = core.broker.rescue(&part).await?
-        {
-            return Ok(Some(rescued));
-        }
-    }
-    Ok(None)
 }
 
 /// One number that is not known makes the sum unknown, not smaller.

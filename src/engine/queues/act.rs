@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Queues;
 use crate::ambient;
-use crate::broker::Look;
+use crate::broker::{BrokerError, Look, Rescued};
 use crate::domain::id::QueueName;
 use crate::domain::queue::{QueueKind, QueueRecord};
 use crate::domain::words::plural_if_known;
@@ -13,7 +13,6 @@ use crate::engine::EngineError;
 use crate::engine::command::{Command, Danger, Done, Plan, WriteGrant, simple};
 use crate::engine::manage::ManagedLease;
 use crate::engine::operation::{About, Friction, Operation, Subject};
-use crate::engine::parts::rescue_head;
 use crate::engine::tell::Ending;
 use crate::store::{NewPause, QueueMark, RescuedMessage};
 
@@ -291,6 +290,18 @@ impl Queues {
         }
         Ok((dropped, problem))
     }
+}
+
+/// The first message of a queue and its companion byte for byte, held by the reader that needs not decode it.
+async fn rescue_head(queues: &Queues, row: &QueueRecord) -> Result<Option<Box<dyn Rescued>>, BrokerError> {
+    for part in queues.parts(row) {
+        if queues.broker.look(&part).await? != Look::Missing
+            && let Some(rescued) = queues.broker.rescue(&part).await?
+        {
+            return Ok(Some(rescued));
+        }
+    }
+    Ok(None)
 }
 
 /// The head of any other queue can be read, and is delivered.
