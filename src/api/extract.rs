@@ -80,7 +80,7 @@ impl<T: DeserializeOwned> FromRequestParts<Arc<Shared>> for Params<T> {
     }
 }
 
-/// The route takes nothing in its query. Whoever writes `dry_run=true` to it must not see it done.
+/// The route takes nothing in its query. A client that writes `dry_run=true` to it must not see it done.
 pub(super) struct NoParams;
 
 impl FromRequestParts<Arc<Shared>> for NoParams {

@@ -2,7 +2,7 @@
 //!
 //! What was put back before the head of a queue waits in its companion `NAME.head` and is delivered first. Whoever
 //! browses, skips, purges, deletes or moves messages of a queue, under its lease, goes through its parts in this order,
-//! and whoever shows or counts what waits in it counts both.
+//! and so does what shows or counts what waits in it.
 
 use std::sync::Arc;
 
@@ -68,6 +68,10 @@ impl Core {
     /// stands for the queue: what waits in it is delivered.
     pub(super) fn with_companions(&self, listed: Vec<ListedQueue>) -> Vec<ListedQueue> {
         let naming = &self.settings.naming;
+        // Hardly ever is there one: very many queues are not moved for it.
+        if listed.iter().all(|queue| naming.companion_of(&queue.name).is_none()) {
+            return listed;
+        }
         let (mut queues, mut companions) = (Vec::with_capacity(listed.len()), HashMap::default());
         for queue in listed {
             match naming.companion_of(&queue.name) {
@@ -76,9 +80,6 @@ impl Core {
                 }
                 None => queues.push(queue),
             }
-        }
-        if companions.is_empty() {
-            return queues;
         }
         for queue in &mut queues {
             if let Some(companion) = companions.remove(&queue.name) {

@@ -288,17 +288,18 @@ impl DeadTargets {
         policies: &Policies,
         version: Option<Version>,
     ) -> Result<Option<DeadTarget>, EngineError> {
-        let (detail, unread) = match self.broker.queue_detail(&queue.name).await {
-            Ok(Some(detail)) => (detail, None),
-            Ok(None) => return Ok(None),
-            Err(error @ BrokerError::Unreachable { .. }) => return Err(error.into()),
+        match self.broker.queue_detail(&queue.name).await {
+            Ok(Some(detail)) => {
+                let target = self.target(queue, &detail, feeders, policies, version);
+                self.counted(target).await
+            }
+            Ok(None) => Ok(None),
+            Err(error @ BrokerError::Unreachable { .. }) => Err(error.into()),
             // What is wrong with one queue hides no other.
-            Err(error) => (queue.clone(), Some(chain(&error))),
-        };
-        let target = self.target(queue, &detail, feeders, policies, version);
-        match unread {
-            None => self.counted(target).await,
-            unread => Ok(Some(DeadTarget { unread, ..target })),
+            Err(error) => Ok(Some(DeadTarget {
+                unread: Some(chain(&error)),
+                ..self.target(queue, queue, feeders, policies, version)
+            })),
         }
     }
 

@@ -388,7 +388,7 @@ impl Processor {
     }
 }
 
-/// Whether it is due again before whoever sleeps looks again anyway.
+/// Whether it is due again before a processor that sleeps looks again anyway.
 fn is_soon(verdict: &Verdict, now: Timestamp) -> bool {
     match verdict {
         Verdict::Requeue { at, .. } => at.since(now) < IDLE_MAX,
