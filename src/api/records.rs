@@ -16,11 +16,11 @@ use crate::engine::query::AttemptQuery;
 use crate::wire::handover::Shift;
 use crate::wire::problem::Problem;
 use crate::wire::rate::{Rate, Series};
-use crate::wire::record::{Attempt, Audit, AuditVerified, Check, Retry};
+use crate::wire::record::{Attempt, Audit, AuditVerified, Check, RescuedListed, RescuedWhole, Retry};
 use crate::wire::{List, Whole, input, json};
 
 use super::Shared;
-use super::extract::Params;
+use super::extract::{Params, Segment};
 use super::problem::{Json, Or, Written, text};
 
 /// A shift, where nothing else is asked for.
@@ -45,6 +45,45 @@ pub(super) async fn retries(
     };
     let page = shared.engine()?.query(query).await?;
     Ok(Json(List::<Retry>::of(&page)))
+}
+
+#[derive(JsonSchema, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Out {
+    /// Out of this queue.
+    queue: Option<String>,
+    /// Where the page begins: `next_cursor` of the page before.
+    cursor: Option<String>,
+    /// How many are answered, at most.
+    limit: Option<u32>,
+}
+
+/// `GET /v1/rescued`.
+pub(super) async fn rescued(
+    State(shared): State<Arc<Shared>>,
+    Params(out): Params<Out>,
+) -> Result<Json<List<RescuedListed>>, Problem> {
+    let cursor = out.cursor.as_deref().map(str::parse).transpose();
+    let query = query::Rescued {
+        queue: out.queue.as_deref().map(input::queue).transpose()?,
+        before: cursor.map_err(|_| EngineError::unknown_cursor())?,
+        limit: input::limit(out.limit, 100, input::LIMIT_MAX)?,
+    };
+    let page = shared.engine()?.query(query).await?;
+    Ok(Json(List::<RescuedListed>::of(&page)))
+}
+
+/// `GET /v1/rescued/{id}`.
+pub(super) async fn rescued_one(
+    State(shared): State<Arc<Shared>>,
+    Segment(id): Segment,
+) -> Result<Json<RescuedWhole>, Problem> {
+    let unknown = |_| EngineError::NotFound {
+        what: format!("rescued message {id:?}"),
+    };
+    let id = id.parse().map_err(unknown)?;
+    let message = shared.engine()?.query(query::OneRescued(id)).await?;
+    Ok(Json(RescuedWhole::from(&message)))
 }
 
 #[derive(JsonSchema, Deserialize)]

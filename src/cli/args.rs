@@ -169,6 +169,9 @@ pub(super) enum Sub {
     Attempts(Attempts),
     /// Who did what, why, with what result; newest first.
     Audit(Audit),
+    /// Messages that `queue rescue` took out.
+    #[command(subcommand)]
+    Rescued(Rescued),
     /// Dead letters of every dead-letter queue of the vhost: look at them, send them back, discard them.
     #[command(subcommand)]
     Dead(Dead),
@@ -418,6 +421,26 @@ pub(super) struct Audit {
     pub(super) listed: Listed,
     #[command(subcommand)]
     pub(super) command: Option<AuditCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Rescued {
+    /// List them, newest first.
+    List {
+        /// Only those that were in this queue.
+        #[arg(long, value_name = "NAME")]
+        queue: Option<String>,
+        #[command(flatten)]
+        listed: Listed,
+    },
+    /// Where one was, and why nobody could read it.
+    Show {
+        /// Its id.
+        id: i64,
+        /// Print its body and nothing else, byte for byte.
+        #[arg(long)]
+        body: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -92,6 +92,11 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("retries", &["redrive retries --within 60"]),
+    ("rescued list", &["redrive rescued list"]),
+    (
+        "rescued show",
+        &["redrive rescued show 7", "redrive rescued show 7 --body > message"],
+    ),
     (
         "rates",
         &[

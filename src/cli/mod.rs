@@ -346,6 +346,7 @@ pub async fn run(
         Some(Sub::Store(store)) => store::run(&session, store).await,
         Some(Sub::Vhost(VhostCommand::Make)) => store::make_vhost(&session).await,
         Some(Sub::Dead(dead)) => dead_letters::one(&session, dead).await,
+        Some(Sub::Rescued(rescued)) => records::rescued(&session, rescued).await,
         Some(Sub::Run(run)) => runs::one(&session, run).await,
         Some(Sub::Policy(policy)) => policies::run(&session, policy).await,
         Some(
@@ -433,6 +434,7 @@ const fn changes_something(command: &Sub) -> bool {
         | Sub::Rates(_)
         | Sub::Attempts(_)
         | Sub::Audit(_)
+        | Sub::Rescued(_)
         | Sub::Alert(_)
         | Sub::Doctor
         | Sub::Handover(_)

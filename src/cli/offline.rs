@@ -57,6 +57,7 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
             | Sub::Claim(_)
             | Sub::Attempts(_)
             | Sub::Audit(_)
+            | Sub::Rescued(_)
             | Sub::Expiring(_)
             | Sub::Job(_)
             | Sub::Alert(_)

@@ -1,12 +1,15 @@
 //! Retries, the audit, and the doctor.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write as _};
 use std::time::Duration;
 
 use super::when::{told, told_or_dash};
 use crate::engine::query;
 
-use crate::wire::record::{Audit, AuditVerified, Check, Retry};
+use crate::domain::text::show_bytes;
+use crate::domain::words::attempt_of;
+use crate::wire::input;
+use crate::wire::record::{Audit, AuditVerified, Check, RescuedListed, RescuedWhole, Retry};
 
 use super::Session;
 use super::args;
@@ -14,6 +17,9 @@ use super::delivery_args::{Listed, Retries};
 use super::exit::{Exit, Failure};
 use super::output::{Column, Output, or_dash};
 use super::paged::{paged, tell_full};
+
+/// Characters of a body that are shown.
+const BODY_SHOWN: usize = 1000;
 
 const RETRIES: &[Column] = &[
     Column::Text("at"),
@@ -41,7 +47,7 @@ pub(super) async fn retries(session: &Session<'_>, which: &Retries) -> Result<Ex
         vec![
             told(retry.at.as_deref().unwrap_or("waits for a person")),
             or_dash(retry.phase),
-            format!("{} of {}", retry.attempt, retry.of),
+            attempt_of(retry.attempt, retry.of),
             or_dash(retry.url.as_deref()),
             or_dash(retry.queue.as_deref()),
             or_dash(retry.message_id.as_deref()),
@@ -104,6 +110,60 @@ async fn audit_list(session: &Session<'_>, listed: &Listed) -> Result<Exit, Fail
             or_dash(line.broker.as_deref()),
             or_dash(line.reason.as_deref()),
             line.detail.clone(),
+        ]
+    })?;
+    Ok(Exit::Done)
+}
+
+const RESCUED: &[Column] = &[
+    Column::Number("id"),
+    Column::Text("at"),
+    Column::Text("queue"),
+    Column::Number("bytes"),
+    Column::Text("reason"),
+];
+
+pub(super) async fn rescued(session: &Session<'_>, rescued: &args::Rescued) -> Result<Exit, Failure> {
+    match rescued {
+        args::Rescued::List { queue, listed } => rescued_list(session, queue.as_deref(), listed).await,
+        args::Rescued::Show { id, body } => {
+            let message = session.engine.query(query::OneRescued(*id)).await?;
+            if *body {
+                std::io::stdout().write_all(&message.body)?;
+                return Ok(Exit::Done);
+            }
+            let shape = RescuedWhole::from(&message);
+            let facts = [
+                ("id", Some(shape.listed.id.to_string())),
+                ("queue", Some(shape.listed.queue.clone())),
+                ("taken out", Some(told_or_dash(shape.listed.at.as_deref()))),
+                ("reason", Some(shape.listed.reason.clone())),
+                ("bytes", Some(shape.listed.bytes.to_string())),
+                ("header frame", Some(shape.header_frame_base64.clone())),
+                ("body", Some(show_bytes(&message.body, BODY_SHOWN))),
+            ];
+            session.output.facts(&shape, &facts)?;
+            Ok(Exit::Done)
+        }
+    }
+}
+
+async fn rescued_list(session: &Session<'_>, queue: Option<&str>, listed: &Listed) -> Result<Exit, Failure> {
+    let queue = queue.map(input::queue).transpose()?;
+    let page = |limit, cursor: Option<String>| query::Rescued {
+        queue: queue.clone(),
+        before: cursor.and_then(|id| id.parse().ok()),
+        limit,
+    };
+    let list = paged(session, listed.limit, "messages", "raise --limit", page).await?;
+    let items: Vec<RescuedListed> = list.items.iter().map(RescuedListed::from).collect();
+    session.output.list(&items, RESCUED, |message| {
+        vec![
+            message.id.to_string(),
+            told_or_dash(message.at.as_deref()),
+            message.queue.clone(),
+            message.bytes.to_string(),
+            message.reason.clone(),
         ]
     })?;
     Ok(Exit::Done)

@@ -90,6 +90,8 @@ pub const COMMANDS: &[(&str, Does, Prints)] = &[
     ("attempts", STORE, Prints::Table),
     ("audit", STORE, Prints::Table),
     ("audit verify", STORE, Prints::Facts),
+    ("rescued list", STORE, Prints::Table),
+    ("rescued show", STORE, Prints::Facts),
     ("dead list", ALL, Prints::Table),
     ("dead groups", ALL, Prints::Table),
     ("dead queues", ALL, Prints::Table),

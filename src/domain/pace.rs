@@ -316,6 +316,14 @@ impl Pace {
         }
     }
 
+    /// Whether nothing goes on until a person says so: it was stopped, or the canary is over and was not watched, or
+    /// failed.
+    #[must_use]
+    pub fn waits_for_a_person(&self) -> bool {
+        // Neither depends on the time.
+        matches!(self.stage(self.moved_at), Stage::Braked | Stage::Asks)
+    }
+
     /// Where it stands.
     #[must_use]
     pub fn stage(&self, now: Timestamp) -> Stage {

@@ -21,6 +21,16 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// `5 of 13`; alone where it is not known how many there are, or more were made than a policy that was changed since
+/// allows.
+#[must_use]
+pub fn attempt_of(attempt: u32, of: u32) -> String {
+    if attempt > of {
+        return attempt.to_string();
+    }
+    format!("{attempt} of {of}")
+}
+
 /// `512 B`, `1.5 KiB`, `12.0 MiB`, `3.7 GiB`.
 #[must_use]
 pub fn size(bytes: u64) -> String {

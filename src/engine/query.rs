@@ -17,6 +17,7 @@ use super::events::{self, Claim, EventCount, EventTypeRecord, EventsQuery, Handl
 use super::expiring::{ExpiringPage, ExpiringQuery, SaveRecord};
 use super::jobs::{Job, JobListed};
 use super::policies::{PolicyPreview, PolicyView};
+use super::queues::rescued;
 use super::runs::{Edit, EditedLetter, RunDetail, RunView};
 use super::view::{self, AttemptView, BrowsedMessage, Check, EndpointView, Page, QueueView, RateRow, Readiness, Retry};
 pub use super::view::{EndpointsQuery, QueuesQuery};
@@ -28,7 +29,9 @@ use crate::domain::id::{ExecutionId, QueueName};
 use crate::domain::job::{JobId, Lifetime};
 use crate::domain::series::Span;
 use crate::domain::url::EndpointUrl;
-pub use crate::store::{AttemptQuery, AuditEntry, Incarnation, PolicyScope, PolicyVersion, SaveQuery};
+pub use crate::store::{
+    AttemptQuery, AuditEntry, Incarnation, PolicyScope, PolicyVersion, RescuedMessage, RescuedRow, SaveQuery,
+};
 
 /// What can be asked.
 pub trait Query: Serialize + DeserializeOwned + Send + 'static {
@@ -165,6 +168,17 @@ queries! { of_others, engine, false;
     } -> Vec<BrowsedMessage> { engine.0.queues.browse(&queue, limit) }
     /// One endpoint.
     Endpoint(url: EndpointUrl) -> EndpointView { engine.0.endpoints.endpoint_view(&url) }
+    /// Messages that were taken out of quarantined queues, newest first, without their bytes.
+    Rescued {
+        /// Out of this queue.
+        queue: Option<QueueName>,
+        /// Before this id.
+        before: Option<i64>,
+        /// At most this many.
+        limit: u32,
+    } -> Page<RescuedRow> { rescued::rescued(&engine.0, queue.as_ref(), before, limit) }
+    /// One of them, byte for byte.
+    OneRescued(id: i64) -> RescuedMessage { rescued::rescued_one(&engine.0, id) }
     /// What is tried when.
     Retries {
         /// Only what is due within this time.

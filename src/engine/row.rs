@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::findings::Finding;
 use crate::domain::id::{ExecutionId, QueueName};
+use crate::domain::pace::Pace;
 use crate::domain::queue::{QueueKind, QueueState};
 use crate::domain::series::Moving;
 use crate::domain::time::Timestamp;
@@ -307,6 +308,15 @@ impl EndpointRow {
     #[must_use]
     pub fn is_paused(&self) -> bool {
         self.endpoint.pace.as_ref().is_some_and(|pace| pace.brake.is_some())
+    }
+
+    /// Whether it is available, something waits for it, and nothing goes there until a person has it go on.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        let pace = self.endpoint.pace.as_ref();
+        self.endpoint.state == EndpointState::Available
+            && self.waiting.is_some_and(|waiting| waiting > 0)
+            && pace.is_some_and(Pace::waits_for_a_person)
     }
 
     /// How long what waits takes at the rate of the last minute; `None`: it does not become less, or nothing is sent to

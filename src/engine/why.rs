@@ -7,6 +7,7 @@ use crate::domain::pace::Stage;
 use crate::domain::queue::{Closing, QueueRecord, QueueState, Why};
 use crate::domain::text;
 use crate::domain::time::Timestamp;
+use crate::domain::words::attempt_of;
 
 /// A refusal with its mend is at most this wide.
 const REFUSAL_WIDTH_MAX: usize = 300;
@@ -120,14 +121,9 @@ fn waits(known: &Facts<'_>) -> Option<Why> {
         return Some(says(QueueState::Parked, text, None));
     }
     let until = head.next_attempt_at?;
-    let attempt = head.failures + 1;
-    let of = if attempt > head.attempts_allowed {
-        String::new()
-    } else {
-        format!(" of {}", head.attempts_allowed)
-    };
     let text = format!(
-        "attempt {attempt}{of} is due ({})",
+        "attempt {} is due ({})",
+        attempt_of(head.failures + 1, head.attempts_allowed),
         last_of(head.last_status, head.last_error.as_deref())
     );
     Some(says(QueueState::WaitingRetry, text, Some(until)))

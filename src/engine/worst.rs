@@ -16,8 +16,11 @@ pub const WORST_MAX: usize = 20;
 /// The worst endpoints and queues of a snapshot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Worst {
-    /// Endpoints that are not available: most waiting first, then the worse state.
+    /// Endpoints that are not available, or get nothing of what waits until a person has them go on: most waiting first,
+    /// then the worse state.
     pub endpoints: Vec<Arc<EndpointRow>>,
+    /// How many are available, and get nothing of what waits until a person has them go on.
+    pub held: usize,
     /// Queues that stand still for a reason of their own, not their endpoint's: the worse state first.
     pub queues: Vec<Arc<QueueRow>>,
     /// How many such queues there are.
@@ -35,6 +38,7 @@ impl Worst {
                 .iter()
                 .filter(|row| row.endpoint.state != EndpointState::Available)
         };
+        let held = || endpoints.iter().filter(|row| row.is_held());
         let down_urls: HashSet<&EndpointUrl> = down().map(|row| &row.endpoint.url).collect();
         let of_one_down = |row: &QueueRow| row.url.as_deref().is_some_and(|url| down_urls.contains(url));
         let mut queues_in_all = 0;
@@ -43,7 +47,10 @@ impl Worst {
             .filter(|row| row.state.is_some_and(stands_by_itself) && !of_one_down(row))
             .inspect(|_| queues_in_all += 1);
         Self {
-            endpoints: first(down(), |row| (Reverse(row.waiting), row.rank(), row.endpoint.since)),
+            endpoints: first(down().chain(held()), |row| {
+                (Reverse(row.waiting), row.rank(), row.endpoint.since)
+            }),
+            held: held().count(),
             queues: first(by_itself, |row| (row.rank(), Reverse(row.depth()), row.name.clone())),
             queues_in_all,
             down_since: down().map(|row| row.endpoint.since).min(),

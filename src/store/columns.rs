@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{
     AuditChain, AuditEntry, Incarnation, ItemRecord, KeptKind, KeptMessage, NewAudit, NewItem, PolicyScope,
-    PolicyVersion, ProcessMark, QueueUrl, RescuedMessage, RunRecord, WaitingEndpoint, WaitingHead,
+    PolicyVersion, ProcessMark, QueueUrl, RescuedMessage, RescuedRow, RunRecord, WaitingEndpoint, WaitingHead,
 };
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointState, ProbeClaim};
@@ -390,6 +390,16 @@ pub(super) fn kept_message(row: &impl Columns) -> Result<KeptMessage, sqlx::Erro
         keep_for: None,
         at: time(row, "at")?,
         until: time_optional(row, "until")?,
+    })
+}
+
+pub(super) fn rescued_row(row: &impl Columns) -> Result<RescuedRow, sqlx::Error> {
+    Ok(RescuedRow {
+        id: integer(row, "id")?,
+        queue: parsed(row, "queue", QueueName::parse)?,
+        bytes: number(row, "bytes")?,
+        reason: text(row, "reason")?,
+        at: time(row, "at")?,
     })
 }
 

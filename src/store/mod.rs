@@ -359,8 +359,15 @@ pub trait Records: Send + Sync {
 
     /// Keeps the exact bytes of a message that no client can decode; answers its id.
     async fn rescued_insert(&self, message: &RescuedMessage) -> Result<i64, StoreError>;
-    /// Newest first, at most `limit`.
-    async fn rescued_list(&self, queue: Option<&QueueName>, limit: u32) -> Result<Vec<RescuedMessage>, StoreError>;
+    /// Those of one queue, or all: newest first, before `before` (exclusive), at most `limit`.
+    async fn rescued_list(
+        &self,
+        queue: Option<&QueueName>,
+        before: Option<i64>,
+        limit: u32,
+    ) -> Result<Vec<RescuedRow>, StoreError>;
+    /// One of them.
+    async fn rescued_get(&self, id: i64) -> Result<Option<RescuedMessage>, StoreError>;
 }
 
 impl QueueQuery {

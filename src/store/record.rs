@@ -482,7 +482,7 @@ pub struct PolicyVersion {
 }
 
 /// A message that no client can decode, byte for byte as the broker sent it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct RescuedMessage {
     /// Its id; 0 before it is stored.
     pub id: i64,
@@ -495,5 +495,20 @@ pub struct RescuedMessage {
     /// Why it was taken out.
     pub reason: String,
     /// When (ignored at insert).
+    pub at: Timestamp,
+}
+
+/// One of them in a list, which is read without their bytes.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct RescuedRow {
+    /// Its id.
+    pub id: i64,
+    /// Where it was.
+    pub queue: QueueName,
+    /// How long its body is.
+    pub bytes: u64,
+    /// Why it was taken out.
+    pub reason: String,
+    /// When.
     pub at: Timestamp,
 }

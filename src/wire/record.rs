@@ -1,10 +1,12 @@
 //! Retries, attempts, the audit, checks and readiness.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::engine::audit;
-use crate::engine::query::AuditEntry;
+use crate::engine::query::{AuditEntry, RescuedMessage, RescuedRow};
 use crate::engine::view::{AttemptView, Check as CheckView, PartState, Readiness as ReadinessView, Retry as RetryView};
 
 use super::{Time, time, words};
@@ -39,6 +41,65 @@ impl From<&RetryView> for Retry {
             phase: view.phase.map(crate::domain::policy::Phase::as_str),
             attempt: view.attempt,
             of: view.of,
+        }
+    }
+}
+
+/// A message that was taken out of a quarantined queue.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct RescuedListed {
+    /// Its id.
+    pub id: i64,
+    /// The queue that it was in.
+    pub queue: String,
+    /// When it was taken out.
+    pub at: Option<Time>,
+    /// Why nobody could read it.
+    pub reason: String,
+    /// How long its body is.
+    pub bytes: u64,
+}
+
+impl From<&RescuedRow> for RescuedListed {
+    fn from(row: &RescuedRow) -> Self {
+        Self {
+            id: row.id,
+            queue: row.queue.as_str().to_owned(),
+            at: time(row.at),
+            reason: row.reason.clone(),
+            bytes: row.bytes,
+        }
+    }
+}
+
+/// The same with everything that the broker sent.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct RescuedWhole {
+    /// What a list says of it.
+    #[serde(flatten)]
+    pub listed: RescuedListed,
+    /// The payload of the AMQP content header frame (properties and headers), in base64.
+    pub header_frame_base64: String,
+    /// The body, when it is text; else `body_base64` has it.
+    pub body: Option<String>,
+    /// The body in base64, when it is not.
+    pub body_base64: Option<String>,
+}
+
+impl From<&RescuedMessage> for RescuedWhole {
+    fn from(message: &RescuedMessage) -> Self {
+        let (body, body_base64) = super::text_or_base64(&message.body);
+        Self {
+            listed: RescuedListed {
+                id: message.id,
+                queue: message.queue.as_str().to_owned(),
+                at: time(message.at),
+                reason: message.reason.clone(),
+                bytes: message.body.len() as u64,
+            },
+            header_frame_base64: STANDARD.encode(&message.header_frame),
+            body,
+            body_base64,
         }
     }
 }

@@ -29,7 +29,11 @@ const WIDE: u16 = 76;
 
 /// Paints the form over the whole body; answers where the cursor stands.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, form: &PolicyForm) -> Option<Position> {
-    let inner = boxed(canvas, area, &format!("retry policy of {}", scope(&form.scope)), false);
+    let begins_with = form.begins_with.map_or_else(String::new, |whose| {
+        format!(" · nothing is saved: it begins with {whose}")
+    });
+    let title = format!("retry policy of {}{begins_with}", scope(&form.scope));
+    let inner = boxed(canvas, area, &title, false);
     if !form.loaded {
         canvas.text(row(inner, 0), "Looking up what is saved …", Role::Title);
         return None;

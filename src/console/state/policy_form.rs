@@ -25,6 +25,8 @@ pub struct PolicyForm {
     pub scope: PolicyScope,
     /// Whether what is saved is known; until then nothing can be written.
     pub loaded: bool,
+    /// Nothing is saved there: whose policy it begins with.
+    pub begins_with: Option<&'static str>,
     /// The keys.
     pub lines: Vec<FormLine>,
     /// Which one is written.
@@ -58,6 +60,7 @@ impl PolicyForm {
         Self {
             scope,
             loaded: false,
+            begins_with: None,
             lines,
             selected: 0,
             problem: None,
@@ -65,17 +68,24 @@ impl PolicyForm {
         }
     }
 
-    /// Takes what is saved.
+    /// Takes what is saved; where nothing is, what applies there, so that nothing changes but what is written.
     pub fn load(&mut self, view: &PolicyView) {
         if self.loaded {
             return;
         }
         self.loaded = true;
-        let written = view.document().and_then(|document| policies::value(document).ok());
+        let written = if let Some(document) = view.document() {
+            policies::value(document).ok()
+        } else {
+            self.begins_with = Some(view.source.in_words(&view.effective));
+            Some(view.effective.to_value(owner(&self.scope)))
+        };
         if let Some(Value::Table(entries)) = written {
             for (key, value) in entries {
-                if let Some(line) = self.lines.iter_mut().find(|line| line.key == key) {
-                    line.input = Input::new(written_as(&value));
+                let (value, is_saved) = (written_as(&value), self.begins_with.is_none());
+                let line = self.lines.iter_mut().find(|line| line.key == key);
+                if let Some(line) = line.filter(|line| is_saved || line.default != value) {
+                    line.input = Input::new(value);
                 }
             }
         }

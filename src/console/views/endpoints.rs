@@ -233,18 +233,25 @@ impl Listed for EndpointRow {
 
 /// Its state; an available one to which not everything is sent says that.
 fn state(endpoint: &Endpoint, now: Timestamp) -> Cell<'static> {
+    let (text, role) = state_in_words(endpoint, now);
+    Cell::new(text, role)
+}
+
+/// The same, with how it is meant.
+pub(in crate::console) fn state_in_words(endpoint: &Endpoint, now: Timestamp) -> (String, Role) {
     let pace = endpoint
         .pace
         .as_ref()
         .filter(|_| endpoint.state == EndpointState::Available);
     if let Some(pace) = pace {
-        return match pace.stage(now) {
-            Stage::Braked => Cell::new("◆ paused", Role::Warning),
-            Stage::Asks => Cell::new("? canary asks", Role::Warning),
-            Stage::Canary(_) | Stage::Watched(_) => Cell::new("… canary", Role::Info),
-            Stage::Ramp => Cell::new("… ramping up", Role::Info),
-            Stage::Steady => Cell::new("● paced", Role::Good),
+        let (text, role) = match pace.stage(now) {
+            Stage::Braked => ("◆ paused", Role::Warning),
+            Stage::Asks => ("? canary asks", Role::Warning),
+            Stage::Canary(_) | Stage::Watched(_) => ("… canary", Role::Info),
+            Stage::Ramp => ("… ramping up", Role::Info),
+            Stage::Steady => ("● paced", Role::Good),
         };
+        return (text.to_owned(), role);
     }
     let (symbol, role) = words::endpoint_state(endpoint.state);
     let word = match endpoint.state {
@@ -254,7 +261,7 @@ fn state(endpoint: &Endpoint, now: Timestamp) -> Cell<'static> {
         | EndpointState::Parked
         | EndpointState::Disabled) => state.as_str(),
     };
-    Cell::new(format!("{symbol} {word}"), role)
+    (format!("{symbol} {word}"), role)
 }
 
 /// Whether a person paused it, whatever its state: then nothing but probes goes there until somebody resumes it.

@@ -36,6 +36,7 @@ use crate::domain::filter::{Field, FieldValue};
 use crate::domain::id::QueueName;
 use crate::domain::policy::Phase;
 use crate::domain::time::Timestamp;
+use crate::domain::words::attempt_of;
 use crate::engine::snapshot::{self, Snapshot};
 use crate::engine::view::Retry;
 
@@ -208,9 +209,7 @@ impl Retry {
     /// `5 of 13`; for those that nobody will make, how many were.
     pub(super) fn counted(&self) -> String {
         match self.at {
-            // Not read yet, or more were made than a policy that was changed since allows.
-            Some(_) if self.attempt > self.of => self.attempt.to_string(),
-            Some(_) => format!("{} of {}", self.attempt, self.of),
+            Some(_) => attempt_of(self.attempt, self.of),
             None => format!("{} failed", self.attempt.saturating_sub(1)),
         }
     }

@@ -12,7 +12,7 @@ use super::outlet::Outlet;
 use super::targets::Targets;
 use super::{
     DeadDetail, DeadGroup, DeadLetters, DeadListQuery, DeadPage, DeadPages, DeadQueueView, DeadSelection, DeadSort,
-    DeadTarget,
+    DeadTarget, SEARCHED,
 };
 use crate::ambient::{self, HashMap};
 use crate::broker::BrokerError;
@@ -229,7 +229,7 @@ impl DeadLetters {
 
     async fn find_detail(self: &Arc<Self>, id: &str, patience: Duration) -> Result<DeadDetail, EngineError> {
         let unknown = || EngineError::NotFound {
-            what: format!("dead letter {id:?}"),
+            what: format!("dead letter {id:?} ({SEARCHED})"),
         };
         let parsed = DeadLetterId::parse(id).ok_or_else(unknown)?;
         let mut row = self.store.dead_letter(&parsed).await?;

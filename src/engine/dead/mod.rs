@@ -36,6 +36,10 @@ use crate::domain::id::QueueName;
 use crate::domain::message::Message;
 use crate::domain::time::Timestamp;
 
+/// Where dead letters are looked for, for who did not find one.
+pub(in crate::engine) const SEARCHED: &str =
+    "in the queues that an argument, a policy, a known framework or dead.queues names";
+
 pub use crate::store::{DeadGroup, DeadSort};
 pub use compare::{DeadCompareQuery, DeadComparison, NAMED_MAX, SAMPLE_MAX};
 pub use comparison::{Compared, Comparing, Comparison, Shared};

@@ -121,8 +121,15 @@ impl Dispatcher {
         if let Some(url) = &lease.record.url {
             self.candidates.learn(&asked.queue, url);
         }
-        if probe.is_none() && !self.may_work(&lease, endpoint.as_deref(), reserved.as_ref()) {
+        let may_work = match probe {
+            Some(_) => self.may_probe(&lease.record),
+            None => self.may_work(&lease, endpoint.as_deref(), reserved.as_ref()),
+        };
+        if !may_work {
             self.holdings.turn(&asked.queue, asked.claim, Holding::Closing);
+            if let (Some(endpoint), Some(token)) = (&endpoint, probe) {
+                self.outside.release_probe(&endpoint.url, token, ProbeNext::AnyQueue);
+            }
             self.outside.release(asked, lease.epoch, Release::Wait);
             return;
         }
@@ -149,6 +156,17 @@ impl Dispatcher {
             self.outside.stops.for_worker(),
         );
         self.outside.start(asked.claim, worker);
+    }
+
+    /// Whether a queue gives the probe of its URL: a head that is parked is not sent until somebody redelivers it
+    /// (docs/protocols.md 41).
+    fn may_probe(&mut self, record: &QueueRecord) -> bool {
+        let is_parked = record.head.as_ref().is_some_and(|head| head.parked);
+        if is_parked && record.decision.is_none() {
+            self.later.rest(&record.name, REST_STOPPED);
+            return false;
+        }
+        true
     }
 
     /// Whether a lease that was just taken may be worked on: now the row and the endpoint are known.

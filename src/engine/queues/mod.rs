@@ -8,6 +8,7 @@ mod intakes;
 mod list;
 pub(super) mod listing;
 mod preflight;
+pub(super) mod rescued;
 pub(in crate::engine) mod seen;
 pub(super) mod world;
 

@@ -22,7 +22,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::words::{count, plural};
 use crate::engine::EngineError;
 use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, RunPlan, WriteGrant, at_most};
-use crate::engine::dead::{Exchanges, Way};
+use crate::engine::dead::{Exchanges, SEARCHED, Way};
 use crate::engine::operation::{About, Friction, Operation, Subject};
 use crate::store::{Frozen, NewItem, NewRun};
 
@@ -614,7 +614,10 @@ fn nothing(order: &Order, gathered: &Gathered) -> EngineError {
             "{left_out} died again after a redrive and are only taken by name or group; anything else to {verb} was"
         )
     } else {
-        format!("a message to {verb}")
+        match order.kind {
+            OrderKind::Redrive | OrderKind::Discard => format!("a message to {verb} ({SEARCHED})"),
+            OrderKind::Restore | OrderKind::Move | OrderKind::Skip => format!("a message to {verb}"),
+        }
     };
     EngineError::NotFound { what }
 }

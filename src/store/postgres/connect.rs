@@ -14,7 +14,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, Row};
 
 use super::error::{Whereabouts, refused_address};
 use super::{CONNECTIONS_MAX, error};
-use crate::ambient::{self, Clock};
+use crate::ambient::{self, Clock, timeout};
 use crate::domain::database;
 use crate::store::StoreError;
 
@@ -42,24 +42,33 @@ pub(super) struct Server {
     pub(super) options: PgConnectOptions,
     /// The assignments of a session, as one statement.
     settings: String,
-    /// When a session was refused because it would take no writes: all that a caller of the pool sees is that there is
-    /// none.
+    /// Why a session was refused: all that a caller of the pool sees is that there is none.
     pub(super) refused: Arc<Refused>,
     pub(super) whereabouts: Whereabouts,
 }
 
-/// When (uptime) the last one was.
+/// The last one, and when (uptime) it was.
 #[derive(Default)]
-pub(super) struct Refused(Mutex<Option<Duration>>);
+pub(super) struct Refused(Mutex<Option<(Duration, Refusal)>>);
+
+/// Why the server gave no session.
+#[derive(Clone)]
+pub(super) enum Refusal {
+    /// It takes no writes.
+    ReadOnly,
+    /// It has no room for one more; in words.
+    Full(String),
+}
 
 impl Refused {
-    fn note(&self, at: Option<Duration>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = at;
+    fn note(&self, refusal: Option<Refusal>) {
+        let refusal = refusal.map(|refusal| (Clock::system().uptime(), refusal));
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
     }
 
-    pub(super) fn is_within(&self, span: Duration) -> bool {
-        let at = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        at.is_some_and(|at| Clock::system().uptime().saturating_sub(at) <= span)
+    pub(super) fn within(&self, span: Duration) -> Option<Refusal> {
+        let (at, refusal) = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        (Clock::system().uptime().saturating_sub(at) <= span).then_some(refusal)
     }
 }
 
@@ -94,6 +103,24 @@ impl Server {
         error::connecting(&self.whereabouts, error)
     }
 
+    /// An error of a pool, which tries again and again and would only say that it took too long.
+    pub(super) async fn filling(&self, patience: Duration, error: sqlx::Error) -> StoreError {
+        if !matches!(error, sqlx::Error::PoolTimedOut) {
+            return self.connecting(error);
+        }
+        let why = timeout(patience, self.connect()).await.ok().and_then(Result::err);
+        self.connecting(why.unwrap_or(error))
+    }
+
+    /// Notes why there is no session, for who is told next.
+    pub(super) async fn ask_why(&self, patience: Duration) {
+        if let Ok(Err(error)) = timeout(patience, self.connect()).await
+            && let Some(words) = self.whereabouts.full(&error)
+        {
+            self.refused.note(Some(Refusal::Full(words)));
+        }
+    }
+
     /// A session outside of the pool.
     pub(super) async fn connect(&self) -> Result<PgConnection, sqlx::Error> {
         let mut connection = self.options.connect().await?;
@@ -126,14 +153,16 @@ impl Server {
             self.refused.note(None);
             return Ok(());
         }
-        self.refused.note(Some(Clock::system().uptime()));
+        self.refused.note(Some(Refusal::ReadOnly));
         Err(sqlx::Error::Protocol(error::TAKES_NO_WRITES.to_owned()))
     }
 
     /// Refuses what stands between us and the server when a session does not stay ours.
-    pub(super) async fn refuse_shared_sessions(&self, pool: &PgPool) -> Result<(), StoreError> {
-        if stays_ours(pool).await.map_err(|error| self.connecting(error))? {
-            return Ok(());
+    pub(super) async fn refuse_shared_sessions(&self, pool: &PgPool, patience: Duration) -> Result<(), StoreError> {
+        match stays_ours(pool).await {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(error) => return Err(self.filling(patience, error).await),
         }
         Err(refused_address(
             "it leads to a pooler in transaction mode, where the locks and settings of a session do not stay with it; \

@@ -13,6 +13,8 @@ use crate::store::StoreError;
 /// Classes and codes of SQLSTATE that pass by themselves: connection exceptions, no resources, shutdown and
 /// start, deadlock and serialization, lock and statement time limits.
 const PASSING: [&str; 7] = ["08", "53", "57P0", "40001", "40P01", "55P03", "57014"];
+/// Of the server, the role or the database.
+const TOO_MANY_CONNECTIONS: &str = "53300";
 /// What a session is refused with that would not take writes.
 pub(super) const TAKES_NO_WRITES: &str =
     "the server takes no writes: it is a standby or was demoted, or the role may only read";
@@ -68,7 +70,8 @@ impl Whereabouts {
         let StoreError::Unreachable { operation, source } = &error else {
             return error;
         };
-        let words = connection::told(source.as_ref(), &self.at);
+        let full = || self.full(source.downcast_ref()?);
+        let words = connection::told(source.as_ref(), &self.at).or_else(full);
         let silent = || took_too_long(source.as_ref()).then(|| self.silence());
         match words.or_else(silent) {
             Some(words) => StoreError::Unreachable {
@@ -77,6 +80,19 @@ impl Whereabouts {
             },
             None => error,
         }
+    }
+
+    /// The server has no room for one more session of ours.
+    pub(super) fn full(&self, error: &sqlx::Error) -> Option<String> {
+        let refusal = error.as_database_error()?;
+        (refusal.code()? == TOO_MANY_CONNECTIONS).then(|| {
+            format!(
+                "{} takes no more connections ({}): close those that others left open, or raise max_connections of the \
+                 server or the limit of the role or database",
+                self.at,
+                refusal.message()
+            )
+        })
     }
 
     fn silence(&self) -> String {

@@ -134,9 +134,12 @@ impl PostgresStore {
         let first = first
             .unwrap_or(Err(sqlx::Error::PoolTimedOut))
             .map_err(|error| server.connecting(error))?;
-        let pool = server.pool(patience).await.map_err(|error| server.connecting(error))?;
+        let pool = match server.pool(patience).await {
+            Ok(pool) => pool,
+            Err(error) => return Err(server.filling(patience, error).await),
+        };
         drop(ambient::spawn("first session", first.close()));
-        server.refuse_shared_sessions(&pool).await?;
+        server.refuse_shared_sessions(&pool, patience).await?;
         Ok((server, pool))
     }
 

@@ -12,6 +12,7 @@
 //! Left out on purpose: trying again. Whoever asked knows whether that is safe.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,8 +23,8 @@ use sqlx::{Connection, PgConnection, PgPool, Postgres};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::error::Elapsed;
 
-use super::connect::{Refused, Server, takes_writes};
-use super::error::{TAKES_NO_WRITES, Whereabouts, failed, took_too_long};
+use super::connect::{Refusal, Server, takes_writes};
+use super::error::{TAKES_NO_WRITES, failed, took_too_long};
 use super::{CONNECTIONS_MAX, PostgresStore, now};
 use crate::ambient::{self, Clock};
 use crate::domain::time::Timestamp;
@@ -41,8 +42,9 @@ pub(super) struct Sessions {
     places: Semaphore,
     at_hand: Mutex<Vec<AtHand>>,
     clock: Clock,
-    refused: Arc<Refused>,
-    server: Whereabouts,
+    server: Server,
+    /// Somebody asks the server why it gives no session.
+    asks_why: Arc<AtomicBool>,
 }
 
 /// A session that waits for the next call.
@@ -55,8 +57,8 @@ struct AtHand {
 impl Sessions {
     pub(super) fn of(pool: PgPool, patience: Duration, server: &Server) -> Self {
         Self {
-            refused: Arc::clone(&server.refused),
-            server: server.whereabouts.clone(),
+            server: server.clone(),
+            asks_why: Arc::default(),
             pool,
             patience,
             places: Semaphore::new(CONNECTIONS_MAX as usize),
@@ -80,15 +82,37 @@ impl Sessions {
         answered(operation, timeout(self.patience, asked).await).map_err(|error| self.why_none(error))
     }
 
-    /// The pool tries again and again where a server takes no writes, and would only say that it took too long.
+    /// The pool tries again and again where there is no session to be had, and would only say that it took too long. The
+    /// server is asked why, for the next who is told: nobody waits for longer than his patience.
     fn why_none(&self, error: StoreError) -> StoreError {
         let StoreError::Unreachable { operation, source } = &error else {
             return error;
         };
-        if took_too_long(source.as_ref()) && self.refused.is_within(self.patience) {
-            return failed(operation)(sqlx::Error::Protocol(TAKES_NO_WRITES.to_owned()));
+        if !took_too_long(source.as_ref()) {
+            return self.server.whereabouts.told(error);
         }
-        self.server.told(error)
+        match self.server.refused.within(self.patience * 2) {
+            Some(Refusal::ReadOnly) => failed(operation)(sqlx::Error::Protocol(TAKES_NO_WRITES.to_owned())),
+            Some(Refusal::Full(words)) => StoreError::Unreachable {
+                operation,
+                source: words.into(),
+            },
+            None => {
+                self.ask_why();
+                self.server.whereabouts.told(error)
+            }
+        }
+    }
+
+    fn ask_why(&self) {
+        if self.asks_why.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (server, patience, asks_why) = (self.server.clone(), self.patience, Arc::clone(&self.asks_why));
+        drop(ambient::spawn("why there is no session", async move {
+            server.ask_why(patience).await;
+            asks_why.store(false, Ordering::Relaxed);
+        }));
     }
 
     /// A session: one that was used a moment ago as it is, any other one when its server takes writes.

@@ -5,9 +5,13 @@ use async_trait::async_trait;
 use super::{Calls, Driver, Exclusive, Row, Session, Statement, values};
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
-use crate::store::columns::{Columns, audit_entry, integer, policy_version, rescued_message, storable, text};
+use crate::store::columns::{
+    Columns, audit_entry, integer, policy_version, rescued_message, rescued_row, storable, text,
+};
 use crate::store::rules::audit_hash;
-use crate::store::{AuditEntry, NewAudit, NewPolicy, PolicyScope, PolicyVersion, Records, RescuedMessage, StoreError};
+use crate::store::{
+    AuditEntry, NewAudit, NewPolicy, PolicyScope, PolicyVersion, Records, RescuedMessage, RescuedRow, StoreError,
+};
 
 /// Of the newest line, though retention removed it.
 static AUDIT_LAST: Statement =
@@ -40,9 +44,11 @@ static RESCUED_ADD: Statement = Statement::new(
      VALUES ($1, $2, $3, $4, redrive.store_now()) RETURNING id",
 );
 static RESCUED: Statement = Statement::new(
-    "SELECT id, queue, header_frame, body, reason, at FROM redrive.rescued \
-     WHERE $1::text IS NULL OR queue = $1 ORDER BY id DESC LIMIT $2",
+    "SELECT id, queue, CAST(length(body) AS bigint) AS bytes, reason, at FROM redrive.rescued \
+     WHERE ($1::text IS NULL OR queue = $1) AND id < $2 ORDER BY id DESC LIMIT $3",
 );
+static RESCUED_ONE: Statement =
+    Statement::new("SELECT id, queue, header_frame, body, reason, at FROM redrive.rescued WHERE id = $1");
 
 /// Versions of a policy that its history shows.
 const HISTORY_MAX: u32 = 200;
@@ -93,9 +99,19 @@ impl<D: Driver> Records for D {
         self.added("keeping a rescued message", &RESCUED_ADD, values, id).await
     }
 
-    async fn rescued_list(&self, queue: Option<&QueueName>, limit: u32) -> Result<Vec<RescuedMessage>, StoreError> {
-        let values = values![queue, limit];
-        self.list("listing rescued messages", &RESCUED, values, rescued_message)
+    async fn rescued_list(
+        &self,
+        queue: Option<&QueueName>,
+        before: Option<i64>,
+        limit: u32,
+    ) -> Result<Vec<RescuedRow>, StoreError> {
+        let values = values![queue, before.unwrap_or(i64::MAX), limit];
+        self.list("listing rescued messages", &RESCUED, values, rescued_row)
+            .await
+    }
+
+    async fn rescued_get(&self, id: i64) -> Result<Option<RescuedMessage>, StoreError> {
+        self.find("reading a rescued message", &RESCUED_ONE, values![id], rescued_message)
             .await
     }
 }

@@ -26,9 +26,10 @@ use redrive::internals::store::{
     Lifetimes, LifetimesSweep, NamedLease, NewAudit, NewClaim, NewEventType, NewIncarnation, NewItem, NewPause,
     NewPolicy, NewRun, NewSave, NewStoredLetter, NewSubscription, OutboxRow, PaceChanged, Policies, PolicyChange,
     PolicyChanged, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery,
-    QueueUrl, Queues, Reaped, Records, RescuedMessage, RunQuery, RunRecord, RunStop, RunTaken, Runs, SaveBegun,
-    SaveQuery, SaveRecord, SaveTaken, SaveWindow, SavedMessage, Saves, SourceTaken, Store, StoreError, StoreVersion,
-    StoredLetter, StoredLetters, Subscription, Success, Tally, Trim, Trimming, TypePut, WaitingHead, WaitingQuery,
+    QueueUrl, Queues, Reaped, Records, RescuedMessage, RescuedRow, RunQuery, RunRecord, RunStop, RunTaken, Runs,
+    SaveBegun, SaveQuery, SaveRecord, SaveTaken, SaveWindow, SavedMessage, Saves, SourceTaken, Store, StoreError,
+    StoreVersion, StoredLetter, StoredLetters, Subscription, Success, Tally, Trim, Trimming, TypePut, WaitingHead,
+    WaitingQuery,
 };
 
 use super::{Handle, absent};
@@ -175,7 +176,8 @@ modelled! {
         policy_get(scope: &PolicyScope) -> Option<PolicyVersion>;
         policies(limit: u32) -> Vec<PolicyVersion>;
         policy_history(scope: &PolicyScope) -> Vec<PolicyVersion>;
-        rescued_list(queue: Option<&QueueName>, limit: u32) -> Vec<RescuedMessage>;
+        rescued_list(queue: Option<&QueueName>, before: Option<i64>, limit: u32) -> Vec<RescuedRow>;
+        rescued_get(id: i64) -> Option<RescuedMessage>;
         }
         cannot {
         policy_put(new: &NewPolicy) -> i64;

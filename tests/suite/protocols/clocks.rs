@@ -274,6 +274,39 @@ async fn a_message_whose_own_attempts_are_used_up_dies_alone_and_the_url_keeps_i
     stage.stop().await;
 }
 
+/// Parked, and the only one of its URL: nobody else can give the probe, and it gives none until somebody redelivers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_parked_message_gives_no_probe_where_its_url_has_nothing_else() {
+    let mut stage = Stage::quiet(Ground::embedded(), |settings| {
+        settings.default_policy.retries_with_no_delay = 0;
+    })
+    .await;
+    stage.receiver.behave("/alone", Behaviour::Status(503));
+    stage.receiver.behave("/clock", Behaviour::Status(503));
+    let mut hasty = notification("hasty", stage.url("/alone"), 1, "hasty");
+    hasty.restart_count = Some(0);
+    stage.engine.publish(hasty).await.unwrap();
+    stage.start();
+    stage.endpoint_is("/alone", "unavailable").await;
+    // A URL with the same schedule is probed three times meanwhile.
+    stage.publish("patient", "/clock").await;
+    let tried = |stage: &Stage, body: &[u8]| {
+        let attempts = stage.receiver.attempts();
+        attempts.iter().filter(|one| one.body.starts_with(body)).count()
+    };
+    wait_until("three probes", BOUND, async || {
+        (tried(&stage, b"patient") >= 4).then_some(())
+    })
+    .await;
+    assert_eq!(tried(&stage, b"hasty"), 1, "it was sent though it is parked");
+    // Something new is there that may be sent: with it the URL and its queues go on.
+    stage.receiver.behave("/alone", Behaviour::Status(200));
+    stage.receiver.behave("/clock", Behaviour::Status(200));
+    stage.publish("late", "/alone").await;
+    stage.delivered(3).await;
+    stage.stop().await;
+}
+
 /// Parked alone: it is not tried while its URL is not available, and the queue that waits longest gives the probes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_whose_own_attempts_are_used_up_parks_its_queue_alone() {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use redrive::internals::broker::Look;
-use redrive::internals::engine::{Command, Done};
+use redrive::internals::engine::{Command, Done, query};
 
 use crate::engine::stage::{BOUND, Ground, Stage};
 use crate::rabbitmq::raw;
@@ -51,10 +51,16 @@ async fn one_queue_of_fifty_is_quarantined_the_others_go_on_and_rescue_mends_it(
     let Done::Rescued { id, .. } = stage.execute(Command::RescueQueue(bad.clone())).await else {
         panic!("not rescued")
     };
-    let kept = stage.store.rescued_list(Some(&bad), 10).await.unwrap();
-    assert_eq!(kept.len(), 1);
-    assert_eq!((kept[0].id, kept[0].body.as_slice()), (id, b"\x00\xffz".as_slice()));
-    assert_eq!(kept[0].header_frame, header, "byte for byte");
+    let listed = query::Rescued {
+        queue: Some(bad.clone()),
+        before: None,
+        limit: 10,
+    };
+    let listed = stage.engine.query(listed).await.unwrap().items;
+    assert_eq!((listed.len(), listed[0].id, listed[0].bytes), (1, id, 3));
+    let kept = stage.engine.query(query::OneRescued(id)).await.unwrap();
+    assert_eq!(kept.body, b"\x00\xffz");
+    assert_eq!(kept.header_frame, header, "byte for byte");
     stage.delivered(100).await;
     assert!(matches!(
         stage.broker.look(&bad).await.unwrap(),

@@ -81,6 +81,44 @@ async fn no_session_stays_with_a_server_that_takes_no_writes() {
     store.close().await;
 }
 
+/// As a shared server looks whose clients take all of its connections.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_has_no_room_for_another_connection_is_told_as_that() {
+    let server = PrivatePostgres::start().await;
+    administer(
+        &server.url,
+        "CREATE ROLE writer LOGIN; GRANT ALL ON DATABASE postgres TO writer",
+    )
+    .await;
+    let mut url = url::Url::parse(&server.url).unwrap();
+    url.set_username("writer").unwrap();
+    let connect = || PostgresStore::connect_with_patience(url.as_str(), PATIENCE);
+    let store = connect().await.unwrap();
+    let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'writer'";
+    let is_told = |error: StoreError| {
+        let told = std::error::Error::source(&error).unwrap().to_string();
+        told.contains("takes no more connections") && told.contains("max_connections")
+    };
+    // With room for one the first look succeeds, and the sessions of the pool find none.
+    for room in [0, 1] {
+        administer(
+            &server.url,
+            &format!("ALTER ROLE writer CONNECTION LIMIT {room}; {cut}"),
+        )
+        .await;
+        let opened = connect().await.expect_err("there is no room");
+        assert!(is_told(opened), "with room for {room}");
+    }
+    administer(&server.url, &format!("ALTER ROLE writer CONNECTION LIMIT 0; {cut}")).await;
+    wait_until("a call that says so", BOUND, async || {
+        store.now().await.is_err_and(is_told).then_some(())
+    })
+    .await;
+    administer(&server.url, "ALTER ROLE writer CONNECTION LIMIT -1").await;
+    wait_until("an answer", SOON, async || store.now().await.ok()).await;
+    store.close().await;
+}
+
 #[tokio::test]
 async fn a_session_has_our_isolation_whatever_the_databases_is() {
     let place = Place::postgres().await;

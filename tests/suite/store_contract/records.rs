@@ -175,18 +175,21 @@ pub(super) async fn a_rescued_message_keeps_its_exact_bytes(place: &Place) {
     };
     let first = store.rescued_insert(&rescued("a")).await.unwrap();
     let second = store.rescued_insert(&rescued("b")).await.unwrap();
-    let all = store.rescued_list(None, 10).await.unwrap();
+    let all = store.rescued_list(None, None, 10).await.unwrap();
     assert_eq!(
         all.iter().map(|message| message.id).collect::<Vec<_>>(),
         [second, first]
     );
-    let of_a = store.rescued_list(Some(&queue("a")), 10).await.unwrap();
-    assert_eq!(of_a.len(), 1);
+    assert_eq!((all[0].queue.as_str(), all[0].bytes), ("b", 4));
+    let older = store.rescued_list(None, Some(second), 10).await.unwrap();
+    let of_a = store.rescued_list(Some(&queue("a")), None, 10).await.unwrap();
+    assert_eq!((older.len(), &older), (1, &of_a));
     assert!(of_a[0].at > Timestamp::EPOCH);
     let expected = RescuedMessage {
         id: first,
         at: of_a[0].at,
         ..rescued("a")
     };
-    assert_eq!(of_a[0], expected);
+    assert_eq!(store.rescued_get(first).await.unwrap(), Some(expected));
+    assert_eq!(store.rescued_get(second + 1).await.unwrap(), None);
 }

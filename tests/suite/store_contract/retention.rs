@@ -384,7 +384,7 @@ pub(super) async fn rescued_messages_go_after_their_time(place: &Place) {
     let all = Trim::Rescued { age: Duration::ZERO };
     assert_eq!(store.trim(&all, 2).await.unwrap(), 2);
     assert_eq!(store.trim(&all, 2).await.unwrap(), 1);
-    assert_eq!(store.rescued_list(None, 10).await.unwrap(), []);
+    assert_eq!(store.rescued_list(None, None, 10).await.unwrap(), []);
 }
 
 const UNUSED_TYPES: Trim = Trim::EventTypes { unused: HOUR };

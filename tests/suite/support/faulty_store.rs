@@ -29,10 +29,10 @@ use redrive::internals::store::{
     Lifetimes, LifetimesSweep, NamedLease, NewAudit, NewClaim, NewEventType, NewIncarnation, NewItem, NewPause,
     NewPolicy, NewRun, NewSave, NewStoredLetter, NewSubscription, OutboxRow, PaceChanged, Policies, PolicyChange,
     PolicyChanged, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery,
-    QueueUrl, Queues, Reaped, Records, RescuedMessage, RunQuery, RunRecord, RunStop, RunTaken, Runs, SaveBegun,
-    SaveQuery, SaveRecord, SaveTaken, SaveWindow, SavedMessage, Saves, SourceTaken, Store, StoreError, StoreHandle,
-    StoreVersion, StoredLetter, StoredLetters, Subscription, Success, Tally, Trim, Trimming, TypePut, WaitingHead,
-    WaitingQuery,
+    QueueUrl, Queues, Reaped, Records, RescuedMessage, RescuedRow, RunQuery, RunRecord, RunStop, RunTaken, Runs,
+    SaveBegun, SaveQuery, SaveRecord, SaveTaken, SaveWindow, SavedMessage, Saves, SourceTaken, Store, StoreError,
+    StoreHandle, StoreVersion, StoredLetter, StoredLetters, Subscription, Success, Tally, Trim, Trimming, TypePut,
+    WaitingHead, WaitingQuery,
 };
 
 /// What happens to one call.
@@ -175,7 +175,8 @@ passed_on! {
         policies(limit: u32) -> Vec<PolicyVersion>;
         policy_history(scope: &PolicyScope) -> Vec<PolicyVersion>;
         rescued_insert(message: &RescuedMessage) -> i64;
-        rescued_list(queue: Option<&QueueName>, limit: u32) -> Vec<RescuedMessage>;
+        rescued_list(queue: Option<&QueueName>, before: Option<i64>, limit: u32) -> Vec<RescuedRow>;
+        rescued_get(id: i64) -> Option<RescuedMessage>;
     }
     Events {
         events_push(batch: &EventBatch) -> PushOutcome;

@@ -579,9 +579,12 @@ fn a_run_is_paused_resumed_and_cancelled_where_that_makes_sense() {
 
 /// The form of the second policy, filled with what is saved.
 fn writing() -> Stage {
+    writing_over(policy(Some("https://shop.example/")))
+}
+
+fn writing_over(view: PolicyView) -> Stage {
     let mut stage = at("6");
     stage.play("Down E");
-    let view = policy(Some("https://shop.example/"));
     let scope = view.scope.clone();
     let answer = DetailAnswer {
         about: Some(Ok(About::Policy {
@@ -617,6 +620,27 @@ fn a_policy_is_written_checked_and_planned_and_cancelling_goes_back_to_what_was_
     assert!(matches!(&stage.state.input.mode, Mode::Policy(form) if form.document() == expected));
     stage.play("Esc");
     assert!(matches!(stage.state.input.mode, Mode::Browse));
+}
+
+/// Else whoever changes one key would change all that the configuration says otherwise.
+#[test]
+fn where_no_policy_is_saved_the_form_begins_with_what_applies_there() {
+    let mut stage = writing_over(PolicyView {
+        newest: None,
+        effective: RetryPolicy {
+            minimum_delay_s: 1,
+            maximum_delay_retries: 40,
+            ..RetryPolicy::default()
+        },
+        ..policy(Some("https://shop.example/"))
+    });
+    let effects = stage.play("'1 Enter");
+    let (_, commands) = planned(&effects);
+    let [Command::Policy(edit)] = commands.as_slice() else {
+        panic!("{commands:?}");
+    };
+    let expected = r#"{"retries_with_no_delay":1,"minimum_delay":1,"maximum_delay_retries":40}"#;
+    assert_eq!(edit.act, PolicyAct::Set(expected.to_owned()));
 }
 
 #[test]

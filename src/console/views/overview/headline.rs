@@ -6,7 +6,7 @@
 //! 4. Endpoints are not available.
 //! 5. Queues wait for a person.
 //! 6. Dead letters wait for a person.
-//! 7. Queues are paused.
+//! 7. Endpoints are held until a person has them go on, or queues are paused.
 //! 8. Heads wait for their next attempt.
 //! 9. It is not known, because something could not be read.
 //! 10. Queues wait for a free slot.
@@ -36,6 +36,7 @@ pub(in crate::console) fn of(state: &State) -> (String, Role) {
         .or_else(|| endpoints(state, snapshot))
         .or_else(|| queues(snapshot))
         .or_else(|| dead(snapshot))
+        .or_else(|| held(snapshot))
         .or_else(|| paused(snapshot))
         .or_else(|| retrying(state, snapshot))
         .or_else(|| unread(snapshot))
@@ -139,6 +140,16 @@ pub(super) fn dead_letters(sum: &DeadSum) -> Option<String> {
     let events = events.map(|events| plural(events, "dead event", "dead events"));
     let parts: Vec<String> = letters.into_iter().chain(events).collect();
     (!parts.is_empty()).then(|| parts.join(" and "))
+}
+
+/// Paused, or after a canary that failed or that nobody watches.
+fn held(snapshot: &Snapshot) -> Option<(String, Role)> {
+    let held = snapshot.worst.held as u64;
+    let text = format!(
+        "◆ {} a person to go on: press 3, then U; everything else moves",
+        plural(held, "endpoint waits for", "endpoints wait for")
+    );
+    (held > 0).then_some((text, Role::Warning))
 }
 
 fn paused(snapshot: &Snapshot) -> Option<(String, Role)> {

@@ -27,6 +27,7 @@ use std::ops::Range;
 
 use ratatui::layout::{Position, Rect};
 
+use super::endpoints::state_in_words;
 use super::{command_words, expiring};
 use crate::console::state::action::{Action, Possible, require};
 use crate::console::state::detail::Subject;
@@ -238,13 +239,14 @@ fn not_shown(state: &State, snapshot: &Snapshot, places: &Range<usize>) -> Strin
     let endpoints = places.end.min(listed).saturating_sub(places.start);
     let queues = places.len() - endpoints;
     let down = usize::try_from(snapshot.totals.endpoints_not_available()).unwrap_or(usize::MAX);
+    let bad = down.saturating_add(snapshot.worst.held);
     let key = |view| state.key_of(view).unwrap_or_default();
     let of = |more: usize, [one, many]: [&str; 2], view| match more {
         0 => String::new(),
         1 => format!(", and 1 more{one}: {}", key(view)),
         more => format!(", and {} more{many}: {}", words::count(more as u64), key(view)),
     };
-    let endpoints = of(down.saturating_sub(endpoints), ["", ""], View::Endpoints);
+    let endpoints = of(bad.saturating_sub(endpoints), ["", ""], View::Endpoints);
     let queues = snapshot.worst.queues_in_all.saturating_sub(queues);
     endpoints + &of(queues, [" queue", " queues"], View::Queues)
 }
@@ -275,7 +277,7 @@ struct Line<'a> {
 }
 
 fn bad_endpoint(now: Timestamp, one: &EndpointRow) -> Line<'_> {
-    let (symbol, role) = words::endpoint_state(one.endpoint.state);
+    let (first, role) = state_in_words(&one.endpoint, now);
     let since = span(now.since(one.endpoint.since));
     let status = one
         .endpoint
@@ -283,7 +285,7 @@ fn bad_endpoint(now: Timestamp, one: &EndpointRow) -> Line<'_> {
         .map(|status| format!(" · {status}"))
         .unwrap_or_default();
     Line {
-        first: (format!("{symbol} {}", one.endpoint.state.as_str()), role),
+        first: (first, role),
         name: words::url(&one.endpoint.url),
         count: known(one.waiting),
         numbers: format!(" waiting · {since}{status}"),
