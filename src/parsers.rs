@@ -18,6 +18,7 @@ use crate::domain::death;
 use crate::domain::filter::{Field, FieldKind, FieldValue, Fields, Filter, FilterError};
 use crate::domain::id::{NotificationId, QueueName};
 use crate::domain::message::{self, Message};
+use crate::domain::naming::{Naming, QueueType};
 use crate::domain::notification::{self, Decoded};
 use crate::domain::outcome::Outcome;
 use crate::domain::policy::{PolicyOwner, SCHEDULE_S_MAX};
@@ -239,7 +240,13 @@ fn deaths(bytes: &[u8]) -> bool {
             queue_expires_at: None,
         };
         let _ = dead_letter::read(&message, &likeness, 1, &found);
-        let _ = dead_letter::target("q-error", &message, &|name| name.len() % 2 == 0);
+        let naming = Naming {
+            prefix: "q".to_owned(),
+            vhost: "/".to_owned(),
+            url_hash_key: "k".to_owned(),
+            queue_type: QueueType::Classic,
+        };
+        let _ = dead_letter::target("q-error", &message, &naming);
     }
     !history.is_empty()
 }

@@ -19,8 +19,8 @@ use super::error_queue::{self, GivenUp};
 use super::id::QueueName;
 use super::message::{HeaderValue, Message, encode_without};
 use super::named::named;
-use super::naming::hex;
-use super::notification::{HEADER_EXECUTION, HEADER_URL};
+use super::naming::{Naming, hex};
+use super::notification::{HEADER_EXECUTION, HEADER_URL, delivered_from};
 use super::time::Timestamp;
 use super::url::EndpointUrl;
 
@@ -410,16 +410,17 @@ impl fmt::Display for Target {
     }
 }
 
-/// The target of a redrive of what is in `queue` to its origin; `is_delivery_queue` knows our own queues by their name.
+/// The target of a redrive of what is in `queue` to its origin. A notification that nothing says the way back of, as one
+/// that was moved there, names its delivery queue itself.
 ///
 /// # Errors
 /// What is known, when that is not enough.
-pub fn target(queue: &str, message: &Message, is_delivery_queue: &dyn Fn(&str) -> bool) -> Result<Target, NoOrigin> {
+pub fn target(queue: &str, message: &Message, naming: &Naming) -> Result<Target, NoOrigin> {
     let history = death::history(message);
     let given_up = error_queue::recognise(queue, message);
     let origin = own_text(message, "origin").or_else(|| history.first_queue());
     if let Some(queue) = origin
-        .filter(|origin| is_delivery_queue(origin))
+        .filter(|origin| naming.is_delivery_queue(origin))
         .and_then(|name| QueueName::parse(name).ok())
     {
         return Ok(Target::Delivery(queue));
@@ -427,11 +428,13 @@ pub fn target(queue: &str, message: &Message, is_delivery_queue: &dyn Fn(&str) -
     if let Some(target) = given_up.as_ref().and_then(way_back) {
         return target;
     }
-    let origin = history.origin()?;
-    Ok(Target::Exchange {
-        exchange: origin.exchange,
-        routing_key: origin.routing_key,
-    })
+    match history.origin() {
+        Ok(origin) => Ok(Target::Exchange {
+            exchange: origin.exchange,
+            routing_key: origin.routing_key,
+        }),
+        Err(unknown) => delivered_from(message, naming).map_or(Err(unknown), |queue| Ok(Target::Delivery(queue))),
+    }
 }
 
 /// Where a framework says that it goes back: where it was published, else the queue that it came from.
@@ -623,6 +626,19 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+    use crate::domain::id::ExecutionId;
+    use crate::domain::naming::QueueType;
+
+    const ORIGIN: &str = "redrive.order-1.0cc175b9c0f1b6a831c399e269772661";
+
+    fn naming() -> Naming {
+        Naming {
+            prefix: "redrive.".to_owned(),
+            vhost: "redrive".to_owned(),
+            url_hash_key: "k".to_owned(),
+            queue_type: QueueType::Classic,
+        }
+    }
 
     fn queue() -> QueueName {
         QueueName::parse("dlq").unwrap()
@@ -652,7 +668,7 @@ mod tests {
                     HeaderValue::text("https://shop.example:8443/hook?token=s3cr3t"),
                 ),
                 (HEADER_EXECUTION.into(), HeaderValue::text("order-1")),
-                ("x-redrive-dead-origin".into(), HeaderValue::text("redrive.order-1.0")),
+                ("x-redrive-dead-origin".into(), HeaderValue::text(ORIGIN)),
                 ("x-redrive-dead-decision".into(), HeaderValue::text("d1")),
                 ("x-redrive-dead-reason".into(), HeaderValue::text("refused")),
                 ("x-redrive-dead-class".into(), HeaderValue::text("refused")),
@@ -679,8 +695,8 @@ mod tests {
         assert_eq!(letter.first_failed_at, Some(Timestamp::from_seconds(100)));
         assert_eq!(letter.execution.as_deref(), Some("order-1"));
         assert_eq!(
-            target("dlq", &ours(404), &|name| name.starts_with("redrive.")),
-            Ok(Target::Delivery(QueueName::parse("redrive.order-1.0").unwrap()))
+            target("dlq", &ours(404), &naming()),
+            Ok(Target::Delivery(QueueName::parse(ORIGIN).unwrap()))
         );
     }
 
@@ -791,6 +807,19 @@ mod tests {
             (letter.attempts, letter.first_failed_at, letter.redriven),
             (None, None, 0)
         );
-        target("dlq", &Message::default(), &|_| false).unwrap_err();
+        target("dlq", &Message::default(), &naming()).unwrap_err();
+    }
+
+    /// As one that was moved there by hand.
+    #[test]
+    fn a_notification_without_a_history_goes_back_to_the_queue_that_it_names() {
+        let header = |name: &str, text: &str| (name.to_owned(), HeaderValue::text(text));
+        let url = EndpointUrl::parse("https://shop.example/hook").unwrap();
+        let message = Message {
+            headers: vec![header(HEADER_URL, url.as_str()), header(HEADER_EXECUTION, "order-1")],
+            ..Message::default()
+        };
+        let own = naming().delivery_queue(&ExecutionId::parse("order-1").unwrap(), &url);
+        assert_eq!(target("dlq", &message, &naming()), Ok(Target::Delivery(own)));
     }
 }

@@ -150,6 +150,18 @@ impl Naming {
         QueueName::parse(&format!("{}{execution}.{hash}", self.prefix)).expect("prefix, execution and hash are bounded")
     }
 
+    /// Why nobody may send messages to a queue, where that is so: what comes into the wake queue is taken for the name of a
+    /// queue that has something to do, and is gone.
+    #[must_use]
+    pub fn keeps_nothing(&self, queue: &QueueName) -> Option<String> {
+        (queue.as_str() == self.wake_queue()).then(|| {
+            format!(
+                "is {:?}, by which daemons wake each other, and keeps no messages: name another queue",
+                queue.as_str()
+            )
+        })
+    }
+
     /// Whether `name` has the form of a delivery queue: our prefix, something, a dot and 32 hex digits.
     #[must_use]
     pub fn is_delivery_queue(&self, name: &str) -> bool {

@@ -6,8 +6,9 @@
 
 use bytes::Bytes;
 
-use super::id::{ExecutionId, IdError, NotificationId};
+use super::id::{ExecutionId, IdError, NotificationId, QueueName};
 use super::message::{HeaderValue, Message, timestamp_s};
+use super::naming::Naming;
 use super::time::Timestamp;
 use super::trace::{self, TRACEPARENT, TRACESTATE};
 use super::url::{EndpointUrl, UrlError};
@@ -222,6 +223,23 @@ pub fn decode_from(message: &Message, url: Option<&EndpointUrl>, fallback_id: &d
         },
         Some("end") => Decoded::End,
         Some(other) => Decoded::Foreign(format!("type {other:?} is neither `notification` nor `end`")),
+    }
+}
+
+/// The delivery queue that a notification is delivered from, which its execution and URL name.
+///
+/// # Errors
+/// Why it is delivered from none.
+///
+/// # Panics
+/// Never: a dash is an id.
+#[expect(clippy::expect_used, reason = "a dash is visible ASCII")]
+pub fn delivered_from(message: &Message, naming: &Naming) -> Result<QueueName, String> {
+    let unnamed = || NotificationId::parse("-").expect("visible ASCII");
+    match decode(message, &unnamed) {
+        Decoded::Notification(notification) => Ok(naming.delivery_queue(&notification.execution, &notification.url)),
+        Decoded::End => Err("it is the end mark of a queue".to_owned()),
+        Decoded::Foreign(why) => Err(why),
     }
 }
 

@@ -71,6 +71,12 @@ impl Core {
         F: Future<Output = Result<T, EngineError>>,
         W: FnOnce(ManagedLease) -> F,
     {
+        // A lease makes a row, and daemons deliver from what has one.
+        if !self.settings.naming.is_delivery_queue(queue.as_str()) {
+            return Err(EngineError::Refused {
+                why: format!("queue {:?} is not a delivery queue", queue.as_str()),
+            });
+        }
         let manager = self.begin_managing(what).await?;
         let result = match manager.lease(queue).await {
             Ok(Lease { epoch, record, .. }) => {

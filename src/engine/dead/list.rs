@@ -69,10 +69,10 @@ pub type Exported = Result<(DeadDetail, Option<Share>), EngineError>;
 impl DeadLetters {
     pub(super) fn detailed(&self, mut letter: DeadLetter, message: Message) -> DeadDetail {
         letter.begins = self.settings.masks.begins(&message.body);
-        let ours = |name: &str| self.settings.naming.is_delivery_queue(name);
+        let naming = &self.settings.naming;
         DeadDetail {
             history: death::history(&message),
-            target: dead_letter::target(letter.queue.as_str(), &message, &ours).map_err(|error| error.to_string()),
+            target: dead_letter::target(letter.queue.as_str(), &message, naming).map_err(|error| error.to_string()),
             letter,
             message,
         }

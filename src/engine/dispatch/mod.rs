@@ -246,6 +246,10 @@ impl Dispatcher {
     }
 
     fn candidate(&mut self, queue: QueueName) {
+        // Anybody may name one in the wake queue, and rows may be older than this rule: nothing else is delivered from.
+        if !self.outside.engine.settings.naming.is_delivery_queue(queue.as_str()) {
+            return;
+        }
         self.later.wake(&queue);
         match self.holdings.get(&queue) {
             None => self.wait(queue),

@@ -97,6 +97,12 @@ impl Expiring {
     }
 
     async fn plan_restore(&self, saves: &[String], to: Option<&QueueName>) -> Result<Plan, EngineError> {
+        if let Some(why) = to.and_then(|to| self.settings.naming.keeps_nothing(to)) {
+            return Err(EngineError::Invalid {
+                field: "to".to_owned(),
+                message: format!("to {why}"),
+            });
+        }
         let mut lines = Vec::new();
         let (mut messages, mut bytes, mut unbound) = (0, 0, Vec::new());
         for id in saves {

@@ -4,18 +4,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::belonging::misplaced;
 use super::difference;
 use super::kept;
 use super::letters::{Letter, sample};
-use super::order::OrderKind;
+use super::order::{Order, OrderKind};
 use super::outgoing::shown;
 use super::taken::{Halt, InHand, TakenRun};
 use super::view::{Edit, EditedLetter};
 use super::{RunPlanner, Runs};
 use crate::ambient::HashMap;
-use crate::domain::dead_letter::Home;
+use crate::domain::dead_letter::{self, Home};
 use crate::domain::mask::{MASK, MaskRules};
 use crate::domain::message::{Message, decode, encode};
+use crate::domain::naming::Naming;
+use crate::domain::run::Target;
 use crate::engine::EngineError;
 use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, WriteGrant};
 use crate::engine::operation::{About, Friction, Operation, Subject};
@@ -48,6 +51,22 @@ impl Edit {
             edited.headers.extend(value.map(|value| (name.clone(), value)));
         }
         Ok(edited)
+    }
+
+    /// What goes back to one of our delivery queues has to be delivered from there.
+    fn refuse_undeliverable(&self, letter: &EditedLetter, naming: &Naming) -> Result<(), EngineError> {
+        let Some(why) = cannot_go_back(naming, letter.queue.as_str(), &letter.original, &letter.edited) else {
+            return Ok(());
+        };
+        let field = if self.headers.is_empty() {
+            "content_type"
+        } else {
+            "headers"
+        };
+        Err(EngineError::Invalid {
+            field: field.to_owned(),
+            message: format!("as edited it could not be delivered: {why}"),
+        })
     }
 
     /// What is different, for somebody who does not see what the rules hide, and not whether he guessed it: what is
@@ -96,6 +115,7 @@ impl Operation<Runs> for EditDead<'_> {
     async fn plan(&self, runs: &Arc<Runs>) -> Result<Plan, EngineError> {
         let (id, edit) = (self.id, self.edit);
         let letter = runs.edited_letter(id, edit).await?;
+        edit.refuse_undeliverable(&letter, &runs.settings.naming)?;
         let lines = match runs.masks() {
             Some(rules) => edit.shown(&letter, &rules),
             None => differences(&letter.original, &letter.edited),
@@ -124,6 +144,7 @@ impl Operation<Runs> for EditDead<'_> {
     async fn perform(&self, runs: &Arc<Runs>, _: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
         let (id, edit) = (self.id, self.edit);
         let letter = runs.edited_letter(id, edit).await?;
+        edit.refuse_undeliverable(&letter, &runs.settings.naming)?;
         let message = encode(&letter.edited).ok_or_else(|| EngineError::Refused {
             why: "the message is too large to be kept".to_owned(),
         })?;
@@ -226,6 +247,14 @@ impl Runs {
     }
 }
 
+/// Why a letter that died in one of our delivery queues would not be delivered from there as it is edited.
+pub(super) fn cannot_go_back(naming: &Naming, queue: &str, original: &Message, edited: &Message) -> Option<String> {
+    match dead_letter::target(queue, original, naming) {
+        Ok(dead_letter::Target::Delivery(origin)) => misplaced(naming, &origin, edited),
+        Ok(dead_letter::Target::Exchange { .. }) | Err(_) => None,
+    }
+}
+
 /// What is different, for people.
 pub(super) fn differences(before: &Message, after: &Message) -> Vec<PlanLine> {
     let mut lines = difference::of_bodies(&before.body, &after.body);
@@ -265,7 +294,7 @@ pub(super) fn cut(text: &str) -> String {
 
 impl RunPlanner {
     /// Shows of those that somebody edited what is sent; answers how many they are.
-    pub(super) async fn as_edited(&self, letters: &mut [Letter]) -> Result<u64, EngineError> {
+    pub(super) async fn as_edited(&self, letters: &mut [Letter], order: &Order) -> Result<u64, EngineError> {
         let ids: Vec<String> = letters.iter().map(|letter| letter.id.clone()).collect();
         if ids.is_empty() {
             return Ok(0);
@@ -278,6 +307,11 @@ impl RunPlanner {
             if let Some(edited) = edits.get(&letter.id) {
                 letter.sample = sample(&letter.id, edited);
                 letter.bytes = edited.body.len() as u64;
+                let goes_to = match (&order.to, &letter.target) {
+                    (Some(queue), _) | (None, Ok(Target::Queue(queue))) => Some(queue),
+                    (None, Ok(Target::Exchange { .. }) | Err(_)) => None,
+                };
+                letter.misplaced = goes_to.and_then(|queue| misplaced(&self.settings.naming, queue, edited));
             }
         }
         Ok(edits.len() as u64)

@@ -7,6 +7,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::RunPlanner;
+use super::belonging::Bound;
 use super::limited::Room;
 use super::order::{Order, OrderKind, Selection};
 use super::outgoing::{WRAPPER, dropped_names, redriven};
@@ -47,6 +48,8 @@ pub(super) struct Letter {
     pub(super) died_in: Option<QueueName>,
     /// Why it is not sent anywhere, whatever its target: its queue could drop it, or another one.
     pub(super) refused: Option<String>,
+    /// Why it would not be delivered from where it goes.
+    pub(super) misplaced: Option<String>,
     pub(super) bytes: u64,
     pub(super) at: Option<Timestamp>,
     pub(super) redriven: u64,
@@ -93,6 +96,7 @@ pub(super) struct Letters {
     /// What a person should know before the first of them.
     told: Option<Batch>,
     selection: Selection,
+    bound: Bound,
     sieve: Sieve,
     others: Others,
 }
@@ -156,6 +160,7 @@ enum Begun {
 
 impl RunPlanner {
     pub(super) async fn letters(&self, order: &Order) -> Result<Letters, EngineError> {
+        let bound = Bound::of(order, &self.settings.naming);
         let mut told = None;
         let from = match (order.kind, &order.selection) {
             (OrderKind::Restore, Selection::Ids(_) | Selection::All) => From::Kept {
@@ -168,9 +173,9 @@ impl RunPlanner {
                     message: "discarded messages are restored by ids, or all of them".to_owned(),
                 });
             }
-            (_, Selection::Head(queue)) => From::Read(self.read_ours(queue, 1).await?),
+            (_, Selection::Head(queue)) => From::Read(self.read_ours(queue, &bound, 1).await?),
             (_, Selection::Queue(queue)) if self.settings.naming.is_delivery_queue(queue.as_str()) => {
-                From::Read(self.read_ours(queue, usize::MAX).await?)
+                From::Read(self.read_ours(queue, &bound, usize::MAX).await?)
             }
             (_, Selection::Queue(queue)) => From::Queues {
                 left: VecDeque::from([Left {
@@ -200,6 +205,7 @@ impl RunPlanner {
             from,
             told,
             selection: order.selection.clone(),
+            bound,
             sieve: self.sieve(filter),
             others: match order.kind {
                 OrderKind::Redrive | OrderKind::Discard => Others::Wait,
@@ -248,7 +254,8 @@ impl Letters {
                     };
                     // Asked again: each look since the run began counts too.
                     if counts_looks && let Some(limited) = planner.limited_target(&queue).await? {
-                        let batch = planner.indexed_batch(&limited, &self.selection, &mut self.sieve).await;
+                        let wanted = (&self.selection, &self.bound);
+                        let batch = planner.indexed_batch(&limited, wanted, &mut self.sieve).await;
                         return or_left_out(batch, &queue, &self.selection).map(Some);
                     }
                     match begin(planner, queue.clone(), self.others).await {
@@ -286,7 +293,8 @@ impl Letters {
                     let queue = current.queue.clone();
                     planner.store.dead_write(&queue, generation, &[], CLAIM).await?;
                 }
-                let batch = choose(current, &walked, &self.selection, &mut self.sieve, planner).await?;
+                let wanted = (&self.selection, &self.bound);
+                let batch = choose(current, &walked, wanted, &mut self.sieve, planner.clock.now()).await?;
                 return Ok(Some(batch));
             },
         }
@@ -363,12 +371,11 @@ fn named(selection: &Selection) -> Vec<String> {
 async fn choose(
     current: &mut Walking,
     walked: &[Walked],
-    selection: &Selection,
+    (selection, bound): (&Selection, &Bound),
     sieve: &mut Sieve,
-    planner: &RunPlanner,
+    now: Timestamp,
 ) -> Result<Batch, EngineError> {
-    let is_ours = |name: &str| planner.settings.naming.is_delivery_queue(name);
-    let (mut batch, now) = (Batch::default(), planner.clock.now());
+    let mut batch = Batch::default();
     let mut letters: Vec<(DeadLetter, &Message)> = Vec::with_capacity(walked.len());
     for one in walked {
         letters.extend(
@@ -389,7 +396,7 @@ async fn choose(
         match choice {
             Chosen::Yes => batch
                 .letters
-                .push(current.judged(selected(letter, message, &is_ours), message)),
+                .push(current.judged(selected(letter, message, bound), message)),
             Chosen::LeftOut => batch.left_out += 1,
             Chosen::No => {}
         }
@@ -560,8 +567,8 @@ pub(super) async fn chosen<T: Sync>(
     Ok(rows.iter().map(choose).collect())
 }
 
-pub(super) fn selected(letter: &DeadLetter, message: &Message, is_ours: &dyn Fn(&str) -> bool) -> Letter {
-    let target = match dead_letter::target(letter.queue.as_str(), message, is_ours) {
+pub(super) fn selected(letter: &DeadLetter, message: &Message, bound: &Bound) -> Letter {
+    let target = match dead_letter::target(letter.queue.as_str(), message, &bound.naming) {
         Ok(dead_letter::Target::Delivery(queue)) => Ok(Target::Queue(queue)),
         Ok(dead_letter::Target::Exchange { exchange, routing_key }) => {
             Target::of(exchange, routing_key).ok_or_else(|| "its origin has no name".to_owned())
@@ -576,6 +583,7 @@ pub(super) fn selected(letter: &DeadLetter, message: &Message, is_ours: &dyn Fn(
     Letter {
         id: letter.id.as_str().to_owned(),
         source: letter.queue.clone(),
+        misplaced: bound.misplaced(letter, target.as_ref().ok(), message),
         target,
         died_in: letter.origin.as_deref().and_then(|name| QueueName::parse(name).ok()),
         refused: None,
@@ -602,6 +610,7 @@ fn discarded(kept: KeptMessage) -> Letter {
             .ok_or_else(|| "it cannot be read any more".to_owned()),
         died_in: None,
         refused: None,
+        misplaced: None,
         bytes: message.as_ref().map_or(0, |message| message.body.len() as u64),
         at: Some(kept.at),
         redriven: 0,
@@ -620,7 +629,7 @@ pub(super) fn sample(id: &str, message: &Message) -> String {
 
 impl RunPlanner {
     /// The first messages of a delivery queue, under its lease.
-    async fn read_ours(&self, queue: &QueueName, limit: usize) -> Result<Batch, EngineError> {
+    async fn read_ours(&self, queue: &QueueName, bound: &Bound, limit: usize) -> Result<Batch, EngineError> {
         if self
             .store
             .queue_get(queue)
@@ -632,7 +641,6 @@ impl RunPlanner {
             });
         }
         self.under_lease(queue, "plan", |lease| async move {
-            let is_ours = |name: &str| self.settings.naming.is_delivery_queue(name);
             let mut batch = Batch::default();
             let (mut alike, mut exists) = (HashMap::default(), false);
             for part in self.parts(&lease.record) {
@@ -654,7 +662,7 @@ impl RunPlanner {
                     whole = walked.is_empty();
                     for one in walked.iter().take(limit - batch.letters.len()) {
                         if let Some(letter) = walking.read(&one.message, one.position) {
-                            let letter = selected(&letter, &one.message, &is_ours);
+                            let letter = selected(&letter, &one.message, bound);
                             batch.letters.push(walking.judged(letter, &one.message));
                         }
                     }

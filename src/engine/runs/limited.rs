@@ -3,6 +3,7 @@
 //! is near the limit is left alone.
 
 use super::RunPlanner;
+use super::belonging::Bound;
 use super::letters::{Batch, Chosen, Letter, chosen, selected};
 use super::order::Selection;
 use crate::domain::id::QueueName;
@@ -24,7 +25,7 @@ impl RunPlanner {
     pub(super) async fn indexed_batch(
         &self,
         target: &DeadTarget,
-        selection: &Selection,
+        (selection, bound): (&Selection, &Bound),
         sieve: &mut Sieve,
     ) -> Result<Batch, EngineError> {
         let looks = self.dead_index.indexed(target).await?;
@@ -56,10 +57,8 @@ impl RunPlanner {
             for ((letter, message), choice) in copies.into_iter().zip(choices) {
                 match choice {
                     Chosen::Yes => {
-                        let is_ours = |name: &str| self.settings.naming.is_delivery_queue(name);
-                        batch
-                            .letters
-                            .push(room.take(selected(&letter, &message, &is_ours), &message));
+                        let letter = selected(&letter, &message, bound);
+                        batch.letters.push(room.take(letter, &message));
                     }
                     Chosen::LeftOut => {
                         batch.left_out += 1;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::Runs;
-use super::edit::{any_edit, differences, edits_of};
+use super::edit::{any_edit, cannot_go_back, differences, edits_of};
 use super::order::Selection;
 use super::view::{Edit, Patch};
 use crate::ambient::{self, HashMap};
@@ -15,7 +15,7 @@ use crate::domain::dead_letter::Home;
 use crate::domain::id::QueueName;
 use crate::domain::mask::MaskRules;
 use crate::domain::message::{Message, decode, encode};
-use crate::domain::naming::hex;
+use crate::domain::naming::{Naming, hex};
 use crate::domain::words::{plural, plural_of};
 use crate::engine::EngineError;
 use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, WriteGrant, at_most};
@@ -164,7 +164,8 @@ impl PatchDead<'_> {
             };
             for (detail, _memory) in read {
                 let edited = edited.remove(detail.letter.id.as_str());
-                ambient::beside(|| patched.take(self.patch, &detail, edited.as_ref(), &runs.settings.masks))?;
+                let of = (&*runs.settings.masks, &runs.settings.naming);
+                ambient::beside(|| patched.take(self.patch, &detail, edited.as_ref(), of))?;
             }
         }
         let found =
@@ -262,14 +263,18 @@ impl Patched {
         patch: &Patch,
         detail: &DeadDetail,
         edited: Option<&Message>,
-        rules: &MaskRules,
+        (rules, naming): (&MaskRules, &Naming),
     ) -> Result<(), EngineError> {
         if detail.letter.home == Home::Event {
             self.events += 1;
             return Ok(());
         }
         let before = edited.unwrap_or(&detail.message);
-        let after = match patch.apply(before, rules) {
+        let goes_back = |after: Message| {
+            let why = cannot_go_back(naming, detail.letter.queue.as_str(), &detail.message, &after);
+            why.map_or(Ok(after), Err)
+        };
+        let after = match patch.apply(before, rules).and_then(goes_back) {
             Ok(after) if after == *before => {
                 self.unchanged += 1;
                 return Ok(());

@@ -11,7 +11,7 @@ use super::RunPlanner;
 use super::letters::{Batch, Letter, Letters};
 use super::order::{Order, OrderKind, Selection, WINDOW};
 use super::receivers::WaysBack;
-use crate::ambient;
+use crate::ambient::{self, HashSet};
 use crate::broker::{BrokerError, Look};
 use crate::domain::dead_letter::Home;
 use crate::domain::endpoint::EndpointState;
@@ -93,6 +93,8 @@ pub(super) struct Gathered {
     redriven: u64,
     edited: u64,
     left_out: u64,
+    /// The ids of all of them, where they are named one by one.
+    found: HashSet<String>,
     /// What a person should know of the queues that they are in.
     noted: Vec<String>,
     digest: Sha256,
@@ -171,6 +173,7 @@ impl RunPlanner {
         if gathered.ordinal == 0 {
             return Err(nothing(order, &gathered));
         }
+        gathered.all_that_are_named(order)?;
         let mut plan = self.draft(order, &id, &gathered).await?;
         let document = Document {
             kind: order.kind,
@@ -218,6 +221,12 @@ impl RunPlanner {
                 ),
             });
         }
+        if let Some(why) = self.settings.naming.keeps_nothing(to) {
+            return Err(EngineError::Invalid {
+                field: "to".to_owned(),
+                message: format!("to {why}"),
+            });
+        }
         let target = Target::Queue(to.clone());
         if self.is_ours(&target) || self.target_exists(&target).await? {
             return Ok(());
@@ -238,10 +247,13 @@ impl RunPlanner {
         gathered.noted.extend(batch.warnings);
         let mut letters = batch.letters;
         if order.kind == OrderKind::Redrive {
-            gathered.edited += self.as_edited(&mut letters).await?;
+            gathered.edited += self.as_edited(&mut letters, order).await?;
         }
         let mut items = Vec::with_capacity(letters.len());
         for letter in letters {
+            if let Selection::Ids(_) = order.selection {
+                gathered.found.insert(letter.id.clone());
+            }
             let target = self.target_of(order, &letter, gathered).await?;
             items.push(gathered.take(letter, target));
         }
@@ -286,6 +298,9 @@ impl RunPlanner {
         {
             return Ok(Err("it is in that queue already".to_owned()));
         }
+        if let Some(why) = &letter.misplaced {
+            return Ok(Err(why.clone()));
+        }
         if is_store(&target) {
             return Ok(if order.kind == OrderKind::Restore {
                 Ok(target)
@@ -322,6 +337,7 @@ impl RunPlanner {
     pub(super) async fn takes(&self, target: &Target, exchanges: &mut Exchanges) -> Result<bool, BrokerError> {
         let (exchange, key) = match target {
             Target::Queue(_) if is_store(target) => return Ok(true),
+            Target::Queue(queue) if self.settings.naming.keeps_nothing(queue).is_some() => return Ok(false),
             Target::Queue(queue) => return Ok(self.broker.look(queue).await? != Look::Missing),
             Target::Exchange { exchange, routing_key } => (exchange, routing_key),
         };
@@ -332,6 +348,7 @@ impl RunPlanner {
         let reached = self.dead_targets.follow_among(VecDeque::from([way]), exchanges).await?;
         for queue in &reached.queues {
             if let Ok(queue) = QueueName::parse(queue)
+                && self.settings.naming.keeps_nothing(&queue).is_none()
                 && self.broker.look(&queue).await? != Look::Missing
             {
                 return Ok(true);
@@ -468,6 +485,37 @@ impl Gathered {
         let named = target.to_string();
         let pairs = self.pairs.iter().filter(|((_, to), _)| to.as_ref() == Ok(&named));
         pairs.map(|(_, count)| count).sum()
+    }
+
+    /// Where some that are named are not there, nothing is done to the others: who named them knows less than there is.
+    fn all_that_are_named(&self, order: &Order) -> Result<(), EngineError> {
+        let Selection::Ids(ids) = &order.selection else {
+            return Ok(());
+        };
+        // Some may be where nobody could look; the plan says so.
+        if !self.noted.is_empty() {
+            return Ok(());
+        }
+        let missing: Vec<&str> = ids
+            .iter()
+            .map(String::as_str)
+            .filter(|id| !self.found.contains(*id))
+            .collect();
+        let Some(first) = missing.first() else {
+            return Ok(());
+        };
+        let others = match missing.len() {
+            1 => String::new(),
+            several => format!(" and {} more that are named", several - 1),
+        };
+        Err(EngineError::NotFound {
+            what: match order.kind {
+                OrderKind::Restore => format!("discarded message {first:?}{others}"),
+                OrderKind::Redrive | OrderKind::Discard | OrderKind::Move | OrderKind::Skip => {
+                    format!("dead letter {first:?}{others} ({SEARCHED})")
+                }
+            },
+        })
     }
 
     fn take(&mut self, letter: Letter, target: Result<Target, String>) -> NewItem {

@@ -51,6 +51,10 @@ on_both! {
     what_was_put_before_a_head_is_purged_with_the_rest
     what_was_put_before_a_head_is_moved_first
     what_was_put_before_a_head_is_counted_with_its_queue
+    what_would_not_be_delivered_from_there_is_not_moved_there_and_finds_its_way_back
+    nothing_is_sent_to_where_daemons_wake_each_other_and_no_other_queue_is_skipped
+    letters_that_are_named_and_not_there_are_told_and_the_others_stay
+    an_edit_that_could_not_be_delivered_is_refused
 }
 
 /// The queue of our own dead letters.
@@ -357,6 +361,124 @@ async fn what_was_put_before_a_head_is_counted_with_its_queue(scene: Scene) {
             .then_some(())
     })
     .await;
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+/// From the queue of another URL it would become a dead letter.
+async fn what_would_not_be_delivered_from_there_is_not_moved_there_and_finds_its_way_back(scene: Scene) {
+    scene.receiver.behave("*", Behaviour::Status(400));
+    let mut daemon = scene.installation.daemon().await;
+    let (queue, graves) = (two_dead_and_one_waits(&scene, &daemon).await, graves(&scene));
+    let other = scene.queue("run", "/other");
+    let run = async |arguments: &[&str]| scene.installation.run(arguments).await;
+    let moved = run(&[
+        "queue",
+        "move",
+        queue.as_str(),
+        "--to",
+        other.as_str(),
+        "--yes",
+        "--json",
+    ])
+    .await;
+    let moved = moved.json();
+    assert_eq!((&moved["done"], &moved["failed"]), (&json!(0), &json!(1)), "{moved}");
+    let plan = run(&[
+        "dead",
+        "redrive",
+        "--all",
+        "--to",
+        other.as_str(),
+        "--dry-run",
+        "--json",
+    ])
+    .await;
+    let plan = plan.expect_code(0).json();
+    assert_eq!(plan["refused"], 2, "{plan}");
+    assert!(plan["lines"].to_string().contains("belong to queue"), "{plan}");
+    assert_eq!((scene.ready(&queue).await, scene.ready(&graves).await), (1, 2));
+    // Moved by hand it has no history, and names its queue itself.
+    let to = ["queue", "move", queue.as_str(), "--to", graves.as_str(), "--yes"];
+    run(&to).await.expect_code(0);
+    dead_letters(&scene, 3).await;
+    scene.receiver.behave("*", Behaviour::Status(200));
+    goes_on(&scene, &queue).await;
+    run(&["dead", "redrive", "--all", "--yes"]).await.expect_code(0);
+    scene.delivered(3).await;
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+async fn nothing_is_sent_to_where_daemons_wake_each_other_and_no_other_queue_is_skipped(scene: Scene) {
+    scene.receiver.behave("*", Behaviour::Status(400));
+    let mut daemon = scene.installation.daemon().await;
+    let queue = two_dead_and_one_waits(&scene, &daemon).await;
+    let (wake, graves) = (scene.naming().wake_queue(), graves(&scene));
+    let mut refused = Vec::new();
+    for arguments in [
+        vec!["queue", "move", queue.as_str(), "--to", &wake, "--yes"],
+        vec!["dead", "redrive", "--all", "--to", &wake, "--yes"],
+    ] {
+        refused.push(scene.installation.run(&arguments).await.expect_code(2).stderr);
+    }
+    assert!(
+        refused.iter().all(|text| text.contains("name another queue")),
+        "{refused:?}"
+    );
+    // A look that makes a row would have daemons deliver from it.
+    for wish in [["--dry-run"], ["--yes"]] {
+        let skip = ["queue", "skip", graves.as_str(), wish[0]];
+        let text = scene.installation.run(&skip).await.expect_code(5).stderr;
+        assert!(text.contains("is not a delivery queue"), "{text}");
+    }
+    let shown = daemon.get(&format!("/v1/queues/{}", graves.as_str())).await.json();
+    assert_eq!(shown["kind"], "dead_letter", "{shown}");
+    assert_eq!((scene.ready(&queue).await, scene.ready(&graves).await), (1, 2));
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+async fn letters_that_are_named_and_not_there_are_told_and_the_others_stay(scene: Scene) {
+    scene.receiver.behave("*", Behaviour::Status(400));
+    let mut daemon = scene.installation.daemon().await;
+    five_die(&scene).await;
+    let run = async |arguments: &[&str]| scene.installation.run(arguments).await;
+    let listed = run(&["dead", "list", "--json"]).await.expect_code(0).json();
+    let id = listed[0]["id"].as_str().unwrap();
+    let nobody = "0".repeat(32);
+    let told = run(&["dead", "discard", id, &nobody, "--yes"]).await.expect_code(4);
+    assert!(told.stderr.contains(&nobody) && !told.stderr.contains(id), "{told:?}");
+    assert_eq!(scene.ready(&graves(&scene)).await, 5);
+    let ended = run(&["dead", "discard", id, "--yes", "--json"])
+        .await
+        .expect_code(0)
+        .json();
+    assert_run(&ended, "done", 1);
+    let told = run(&["dead", "restore", id, &nobody, "--yes"]).await.expect_code(4);
+    assert!(told.stderr.contains("discarded message"), "{told:?}");
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+async fn an_edit_that_could_not_be_delivered_is_refused(scene: Scene) {
+    scene.receiver.behave("*", Behaviour::Status(400));
+    let mut daemon = scene.installation.daemon().await;
+    scene.publish("run", "/hook", 1).await;
+    dead_letters(&scene, 1).await;
+    let run = async |arguments: &[&str]| scene.installation.run(arguments).await;
+    let listed = run(&["dead", "list", "--json"]).await.expect_code(0).json();
+    let id = listed[0]["id"].as_str().unwrap();
+    let elsewhere = "x-redrive-url: http://elsewhere.example/".to_owned();
+    for (header, why) in [
+        (elsewhere, "belong to queue"),
+        (
+            "x-redrive-header-bad name: v".to_owned(),
+            "as edited it could not be delivered",
+        ),
+    ] {
+        let edit = ["dead", "edit", id, "--header", &header, "--yes"];
+        let told = run(&edit).await.expect_code(2);
+        assert!(told.stderr.contains(why), "{told:?}");
+    }
+    let fine = ["dead", "edit", id, "--header", "x-redrive-header-tenant: t1", "--yes"];
+    run(&fine).await.expect_code(0);
     assert_eq!(daemon.stop().await, Some(0));
 }
 
