@@ -12,7 +12,7 @@ use crate::console::state::event::Event;
 use crate::console::theme::Theme;
 use crate::console::view;
 use crate::domain::endpoint::EndpointState;
-use crate::domain::pace::{self, PaceChange};
+use crate::domain::pace::{self, Pace, PaceChange, PaceOrder};
 use crate::domain::queue::QueueState;
 use crate::engine::snapshot::{ENDPOINT_STATES, EndpointRow, Silent, Worst};
 
@@ -49,6 +49,39 @@ fn the_overview_lists_all_that_has_room_and_counts_the_rest() {
         assert_eq!(screen.contains(&more), listed < 6, "{size:?}:\n{screen}");
         assert!(size.1 < 24 || listed == 6, "{size:?}:\n{screen}");
     }
+}
+
+/// Available, and nothing of what waits goes there until a person says so.
+#[test]
+fn an_endpoint_that_waits_for_a_person_is_among_the_worst_and_in_the_first_sentence() {
+    let canary = PaceOrder {
+        canary: Some(2),
+        ..PaceOrder::default()
+    };
+    let over = Pace {
+        taken: 2,
+        ended: 2,
+        ..Pace::new(canary, Some("ana".to_owned()), START)
+    };
+    let held = |waiting| {
+        let mut row = endpoint("https://shop.example/", EndpointState::Available);
+        row.endpoint.pace = Some(over.clone());
+        row.waiting = Some(waiting);
+        let mut day = snapshot(1, Vec::new(), vec![row]);
+        day.worst = Worst::of(&day.queues, &day.endpoints);
+        stage(day)
+    };
+    let shown = screen(&mut held(12), (80, 24));
+    assert!(
+        shown.contains("1 endpoint waits for a person to go on: press 3, then U"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("? canary asks") && shown.contains("12 waiting"),
+        "{shown}"
+    );
+    let shown = screen(&mut held(0), (80, 24));
+    assert!(!shown.contains("a person"), "nothing waits for it:\n{shown}");
 }
 
 #[test]
