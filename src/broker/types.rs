@@ -412,6 +412,8 @@ pub struct BrokerHealth {
     pub reachable: bool,
     /// Why not.
     pub problem: Option<String>,
+    /// The user whom it does not let in, because the name or the password is wrong.
+    pub wrong_login: Option<String>,
     /// What helps against it, where that is more than another address.
     pub mend: Option<String>,
     /// Its version.

@@ -100,7 +100,7 @@ async fn list(
 ) -> Result<Exit, Failure> {
     let mut items: Vec<DeadLetter> = Vec::new();
     let mut cursor = cursor.map(str::to_owned);
-    let mut warned = false;
+    let (mut warned, mut is_whole) = (false, true);
     loop {
         let missing = limit.saturating_sub(u32::try_from(items.len()).unwrap_or(u32::MAX));
         let query = DeadListQuery {
@@ -114,7 +114,7 @@ async fn list(
         if !warned {
             session.output.problems(&page.problems);
             warn(session, &page);
-            warned = true;
+            (warned, is_whole) = (true, page.problems.is_empty());
         }
         items.extend(page.page.items.iter().map(DeadLetter::from));
         cursor = page.page.next_cursor;
@@ -125,7 +125,7 @@ async fn list(
     if let Some(cursor) = cursor {
         say(&format!("there are more: --cursor {cursor}"));
     }
-    if items.is_empty() {
+    if items.is_empty() && is_whole {
         note(&nothing(session, selected));
     }
     session.output.list(&items, COLUMNS, |letter| {
@@ -169,7 +169,7 @@ async fn groups(
         say(&format!("there are more: --cursor {cursor}"));
     }
     let items: Vec<Group> = page.page.items.iter().map(Group::from).collect();
-    if items.is_empty() {
+    if items.is_empty() && page.problems.is_empty() {
         note(&nothing(session, selected));
     }
     session.output.list(&items, GROUPS, |group| {
@@ -327,7 +327,7 @@ async fn looked<T, Q: Query<Answer = DeadPage<T>>>(
     }
 }
 
-/// Why there is nothing.
+/// Why there is nothing; said only where everything could be read.
 fn nothing(session: &Session<'_>, selected: &DeadSelected) -> String {
     match (&selected.queue, &selected.filter, &selected.group) {
         (Some(queue), _, _) if session.engine.naming().is_delivery_queue(queue) => format!(

@@ -119,6 +119,12 @@ impl LookCosts {
                     counted: None,
                 });
             }
+            // It can be known once somebody answers again.
+            Err(
+                error @ (BrokerError::Unreachable { .. } | BrokerError::Management { .. } | BrokerError::Login { .. }),
+            ) => {
+                return self.listed(Err(error));
+            }
             Err(error) => {
                 return Err(EngineError::Refused {
                     why: format!(

@@ -42,7 +42,8 @@ impl Core {
         }
     }
 
-    /// A listing without which there is no answer: whatever the reason, it was not read.
+    /// A listing without which there is no answer: it was not read, unless the login is wrong, which somebody has to mend
+    /// first.
     pub(super) fn listed<T>(&self, read: Result<T, BrokerError>) -> Result<T, EngineError> {
         let source = self.listing_source();
         match read {
@@ -50,6 +51,7 @@ impl Core {
                 self.is_read(&source);
                 Ok(read)
             }
+            Err(error @ BrokerError::Login { .. }) => Err(error.into()),
             Err(error) => Err(EngineError::Unread(Box::new(self.unread(source, &error)))),
         }
     }

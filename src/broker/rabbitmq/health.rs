@@ -24,6 +24,8 @@ pub(super) async fn health(broker: &RabbitMq) -> BrokerHealth {
             if let BrokerError::Vhost { vhost, mend } = error {
                 health.problem = Some(format!("vhost {vhost:?} does not exist"));
                 health.mend = Some(mend);
+            } else if let BrokerError::Login { user } = error {
+                health.wrong_login = Some(user);
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::domain::death::COUNTING_HEADERS;
 use crate::domain::text::show_bytes;
 use crate::domain::words::{plural, plural_of};
 use crate::engine::EngineError;
-use crate::engine::view::Unread;
+use crate::engine::view::{Source, Unread};
 
 /// Letters that are compared by their ids, at most.
 pub const NAMED_MAX: usize = 20;
@@ -143,11 +143,21 @@ impl DeadLetters {
                 }
                 Ok(Some(Err(error))) => return Err(error),
                 Ok(None) => {}
+                // Store or broker answer nothing at present, or their answer takes too long: that is no empty selection.
+                Err(_) if making.letters.is_empty() && making.problems.is_empty() => return Err(unread_in_time(self)),
                 Err(_) => making.more = true,
             }
             return Ok(());
         }
     }
+}
+
+fn unread_in_time(letters: &DeadLetters) -> EngineError {
+    EngineError::Unread(Box::new(Unread {
+        source: Source::Store,
+        reason: "no dead letter came in time; ask again".to_owned(),
+        since: letters.clock.now(),
+    }))
 }
 
 struct Making {

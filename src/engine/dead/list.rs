@@ -61,6 +61,15 @@ impl Looked {
         }
         Some(oldest)
     }
+
+    /// Where no queue was read, that there is no dead letter is what nobody could see.
+    pub(super) fn must_be_read(&self) -> Result<(), EngineError> {
+        let is_read = |view: &DeadQueueView| view.ready.is_some() || view.messages.is_some();
+        match self.problems.first() {
+            Some(unread) if !self.views.iter().any(is_read) => Err(EngineError::Unread(Box::new(unread.clone()))),
+            Some(_) | None => Ok(()),
+        }
+    }
 }
 
 /// A letter that is handed out, with the memory that its message takes; or why there is no more.
@@ -92,6 +101,9 @@ impl DeadLetters {
         let limit = query.limit.clamp(1, READ) as usize;
         if sieve.asks_for_places() || self.is_of_another_queue(&query.selection, &looked.views).await? {
             let found = self.sought(&query.selection, sieve, &looked.views).await?;
+            if found.is_empty() {
+                looked.must_be_read()?;
+            }
             return Ok(page_of(&found, sort, after, limit, now, looked, &query.selection));
         }
         let mut items: Vec<DeadLetter> = Vec::new();
@@ -119,6 +131,9 @@ impl DeadLetters {
                     })
                     .await?,
             );
+        }
+        if items.is_empty() {
+            looked.must_be_read()?;
         }
         let more = items.len() > limit;
         items.truncate(limit);
@@ -167,6 +182,9 @@ impl DeadLetters {
         } else {
             self.filtered_groups(query, sieve, &asked, now, &looked.views).await?
         };
+        if items.is_empty() {
+            looked.must_be_read()?;
+        }
         Ok(DeadPage {
             page: Page {
                 problems: Vec::new(),
@@ -258,9 +276,10 @@ impl DeadLetters {
 
     /// The message in its queue.
     async fn dead_message(&self, letter: &DeadLetter, patience: Duration) -> Result<Option<Message>, EngineError> {
-        let targets = self.targets.dead_targets_asked_for().await?.queues;
-        let Some(target) = targets.iter().find(|target| target.name == letter.queue) else {
-            return Ok(None);
+        let Targets { queues, unread } = self.targets.dead_targets_asked_for().await?;
+        let Some(target) = queues.iter().find(|target| target.name == letter.queue) else {
+            // It may be where nobody could look.
+            return unread.map_or(Ok(None), |unread| Err(EngineError::Unread(Box::new(unread))));
         };
         self.index.find_letter(target, letter, patience).await
     }

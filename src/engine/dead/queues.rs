@@ -114,10 +114,7 @@ impl DeadLetters {
         let order = order(query.sort.as_deref())?;
         let (offset, limit) = (offset_of(query.cursor.as_deref())?, bounded(query.limit) as usize);
         let looked = self.dead_looks(query.patience).await?;
-        if let ([], Some(unread)) = (looked.views.as_slice(), looked.problems.first()) {
-            // That there are none is what nobody could read.
-            return Err(EngineError::Unread(Box::new(unread.clone())));
-        }
+        looked.must_be_read()?;
         let rows = self.rows(&looked.views).await?;
         let now = looked.now;
         let mut rows = sieve

@@ -206,7 +206,9 @@ impl DeadTargets {
     async fn counted(&self, target: DeadTarget) -> Result<Option<DeadTarget>, EngineError> {
         match self.numbers_of(target.clone()).await {
             Ok(counted) => Ok(counted),
-            Err(error) if matches!(error, BrokerError::Unreachable { .. }) => Err(error.into()),
+            Err(error @ BrokerError::Unreachable { .. }) => Err(error.into()),
+            // What is asked without the management API has the login of all there is to read.
+            Err(error @ BrokerError::Login { .. }) if !target.renewed_by_looks => Err(error.into()),
             Err(error) => Ok(Some(DeadTarget {
                 ready: None,
                 unacked: None,

@@ -8,9 +8,9 @@ use crate::domain::url::EndpointUrl;
 use crate::engine::EngineError;
 use crate::engine::kept::good_until;
 use crate::engine::paging::{bounded, offset_of};
-use crate::engine::queues::listing::Oldest;
+use crate::engine::queues::listing::{Listing, Oldest};
 use crate::engine::queues::seen::Seen;
-use crate::engine::view::{EndpointView, EndpointsQuery, Page, Unread};
+use crate::engine::view::{EndpointView, EndpointsQuery, Page};
 use crate::store::{EndpointQuery, QueuesOnly};
 
 /// Messages that wait for each URL; `None` for a URL one of whose counts is missing.
@@ -34,7 +34,15 @@ impl Endpoints {
         let counted_before = self.waiting.good(self.clock.uptime()).filter(|_| offset > 0);
         let (waiting, unread) = match counted_before {
             Some(waiting) => (Some(waiting), None),
-            None => self.count_waiting().await?,
+            None => match self.count_waiting().await? {
+                Ok(waiting) => (Some(waiting), None),
+                Err(listing) => {
+                    if rows.is_empty() && offset == 0 {
+                        listing.must_be_read()?;
+                    }
+                    (None, listing.unread)
+                }
+            },
         };
         let items = rows
             .into_iter()
@@ -77,16 +85,16 @@ impl Endpoints {
 
     /// Messages that wait for `urls` together; `None` when one of their counts is not known.
     pub(in crate::engine) async fn waiting_for(&self, urls: &[&EndpointUrl]) -> Result<Option<u64>, EngineError> {
-        let (waiting, _) = self.count_waiting().await?;
+        let waiting = self.count_waiting().await?.ok();
         Ok(waiting.and_then(|waiting| urls.iter().map(|url| of(&waiting, url)).sum()))
     }
 
-    /// Nothing, and why, when the broker cannot list.
-    async fn count_waiting(&self) -> Result<(Option<Arc<Waiting>>, Option<Unread>), EngineError> {
+    /// The listing that says why, when the broker cannot list.
+    async fn count_waiting(&self) -> Result<Result<Arc<Waiting>, Listing>, EngineError> {
         let began = self.clock.uptime();
         let listing = self.queues.seen_if_possible(Oldest::Nowhere).await;
         if listing.unread.is_some() {
-            return Ok((None, listing.unread));
+            return Ok(Err(listing));
         }
         let mut urls = HashMap::default();
         let mut pages = self.queue_pages(QueuesOnly::All);
@@ -103,7 +111,7 @@ impl Endpoints {
         let waiting = Arc::new(waiting);
         let until = good_until(began, self.clock.uptime());
         self.waiting.keep(Arc::clone(&waiting), until);
-        Ok((Some(waiting), None))
+        Ok(Ok(waiting))
     }
 }
 

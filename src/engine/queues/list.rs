@@ -59,12 +59,8 @@ impl Queues {
         let turn = self.whole_list().await?;
         let began = self.clock.uptime();
         let (world, away) = self.world().await?;
-        if let Some(detail) = away {
-            return Err(BrokerError::Unreachable {
-                operation: "listing queues",
-                detail,
-            }
-            .into());
+        if let Some(error) = away {
+            return Err(error.into());
         }
         let taken = match self.taken.good(began).filter(|_| offset > 0) {
             Some(taken) => taken,
@@ -73,6 +69,9 @@ impl Queues {
         let listing = &taken.listing;
         let mut views = Vec::with_capacity(listing.seen.len());
         self.join(&world, &listing.seen, |view| views.push(view)).await?;
+        if views.is_empty() {
+            listing.must_be_read()?;
+        }
         let mut views = sieve.keep(views, |filter, view| filter.matches(view)).await?;
         let more = views.len() > offset.saturating_add(limit);
         let items = ambient::beside(move || {
@@ -100,12 +99,14 @@ impl Queues {
             .clone()
             .unwrap_or_else(|| QueueRecord::new(name, self.clock.now()));
         let mut problems = Vec::new();
+        let mut failed = None;
         let mut seen = match self.parts_listed(&row).await {
             Ok(Some(listed)) => Some(self.seen_alone(listed).await),
             Ok(None) => None,
             Err(error @ BrokerError::Vhost { .. }) => return Err(error.into()),
             Err(error) => {
                 problems.push(self.unread(self.listing_source(), &error));
+                failed = Some(error);
                 None
             }
         };
@@ -123,9 +124,10 @@ impl Queues {
             }
         }
         if record.is_none() && seen.is_none() {
-            return Err(match problems.pop() {
-                Some(unread) => EngineError::Unread(Box::new(unread)),
-                None => EngineError::NotFound {
+            return Err(match (failed, problems.pop()) {
+                (Some(error @ BrokerError::Login { .. }), _) => error.into(),
+                (_, Some(unread)) => EngineError::Unread(Box::new(unread)),
+                (_, None) => EngineError::NotFound {
                     what: format!("queue {:?}", name.as_str()),
                 },
             });

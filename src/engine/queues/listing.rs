@@ -12,6 +12,7 @@ use crate::ambient::HashMap;
 use crate::broker::{BrokerError, ListedQueue, WhichQueues};
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
+use crate::engine::EngineError;
 use crate::engine::view::Unread;
 
 /// Queues of a page, the most that the management API gives.
@@ -34,6 +35,19 @@ pub(in crate::engine) struct Listing {
     pub(in crate::engine) seen: Vec<Seen>,
     /// Why nothing is known of any queue.
     pub(in crate::engine) unread: Option<Unread>,
+    /// The user whom the broker did not let in, where that is why.
+    pub(in crate::engine) wrong_login: Option<String>,
+}
+
+impl Listing {
+    /// Where nothing else was read either, that there is nothing is what nobody could see.
+    pub(in crate::engine) fn must_be_read(&self) -> Result<(), EngineError> {
+        match (&self.wrong_login, &self.unread) {
+            (Some(user), _) => Err(BrokerError::Login { user: user.clone() }.into()),
+            (None, Some(unread)) => Err(EngineError::Unread(Box::new(unread.clone()))),
+            (None, None) => Ok(()),
+        }
+    }
 }
 
 impl Queues {
@@ -92,13 +106,22 @@ impl Queues {
         match seen {
             Ok(seen) => {
                 self.is_read(&source);
-                Listing { seen, unread: None }
+                Listing {
+                    seen,
+                    unread: None,
+                    wrong_login: None,
+                }
             }
             Err(error) => {
                 tracing::warn!(error = ?error, "depths are unknown");
                 Listing {
                     seen: Vec::new(),
                     unread: Some(self.unread(source, &error)),
+                    wrong_login: if let BrokerError::Login { user } = error {
+                        Some(user)
+                    } else {
+                        None
+                    },
                 }
             }
         }

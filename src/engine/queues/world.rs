@@ -3,6 +3,7 @@
 use super::Queues;
 use super::seen::Seen;
 use crate::ambient::{self, HashMap};
+use crate::broker::BrokerError;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::job;
@@ -184,13 +185,19 @@ fn named(one: &Incarnation) -> (IncarnationId, IncarnationName) {
 }
 
 impl Queues {
-    /// The world as it is now, and why the broker cannot be reached.
-    pub(super) async fn world(&self) -> Result<(World, Option<String>), EngineError> {
+    /// The world as it is now, and why the broker cannot be asked for anything.
+    pub(super) async fn world(&self) -> Result<(World, Option<BrokerError>), EngineError> {
         let incarnations = self.store.incarnations().await?;
         let mut endpoints = self.store.endpoints_not_available().await?;
         endpoints.extend(self.store.endpoints_paced(PACED_MAX).await?);
         let health = self.broker.health().await;
-        let away = (!health.reachable).then(|| health.problem.unwrap_or_else(|| "no answer".to_owned()));
+        let away = match health.wrong_login {
+            Some(user) => Some(BrokerError::Login { user }),
+            None => (!health.reachable).then(|| BrokerError::Unreachable {
+                operation: "listing queues",
+                detail: health.problem.unwrap_or_else(|| "no answer".to_owned()),
+            }),
+        };
         let world = World::new(
             &incarnations,
             endpoints,

@@ -26,6 +26,7 @@ use crate::engine::error::chain;
 use crate::engine::fields::DeadFields;
 use crate::engine::looks::{Charge, Cost, returns_of};
 use crate::engine::sieve::{Question, Sieve};
+use crate::engine::view::Unread;
 use crate::store::{KeptKind, KeptMessage, KeptPlace, KeptQuery};
 
 /// Messages of one batch.
@@ -67,6 +68,8 @@ pub(super) struct Batch {
     pub(super) left_out: u64,
     /// What a person should know of where they are.
     pub(super) warnings: Vec<String>,
+    /// Why there may be queues of dead letters besides those that were looked at.
+    pub(super) unread: Option<Unread>,
 }
 
 /// What equal messages of a queue have in common.
@@ -186,7 +189,11 @@ impl RunPlanner {
             },
             (_, _) => {
                 let targets = self.dead_targets.dead_targets_asked_for().await?;
-                told = targets.unread.map(|unread| left_out(&unread.reason));
+                told = targets.unread.map(|unread| Batch {
+                    warnings: vec![format!("left out: {}", unread.reason)],
+                    unread: Some(unread),
+                    ..Batch::default()
+                });
                 let left = targets.queues.iter().map(|target| Left {
                     queue: target.name.clone(),
                     counts_looks: target.delivery_limit.is_some(),

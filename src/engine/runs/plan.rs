@@ -24,6 +24,7 @@ use crate::engine::EngineError;
 use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, RunPlan, WriteGrant, at_most};
 use crate::engine::dead::{Exchanges, SEARCHED, Way};
 use crate::engine::operation::{About, Friction, Operation, Subject};
+use crate::engine::view::Unread;
 use crate::store::{Frozen, NewItem, NewRun};
 
 /// Items of one run, at most.
@@ -97,6 +98,8 @@ pub(super) struct Gathered {
     found: HashSet<String>,
     /// What a person should know of the queues that they are in.
     noted: Vec<String>,
+    /// Why there may be queues of dead letters besides those that were looked at.
+    unread: Option<Unread>,
     digest: Sha256,
 }
 
@@ -245,6 +248,7 @@ impl RunPlanner {
     ) -> Result<(), EngineError> {
         gathered.left_out += batch.left_out;
         gathered.noted.extend(batch.warnings);
+        gathered.unread = gathered.unread.take().or(batch.unread);
         let mut letters = batch.letters;
         if order.kind == OrderKind::Redrive {
             gathered.edited += self.as_edited(&mut letters, order).await?;
@@ -651,6 +655,9 @@ fn check(order: &Order) -> Result<(), EngineError> {
 }
 
 fn nothing(order: &Order, gathered: &Gathered) -> EngineError {
+    if let Some(unread) = &gathered.unread {
+        return EngineError::Unread(Box::new(unread.clone()));
+    }
     if !gathered.noted.is_empty() {
         return EngineError::Refused {
             why: gathered.noted.join("; "),

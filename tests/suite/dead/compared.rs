@@ -146,4 +146,10 @@ async fn what_cannot_be_compared_is_said() {
     };
     let found = compared(&shop, nothing).await.unwrap();
     assert_eq!((found.letters.len(), found.more), (0, false));
+    let at_once = DeadCompareQuery {
+        limit: 10,
+        ..DeadCompareQuery::default()
+    };
+    let error = shop.ask(query::CompareDead(at_once)).await.unwrap_err();
+    assert!(matches!(error, EngineError::Unread(_)), "nothing came in time: {error}");
 }

@@ -5,7 +5,7 @@ mod compared;
 mod events;
 mod foreign;
 mod map;
-mod queues;
+pub(crate) mod queues;
 pub(crate) mod shop;
 mod sum;
 

@@ -180,7 +180,7 @@ async fn dead_letter_queues_beyond_the_number_that_is_looked_at_are_said_and_can
 }
 
 /// Two queues of others on a vhost that redrive never used, with a letter or two in each.
-pub(super) async fn foreign() -> Vhost {
+pub(crate) async fn foreign() -> Vhost {
     let vhost = Vhost::create().await;
     let put = async |path: &str, body: Value| {
         let (kind, name) = path.split_once('/').unwrap();

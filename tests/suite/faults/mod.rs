@@ -27,4 +27,5 @@ mod stopped;
 mod stores;
 mod two_daemons;
 mod unconfirmed;
+mod unread;
 mod vhost;
