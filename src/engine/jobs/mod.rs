@@ -80,9 +80,16 @@ pub enum JobNext {
 impl Engine {
     /// Declares the queues of a new job, the result's last.
     pub async fn job_submit(&self, id: JobId, lifetime: Lifetime) -> Result<Job, EngineError> {
-        self.0.broker.prepare().await?;
         for part in JobPart::ALL {
-            self.0.queues.declare_part(&id, part, lifetime).await?;
+            let declared = self.0.queues.declare_part(&id, part, lifetime).await;
+            match declared {
+                // No daemon was on this vhost yet. A vhost that is missing was refused before: a job is no reason to make one.
+                Err(EngineError::Broker(BrokerError::NoExchange { .. })) => {
+                    self.0.broker.prepare().await?;
+                    self.0.queues.declare_part(&id, part, lifetime).await?;
+                }
+                declared => declared?,
+            }
         }
         let lifetime = Some(lifetime);
         Ok(Job { id, lifetime })

@@ -206,3 +206,18 @@ async fn a_vhost_that_the_url_leaves_out_is_said_on_the_first_line() {
     let named = installation.run(&["queues"]).await;
     assert!(!named.stderr.contains(said), "{named:?}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_makes_no_vhost_of_a_mistyped_name() {
+    let beside = Vhost::create().await;
+    let missing = Missing::of(Installation::on_rabbit(&beside), &beside);
+    let refused = missing.installation.run(&["job", "submit"]).await.expect_code(78);
+    missing.is_named_in(&refused.stderr);
+    assert!(!missing.exists().await, "a job is no reason to make a vhost");
+    missing
+        .installation
+        .run(&["vhost", "make", "--yes"])
+        .await
+        .expect_code(0);
+    missing.installation.run(&["job", "submit"]).await.expect_code(0);
+}
