@@ -328,7 +328,7 @@ pub(super) async fn follow(
         _sight: sight,
         _attending: attending,
     };
-    Ok(sse::response(frames))
+    Ok(sse::response(&shared, frames))
 }
 
 struct Frames {

@@ -117,6 +117,8 @@ struct Shared {
     sights: attach::Sights,
     /// Who of them may change something.
     attending: attach::Attending,
+    /// The daemon stops: what is told for as long as somebody listens ends.
+    stop: CancellationToken,
 }
 
 impl Shared {
@@ -157,6 +159,7 @@ pub async fn serve(
         plans: plans::Plans::default(),
         sights: attach::Sights::default(),
         attending: attach::Attending::default(),
+        stop: stop.clone(),
     });
     let router = routes::router(Arc::clone(&shared));
     let bounds = || Bounds {

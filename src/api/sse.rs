@@ -10,7 +10,7 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use serde::Serialize;
 
-use crate::wire::attach::frame;
+use crate::wire::attach::{STOPS, frame};
 use crate::wire::json;
 
 use super::Shared;
@@ -29,11 +29,16 @@ pub(super) trait Telling: Send + 'static {
     fn next(&mut self) -> impl Future<Output = Option<Vec<u8>>> + Send;
 }
 
-/// The answer that tells all of it.
-pub(super) fn response(telling: impl Telling) -> Response {
-    let body = stream::unfold(telling, |mut telling| async {
-        let bytes = telling.next().await?;
-        Some((Ok::<_, Infallible>(Bytes::from(bytes)), telling))
+/// The answer that tells all of it, until the daemon stops: store and broker are closed behind it.
+pub(super) fn response(shared: &Shared, telling: impl Telling) -> Response {
+    let begun = Some((telling, shared.stop.clone()));
+    let body = stream::unfold(begun, |told| async {
+        let (mut telling, stop) = told?;
+        let bytes = match stop.run_until_cancelled(telling.next()).await {
+            Some(bytes) => bytes?,
+            None => return Some((Ok::<_, Infallible>(Bytes::from_static(STOPS)), None)),
+        };
+        Some((Ok(Bytes::from(bytes)), Some((telling, stop))))
     });
     MasksItself(with_type(StatusCode::OK, Body::from_stream(body), "text/event-stream")).into_response()
 }

@@ -45,6 +45,7 @@ pub(super) async fn follow(
     Extension(caller): Extension<Caller>,
     Params(chosen): Params<Chosen>,
 ) -> Result<Events, Problem> {
+    let all = Arc::clone(&shared);
     let told = Told {
         choice: Choice::of(&chosen)?,
         news: shared.engine()?.events(),
@@ -53,7 +54,7 @@ pub(super) async fn follow(
         begins: true,
         shared,
     };
-    Ok(Events(sse::response(told)))
+    Ok(Events(sse::response(&all, told)))
 }
 
 /// Which events are told.

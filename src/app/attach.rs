@@ -14,7 +14,7 @@ use crate::console::{Connect, ConnectProblem, ConsoleSettings, Deliver, Next};
 use crate::domain::text;
 use crate::engine::{Access, EngineHandle};
 use crate::files;
-use crate::remote::{self, ConnectError, Daemon};
+use crate::remote::{self, ConnectError, Daemon, Token};
 
 /// Columns of an address.
 const ADDRESS_WIDTH_MAX: usize = 100;
@@ -23,7 +23,7 @@ const ADDRESS_WIDTH_MAX: usize = 100;
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     url: String,
-    token: Option<SecretString>,
+    token: Option<Token>,
 }
 
 /// The daemon of `redrive attach` or of the profile in use; `None`: this process opens broker and store itself.
@@ -52,7 +52,7 @@ pub(super) fn target(cli: &Cli, config: &Config, environment: &Environment) -> R
         })
     });
     let token = match of_file.transpose()? {
-        Some(token) => Some(SecretString::from(token)),
+        Some(token) => Some(of(token, "--token-file".to_owned())),
         None => known_token(config, environment, url)?,
     };
     let token = match token {
@@ -82,27 +82,35 @@ pub(super) async fn engine(target: &Target) -> Result<EngineHandle, String> {
     Ok(EngineHandle::Remote(Arc::new(daemon)))
 }
 
+fn of(secret: impl Into<SecretString>, from: String) -> Token {
+    Token {
+        secret: secret.into(),
+        from,
+    }
+}
+
 fn wrong(why: String) -> Failure {
     Failure::new(Exit::Configuration, why)
 }
 
 /// That of the profile, of the environment, or the one that a daemon of this user made on this machine.
-fn known_token(config: &Config, environment: &Environment, url: &str) -> Result<Option<SecretString>, Failure> {
+fn known_token(config: &Config, environment: &Environment, url: &str) -> Result<Option<Token>, Failure> {
     if let Some(token) = config.profile.daemon.as_ref().and_then(|daemon| daemon.token.clone()) {
-        return Ok(Some(token));
+        let profile = config.profile.name.as_deref().unwrap_or_default();
+        return Ok(Some(of(token, format!("profile.{profile}.token"))));
     }
     if let Some(token) = environment.variable("REDRIVE_API_TOKEN") {
-        return Ok(Some(SecretString::from(token.to_owned())));
+        return Ok(Some(of(token.to_owned(), "REDRIVE_API_TOKEN".to_owned())));
     }
     let Some(path) = config.api.made_token.as_ref().filter(|_| remote::is_this_machine(url)) else {
         return Ok(None);
     };
     let made = files::own_secret(path).map_err(|error| wrong(format!("{}: {error}", path.display())))?;
-    Ok(made.map(SecretString::from))
+    Ok(made.map(|token| of(token, path.display().to_string())))
 }
 
 /// Asked for on the terminal, without showing what is typed.
-fn asked(url: &str) -> Result<Option<SecretString>, Failure> {
+fn asked(url: &str) -> Result<Option<Token>, Failure> {
     let failed = |error: io::Error| Failure::of(Exit::Failed, &error);
     let mut prompt = io::stderr().lock();
     let _ = write!(prompt, "Token of {}: ", text::show(url, ADDRESS_WIDTH_MAX));
@@ -114,7 +122,7 @@ fn asked(url: &str) -> Result<Option<SecretString>, Failure> {
     }
     let _ = writeln!(prompt);
     let token = line.trim();
-    Ok((!token.is_empty()).then(|| SecretString::from(token.to_owned())))
+    Ok((!token.is_empty()).then(|| of(token.to_owned(), "this terminal".to_owned())))
 }
 
 /// A terminal that does not show what is typed, until this is dropped.
@@ -150,10 +158,11 @@ async fn open(target: &Target) -> Result<Daemon, ConnectError> {
 
 /// How the process ends where it could not attach.
 fn failure(error: &ConnectError) -> Failure {
+    // What is no daemon of this release, or does not know the token, stays so until somebody changes that.
     let exit = if error.waiting_helps {
         Exit::Unreachable
     } else {
-        Exit::Refused
+        Exit::Configuration
     };
     Failure::new(exit, error.why.clone())
 }

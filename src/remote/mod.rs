@@ -86,12 +86,20 @@ pub(crate) struct Daemon {
     clock: Clock,
 }
 
+/// What a daemon is asked with.
+#[derive(Clone, Debug)]
+pub(crate) struct Token {
+    pub(crate) secret: SecretString,
+    /// Where it is from, for whoever has to correct it: `profile.live.token`.
+    pub(crate) from: String,
+}
+
 /// The way to it.
 #[derive(Clone, Debug)]
 struct Http {
     client: reqwest::Client,
     base: Url,
-    token: Option<SecretString>,
+    token: Option<Token>,
     clock: Clock,
     /// Since when it does not answer.
     away_since: Arc<Mutex<Option<crate::domain::time::Timestamp>>>,
@@ -102,7 +110,7 @@ impl Daemon {
     ///
     /// # Errors
     /// It is not reached, refuses the token, or is of another release.
-    pub(crate) async fn attach(base: &str, token: Option<SecretString>, clock: Clock) -> Result<Self, ConnectError> {
+    pub(crate) async fn attach(base: &str, token: Option<Token>, clock: Clock) -> Result<Self, ConnectError> {
         let refused = |why: String| ConnectError {
             why,
             waiting_helps: false,
@@ -200,7 +208,7 @@ impl Http {
             .map_err(|error| EngineError::Refused { why: error.to_string() })?;
         let request = self.client.request(method, url);
         Ok(match &self.token {
-            Some(token) => request.bearer_auth(token.expose_secret()),
+            Some(token) => request.bearer_auth(token.secret.expose_secret()),
             None => request,
         })
     }
@@ -239,6 +247,23 @@ impl Http {
         Err(self.error_of(status, &body))
     }
 
+    /// It does not know the token, or was sent none.
+    fn not_let_in(&self) -> EngineError {
+        let address = self.address();
+        EngineError::OtherOwner {
+            why: match &self.token {
+                Some(Token { from, .. }) => format!(
+                    "the daemon at {address} does not know the token of {from}: it has to be one of the daemon's \
+                     api.tokens; correct it there, or `redrive attach {address} --token-file FILE`"
+                ),
+                None => format!(
+                    "the daemon at {address} asks for a token, and there is none: set profile.NAME.token or \
+                     REDRIVE_API_TOKEN, or `redrive attach {address} --token-file FILE`"
+                ),
+            },
+        }
+    }
+
     /// What its refusal says.
     fn error_of(&self, status: StatusCode, body: &[u8]) -> EngineError {
         if let Ok(Told { error }) = serde_json::from_slice(body) {
@@ -255,6 +280,7 @@ impl Http {
             show(&detail, SHOWN_MAX)
         );
         match status {
+            StatusCode::UNAUTHORIZED => self.not_let_in(),
             StatusCode::TOO_MANY_REQUESTS => EngineError::Busy { why },
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => self.away(&why),
             _ => EngineError::Refused { why },

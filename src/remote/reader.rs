@@ -1,10 +1,12 @@
 //! Reads a daemon's stream: server-sent events, one JSON document each.
 
 use crate::engine::Event;
-use crate::wire::attach::{Changes, Hello};
+use crate::wire::attach::{Changes, Hello, STOPS};
 
 /// A frame has at most this many bytes: the snapshot of some hundred thousand queues.
 const FRAME_BYTES_MAX: usize = 512 << 20;
+/// What a frame ends with.
+const END: &[u8] = b"\n\n";
 
 /// What came.
 pub(super) enum Frame {
@@ -73,13 +75,17 @@ pub(super) struct Frames(Pieces);
 
 impl Frames {
     pub(super) const fn new(response: reqwest::Response) -> Self {
-        Self(Pieces::new(response, b"\n\n"))
+        Self(Pieces::new(response, END))
     }
 
     /// The next frame, or why there is none. What was read stays here when this is given up.
     pub(super) async fn next(&mut self) -> Result<Frame, String> {
         let frame = self.0.next().await?;
-        understood(&frame.ok_or("it ended the connection")?)
+        let frame = frame.ok_or("it ended the connection")?;
+        if STOPS.strip_suffix(END) == Some(frame.as_slice()) {
+            return Err("it stops".to_owned());
+        }
+        understood(&frame)
     }
 }
 

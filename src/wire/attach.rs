@@ -263,6 +263,9 @@ impl Changes {
     }
 }
 
+/// The last word of a stream whose daemon stops: a comment, which no reader takes for an event.
+pub const STOPS: &[u8] = b":the daemon stops\n\n";
+
 /// One frame of a stream of server-sent events. The document has no line breaks.
 #[must_use]
 pub fn frame(kind: &str, document: &[u8]) -> Vec<u8> {

@@ -348,9 +348,8 @@ async fn plan_all(link: Option<Link>, commands: Vec<Command>) -> Result<Vec<Plan
     let link = link.ok_or_else(|| NOT_CONNECTED.to_owned())?;
     let engine = &link.engine;
     let plan = async |command: Command| {
-        let name = command.name();
         let planned = engine.plan(command).await;
-        planned.map_err(|error| format!("{name}: {}", chain(&error)))
+        planned.map_err(|error| chain(&error))
     };
     stream::iter(commands)
         .map(plan)

@@ -11,7 +11,7 @@
 
 use ratatui::layout::Rect;
 
-use crate::console::state::{Link, State};
+use crate::console::state::{Link, State, link};
 use crate::console::theme::Role;
 use crate::console::widgets::canvas::{Canvas, below, row};
 use crate::console::widgets::words::{span, until};
@@ -32,10 +32,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
         width: area.width.saturating_sub(4),
         ..below(area, 1)
     };
-    let what = format!(
-        "Connecting to {} and {}",
-        state.session.place.broker, state.session.place.store
-    );
+    let what = format!("Connecting to {}", state.session.place.parts().join(" and "));
     let used = canvas.wrapped(area, &what, Role::Title);
     let area = below(area, used + 1);
     let since = span(state.now.since(*since));
@@ -49,9 +46,12 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     let area = below(area, 2);
     canvas.text(row(area, 0), "The last try failed:", Role::TextMuted);
     let used = canvas.wrapped(below(area, 1), problem, Role::Error);
-    canvas.text(
-        row(area, used + 2),
-        "`redrive doctor` checks each part and says how to fix it.",
+    canvas.wrapped(
+        below(area, used + 2),
+        &format!(
+            "`{} doctor` checks each part and says how to fix it.",
+            link::program(state)
+        ),
         Role::TextMuted,
     );
 }

@@ -249,7 +249,7 @@ fn what(state: &State, dialog: &Dialog, columns: usize, says: &Says) -> Vec<Line
     } else {
         format!("{} · ", place.label)
     };
-    let place = format!("on {label}{} · {}", place.broker, place.store);
+    let place = format!("on {label}{}", place.parts().join(" · "));
     wrapped(&mut lines, &place, columns, says.lines, Role::TextMuted);
     if !dialog.planning.is_awaited() {
         wrapped(&mut lines, &how_much(dialog, plans), columns, says.lines, Role::Text);

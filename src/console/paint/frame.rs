@@ -128,7 +128,7 @@ fn header(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     put(
         canvas,
         left,
-        &format!(" {} · {}", place.broker, place.store),
+        &format!(" {}", place.parts().join(" · ")),
         Role::HeaderMuted,
     );
     let mut x = area.right() - right_width;

@@ -12,6 +12,17 @@ pub fn command(state: &State) -> Option<String> {
         Some(detail) => of_detail(detail)?,
         None => state.nav.view.screen().command(state)?,
     };
+    let mut command = program(state);
+    for word in words {
+        command.push(' ');
+        command.push_str(&shell_word(&word));
+    }
+    Some(command)
+}
+
+/// The program as it is typed for what this console shows: with its configuration and its profile.
+#[must_use]
+pub fn program(state: &State) -> String {
     let mut command = "redrive".to_owned();
     if let Some(file) = &state.session.profiles.file {
         command.push_str(" --config ");
@@ -21,11 +32,7 @@ pub fn command(state: &State) -> Option<String> {
         command.push_str(" --profile ");
         command.push_str(&shell_word(profile));
     }
-    for word in words {
-        command.push(' ');
-        command.push_str(&shell_word(&word));
-    }
-    Some(command)
+    command
 }
 
 fn of_detail(detail: &Detail) -> Option<Vec<String>> {

@@ -178,6 +178,14 @@ pub struct Place {
     pub read_only: Option<String>,
 }
 
+impl Place {
+    /// Broker and store, as far as they are known: an attached console knows its daemon before it knows the vhost.
+    pub(in crate::console) fn parts(&self) -> Vec<&str> {
+        let parts = [self.broker.as_str(), self.store.as_str()];
+        parts.into_iter().filter(|part| !part.is_empty()).collect()
+    }
+}
+
 /// Everything the screen shows. Only [`crate::console::update`] changes it.
 #[derive(Clone, Debug)]
 pub struct State {

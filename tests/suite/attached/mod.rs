@@ -237,8 +237,14 @@ async fn a_token_that_may_only_look_makes_a_console_that_only_looks_and_shows_no
     .await;
     leave(pty).await;
     let wrong = self::far(&daemon, "a-token-that-nobody-ever-configured");
-    let refused = wrong.run(&["queues", "--profile", "far"]).await.expect_code(5);
-    assert!(refused.stderr.contains("401"), "{refused:?}");
+    for look in [&["queues"][..], &["dead", "list"], &["doctor"]] {
+        let refused = wrong.run(&[look, &["--profile", "far"]].concat()).await.expect_code(78);
+        let said = "does not know the token of profile.far.token: it has to be one of the daemon's api.tokens";
+        assert!(
+            refused.stderr.contains(said) && refused.stdout.is_empty(),
+            "{refused:?}"
+        );
+    }
     assert_eq!(daemon.stop().await, Some(0));
 }
 
@@ -271,4 +277,51 @@ async fn a_plan_is_carried_out_once_and_only_by_the_token_that_made_it() {
     daemon.token = Some(READER.to_owned());
     assert_eq!(daemon.post("/v1/attach/execute", &order).await.status, 403);
     assert_eq!(daemon.stop().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_that_stops_ends_what_it_tells_before_it_closes_its_store() {
+    let mut installation = Installation::embedded();
+    with_tokens(&mut installation);
+    let mut daemon = installation.daemon().await;
+    known(&mut daemon).await;
+    let far = far(&daemon, crate::access::OPERATOR);
+    let pty = Pty::start(&far.program(&["--profile", "far"]), SIZE);
+    pty.shows(" live").await;
+    pty.key("3");
+    pty.shows("unavailable").await;
+    assert_eq!(daemon.stop().await, Some(0));
+    pty.shows("does not answer").await;
+    let log = daemon.log();
+    assert!(
+        !log.contains("still in flight") && !log.contains("closed pool"),
+        "{log}"
+    );
+    let written = String::from_utf8_lossy(&pty.bytes()).into_owned();
+    assert!(
+        !written.contains("store unreachable") && !written.contains("closed pool"),
+        "{written}"
+    );
+    pty.key("R");
+    pty.until("what was wanted is named once", |screen| {
+        screen.contains("redeliver: daemon could not be read") && !screen.contains("redeliver: redeliver")
+    })
+    .await;
+    leave(pty).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_console_whose_daemon_is_away_names_what_it_looks_for_and_a_command_of_its_profile() {
+    let mut installation = nowhere();
+    installation.append("\n[profile.down]\ndaemon = \"http://127.0.0.1:1\"\n");
+    let pty = Pty::start(&installation.program(&["--profile", "down"]), (200, 40));
+    pty.until("what is looked for, and the hint", |screen| {
+        let is_whole = |line: &str| line.trim_end() == "  Connecting to daemon http://127.0.0.1:1";
+        screen.lines().any(is_whole) && screen.contains("--profile down doctor`")
+    })
+    .await;
+    pty.until("the first line says nothing of a store", |screen| {
+        screen.lines().next().is_some_and(|line| !line.contains(" · "))
+    })
+    .await;
 }

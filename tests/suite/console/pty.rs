@@ -146,7 +146,7 @@ impl Pty {
     }
 
     /// Everything that was written up to now.
-    pub(super) fn bytes(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         self.seen().bytes.clone()
     }
 
