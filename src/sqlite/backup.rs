@@ -26,15 +26,21 @@ impl SqliteFile {
     /// Refuses what is at `path` when it is no whole copy of a file of ours: also one that was taken from under a program
     /// that had it open, which lacks what stands in its log.
     pub async fn check_backup(path: &Path) -> Result<(), SqliteError> {
+        let unusable = |problem: String| SqliteError::Unusable {
+            path: path.to_owned(),
+            problem,
+        };
         place::inspect(path)?;
         if place::has_log(path) {
-            return Err(SqliteError::Unusable {
-                path: path.to_owned(),
-                problem: "has a write-ahead log beside it: it is a file in use, and no backup".to_owned(),
-            });
+            return Err(unusable(
+                "has a write-ahead log beside it: it is a file in use, and no backup".to_owned(),
+            ));
         }
-        if owned::look(path).await? == Owned::Empty {
-            return Err(SchemaRefusal::Missing.into());
+        match owned::look(path).await {
+            Ok(Owned::Ours) => {}
+            Ok(Owned::Empty) => return Err(SchemaRefusal::Missing.into()),
+            Err(error) if error.is_no_database() => return Err(unusable("is no SQLite file".to_owned())),
+            Err(error) => return Err(error),
         }
         let options = reading(path).read_only(true);
         let mut connection = options.connect().await.map_err(SqliteError::opening)?;
@@ -45,10 +51,7 @@ impl SqliteFile {
         let _ = connection.close().await;
         match found?.as_str() {
             "ok" => Ok(()),
-            broken => Err(SqliteError::Unusable {
-                path: path.to_owned(),
-                problem: format!("is damaged ({broken}): take another backup"),
-            }),
+            broken => Err(unusable(format!("is damaged ({broken}): take another backup"))),
         }
     }
 

@@ -80,6 +80,22 @@ impl SqliteError {
         }
     }
 
+    /// Whether what was opened is no SQLite file at all.
+    pub(super) fn is_no_database(&self) -> bool {
+        const SQLITE_NOTADB: u32 = 26;
+        match self {
+            Self::Open(source) | Self::Statement(source) => code(source) == Some(SQLITE_NOTADB),
+            Self::RolledBack(_)
+            | Self::Commit(_)
+            | Self::Busy
+            | Self::Closed
+            | Self::Displaced { .. }
+            | Self::Panicked
+            | Self::Schema(_)
+            | Self::Unusable { .. } => false,
+        }
+    }
+
     /// What SQLite says when it opens a file.
     pub(super) fn opening(error: sqlx::Error) -> Self {
         if is_busy(&error) {

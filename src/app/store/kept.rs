@@ -13,6 +13,7 @@ use crate::cli::{self, Cli, Exit, Failure, StoreDone};
 use crate::config::{Config, StoreConfig};
 use crate::domain::schema::{SchemaMode, SchemaRefusal};
 use crate::engine::EngineError;
+use crate::engine::error::chain;
 use crate::files::NewFile;
 use crate::sqlite::{SqliteError, SqliteFile};
 use crate::store::postgres::PostgresStore;
@@ -38,7 +39,9 @@ pub(super) async fn back_up(cli: &Cli, config: &Config, to: &Path) -> Result<Exi
 
 pub(super) async fn restore(cli: &Cli, config: &Config, from: &Path) -> Result<Exit, Failure> {
     let path = file_of(config)?;
-    SqliteFile::check_backup(from).await.map_err(opened)?;
+    SqliteFile::check_backup(from)
+        .await
+        .map_err(|error| no_backup(from, error))?;
     let what = format!("put {} in the place of {}", from.display(), path.display());
     if !cli::consents_to(cli, &what)? {
         return Ok(Exit::Done);
@@ -188,6 +191,26 @@ async fn refuse_the_living(store: &SqliteStore, path: &Path) -> Result<(), Failu
         }
     }
     Ok(())
+}
+
+/// What is wrong with the argument; another process that has the file is not.
+fn no_backup(path: &Path, error: SqliteError) -> Failure {
+    let why = match &error {
+        SqliteError::Busy => return opened(error),
+        SqliteError::Unusable { problem, .. } => format!("it {problem}"),
+        SqliteError::Schema(_)
+        | SqliteError::Open(_)
+        | SqliteError::Displaced { .. }
+        | SqliteError::Closed
+        | SqliteError::Statement(_)
+        | SqliteError::RolledBack(_)
+        | SqliteError::Commit(_)
+        | SqliteError::Panicked => chain(&error),
+    };
+    Failure::new(
+        Exit::Usage,
+        format!("{} is no backup of redrive: {why}", path.display()),
+    )
 }
 
 fn in_use(path: &Path) -> Failure {

@@ -151,6 +151,15 @@ async fn what_is_no_whole_backup_is_not_put_back() {
     std::fs::write(&torn, &whole[..whole.len() / 2]).unwrap();
     super::in_file(&other, "CREATE TABLE cats (name TEXT)").await;
     let before = std::fs::read(installation.path("store.db")).unwrap();
+    let (text, directory) = (installation.path("notes.txt"), installation.path("a-directory"));
+    std::fs::write(&text, "this is no SQLite file, however long it is".repeat(100)).unwrap();
+    std::fs::create_dir(&directory).unwrap();
+    for path in [&text, &directory, &other, &installation.path("missing.db")] {
+        let restore = ["store", "restore", path.to_str().unwrap(), "--yes"];
+        let refused = installation.run(&restore).await.expect_code(2);
+        let said = format!("{} is no backup of redrive: ", path.display());
+        assert!(refused.stderr.contains(&said), "{refused:?}");
+    }
     for path in [&torn, &other, &installation.path("missing.db")] {
         let refused = installation
             .run(&["store", "restore", path.to_str().unwrap(), "--yes"])
