@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::engine::calls;
+use crate::engine::{calls, query};
 
 use super::Session;
 use super::exit::{Exit, Failure};
@@ -10,6 +10,7 @@ use super::output::say;
 
 pub(super) async fn test(session: &Session<'_>, name: &str) -> Result<Exit, Failure> {
     if session.cli.global.dry_run {
+        session.engine.query(query::Alert(name.to_owned())).await?;
         say("nobody was told: this is what would be tested");
         session.output.facts(
             &json!({"alert": name, "taken": false}),

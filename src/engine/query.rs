@@ -122,6 +122,8 @@ queries! { of_lists, engine, true;
     DeadGroups(query: DeadListQuery) -> DeadPage<DeadGroup> { engine.0.dead_letters.dead_groups(&query) }
     /// The queues that dead letters are in, with the queues that those come from.
     DeadQueues(query: DeadQueuesQuery) -> DeadPage<DeadQueueRow> { engine.0.dead_letters.dead_queue_page(&query) }
+    /// Whether there is an alert of this name: an error names those that there are.
+    Alert(name: String) -> () { async { engine.alert_named(&name).map(|_| ()) } }
     /// What the next shift has to know, with what was done in so long a time.
     Handover(span: Duration) -> handover::Handover { engine.handover(span) }
     /// Events, newest first. A page may be short, or empty, with a cursor: then that much was looked through without a

@@ -384,6 +384,11 @@ async fn a_dry_run_tells_nobody_and_handles_nothing() {
         .await
         .expect_code(0);
     assert_eq!(tested.json()["taken"], false);
+    let unknown = installation.run(&["alert", "test", "teem", "--dry-run"]).await;
+    assert!(
+        unknown.expect_code(4).stderr.contains("team"),
+        "it names those that there are"
+    );
     let push = ["event", "push", "--type", "hr", "--reference", "1"];
     installation.run(&push).await.expect_code(0);
     let process = ["event", "process", "--type", "hr", "--once", "--dry-run", "--json"];
