@@ -184,8 +184,8 @@ type PolicyKey = (&'static str, &'static str, fn() -> Schema, &'static str);
 const POLICY: [PolicyKey; 14] = [
     ("retries_with_no_delay", "Tries that follow at once.", count, "3"),
     ("minimum_delay_retries", "Tries after the minimum delay.", count, "3"),
-    ("minimum_delay", "Seconds.", delay, "5"),
-    ("maximum_delay", "Seconds.", delay, "30"),
+    ("minimum_delay", "Seconds.", count, "5"),
+    ("maximum_delay", "Seconds.", count, "30"),
     ("maximum_delay_retries", "Tries after the maximum delay.", count, "3"),
     (
         "retry_backoff_function",
@@ -204,7 +204,7 @@ const POLICY: [PolicyKey; 14] = [
         "jitter",
         "A share of each delay that is added at random.\n\n\
          A share of each delay, 0 to 1, that is added at random.",
-        || [delay(), vec![("maximum", number_value(1.0))]].concat(),
+        share,
         "0.0",
     ),
     (
@@ -257,8 +257,9 @@ fn at_least_one() -> Schema {
     [typed("integer"), vec![("minimum", number_value(1.0))]].concat()
 }
 
-fn delay() -> Schema {
-    [typed("number"), vec![("minimum", number_value(0.0))]].concat()
+fn share() -> Schema {
+    let bounds = vec![("minimum", number_value(0.0)), ("maximum", number_value(1.0))];
+    [typed("number"), bounds].concat()
 }
 
 fn policy_rows() -> Vec<Row> {

@@ -1027,3 +1027,23 @@ fn the_headers_of_a_collector_are_secrets_of_the_key_or_of_the_variable_of_the_f
     let alone = resolved("[telemetry]\nheaders = { a = \"1\" }", "").unwrap();
     assert!(alone.warnings().join(" ").contains("set telemetry.otlp"));
 }
+
+/// What an editor that knows the schema takes is what the program takes.
+#[test]
+fn a_key_of_a_policy_takes_a_fraction_where_the_schema_says_number_and_nowhere_else() {
+    let schema = parsed_schema();
+    let mut asked = 0;
+    for (key, property) in properties(&schema["definitions"]["retry_policy"]) {
+        let takes_a_fraction = match property["type"].as_str() {
+            Some("number") => true,
+            Some("integer") => false,
+            Some(_) | None => continue,
+        };
+        let text = format!("[delivery]\nretry_policy = {{ {key} = 0.5 }}");
+        let read = Config::resolve(&text, None, &Environment::default());
+        let is_refused = read.is_err_and(|problem| problem.to_string().contains("integer"));
+        assert_eq!(takes_a_fraction, !is_refused, "{key}");
+        asked += 1;
+    }
+    assert_eq!(asked, 10, "each key that is a number");
+}
