@@ -17,9 +17,10 @@ use crate::console::theme::Role;
 use crate::console::widgets::canvas::{Canvas, behind, below, row};
 use crate::console::widgets::schedule;
 use crate::console::widgets::words::date;
-use crate::domain::policy::PolicyOwner;
+use crate::domain::policy::{PolicyOwner, RetryPolicy};
+use crate::domain::value::Value;
 use crate::engine::policies::{self, PolicyView};
-use crate::engine::query::PolicyVersion;
+use crate::engine::query::{PolicyScope, PolicyVersion};
 
 const SAVED: u16 = 12;
 const BY: u16 = 33;
@@ -50,16 +51,49 @@ fn applies(canvas: &mut Canvas<'_>, area: Rect, view: &PolicyView) {
         (Some(newest), None) => format!("unset by {} at {} UTC", newest.author, date(newest.at)),
         (None, _) => "never".to_owned(),
     };
+    let written = match view.document() {
+        Some(document) => document.to_owned(),
+        None if view.scope == PolicyScope::default() => in_configuration(&view.effective),
+        None => "nothing: every key has its default".to_owned(),
+    };
     let known = [
         Fact::new("saved", saved),
         Fact::new("what applies", view.source.in_words(&view.effective)),
-        Fact::new(
-            "as written",
-            view.document().unwrap_or("nothing: every key has its default"),
-        ),
+        Fact::new("as written", written),
     ];
     let used = facts(canvas, area, &known);
     schedule::paint(canvas, below(area, used + 1), &view.effective);
+}
+
+/// What `delivery.retry_policy` says besides the defaults of its keys.
+fn in_configuration(policy: &RetryPolicy) -> String {
+    if *policy == RetryPolicy::built_in() {
+        return "nothing in the configuration: the built-in policy applies".to_owned();
+    }
+    let entries = |policy: &RetryPolicy| {
+        if let Value::Table(entries) = policy.to_value(PolicyOwner::Default) {
+            entries
+        } else {
+            Vec::new()
+        }
+    };
+    let defaults = entries(&RetryPolicy::default());
+    let of_its_own = entries(policy).into_iter().filter(|entry| !defaults.contains(entry));
+    let keys: Vec<String> = of_its_own
+        .map(|(key, value)| format!("{key} = {}", shown(&value)))
+        .collect();
+    format!("delivery.retry_policy = {{{}}}", keys.join(", "))
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Bool(flag) => flag.to_string(),
+        Value::Integer(number) => number.to_string(),
+        Value::Number(number) => number.to_string(),
+        Value::Text(text) => format!("{text:?}"),
+        // No key of a policy has one.
+        Value::Null | Value::List(_) | Value::Table(_) => String::new(),
+    }
 }
 
 fn versions(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, history: &[PolicyVersion]) {
@@ -109,5 +143,24 @@ fn one(canvas: &mut Canvas<'_>, area: Rect, version: &PolicyVersion, selected: b
     canvas.text(behind(area, SAYS), says, Role::Text);
     if selected {
         canvas.lay_over(area, Role::Selection);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_configuration_says_is_what_is_no_default() {
+        let policy = RetryPolicy {
+            maximum_delay_s: 8,
+            jitter: 0.5,
+            ..RetryPolicy::default()
+        };
+        assert_eq!(
+            in_configuration(&policy),
+            "delivery.retry_policy = {maximum_delay = 8, jitter = 0.5}"
+        );
+        assert!(in_configuration(&RetryPolicy::built_in()).contains("the built-in policy"));
     }
 }
