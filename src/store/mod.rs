@@ -262,7 +262,8 @@ pub trait Deliveries: Send + Sync {
     async fn failure_record(&self, failure: &Failure) -> Result<FailureRecorded, StoreError>;
 
     /// Successes, in batches after their acks: attempts (the last few of each queue are kept),
-    /// counters, `last_success_at`; clears the heads that they settle.
+    /// counters, `last_success_at`; clears the heads that they settle, and what an endpoint failed with that is
+    /// available again.
     async fn successes_record(&self, successes: &[Success]) -> Result<(), StoreError>;
 
     /// An attempt that settles nothing (interrupted, or stale): its row only.

@@ -55,7 +55,9 @@ static HEADS_SETTLED: Statement = Statement::new(concat!(
      AND COALESCE(q.head_fingerprint = batch.fingerprint, TRUE)"
 ));
 static SUCCEEDED: Statement = Statement::new(
-    "UPDATE redrive.endpoints SET last_success_at = $2 \
+    "UPDATE redrive.endpoints SET last_success_at = $2, \
+     last_status = CASE WHEN state = 'available' THEN NULL ELSE last_status END, \
+     last_error = CASE WHEN state = 'available' THEN NULL ELSE last_error END \
      WHERE url_key IN (SELECT redrive.url_key(asked) FROM unnest($1::text[]) AS a (asked))",
 );
 static FAILING: Statement = Statement::new(

@@ -1,7 +1,7 @@
 //! Attempts, and what follows from them.
 
 use redrive::internals::domain::attempt::Attempt;
-use redrive::internals::domain::endpoint::Endpoint;
+use redrive::internals::domain::endpoint::{Endpoint, EndpointState};
 use redrive::internals::domain::id::{Epoch, QueueName};
 use redrive::internals::domain::queue::{Decision, Head};
 use redrive::internals::domain::time::Timestamp;
@@ -101,6 +101,10 @@ impl Rows {
             }
             if let Some(endpoint) = self.endpoints.get_mut(&attempt.url) {
                 endpoint.last_success_at = Some(now);
+                if endpoint.state == EndpointState::Available {
+                    endpoint.last_status = None;
+                    endpoint.last_error = None;
+                }
             }
         }
     }

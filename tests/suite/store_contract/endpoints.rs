@@ -152,6 +152,27 @@ pub(super) async fn opening_clears_everything_and_resets_every_head_of_the_url(p
     assert_eq!(store.endpoints_not_available().await.unwrap(), []);
 }
 
+pub(super) async fn what_it_failed_with_is_over_with_the_first_success_of_an_endpoint_that_is_available(place: &Place) {
+    let store = &*place.store;
+    let lease = held_queue(store, "q", "one").await;
+    recorded(store, &closing_failure(&lease, "one", "m", HOUR)).await;
+    let told = async || {
+        let endpoint = endpoint(store, "one").await;
+        (endpoint.last_status, endpoint.last_error)
+    };
+    let failed = (Some(500), Some("no luck".to_owned()));
+    // It was sent before the endpoint was closed.
+    store
+        .successes_record(&[success(&lease, "one", "before")])
+        .await
+        .unwrap();
+    assert_eq!(told().await, failed);
+    changed(store, &EndpointChange::Reopen { slow_start: None }).await;
+    assert_eq!(told().await, failed, "nothing was delivered since");
+    store.successes_record(&[success(&lease, "one", "m")]).await.unwrap();
+    assert_eq!(told().await, (None, None));
+}
+
 pub(super) async fn a_change_under_an_old_epoch_is_stale(place: &Place) {
     let store = &*place.store;
     let closed = closed(store, HOUR).await;

@@ -124,6 +124,7 @@ modelled! {
         parking_and_disabling_wait_for_a_person
         opening_clears_everything_and_resets_every_head_of_the_url
         a_change_under_an_old_epoch_is_stale
+        what_it_failed_with_is_over_with_the_first_success_of_an_endpoint_that_is_available
         an_unknown_endpoint_is_unknown
         every_change_of_state_raises_epoch_and_generation
         a_url_waits_for_any_queue_when_its_probe_has_no_attempts_left
@@ -202,6 +203,7 @@ contract! {
         parking_and_disabling_wait_for_a_person
         opening_clears_everything_and_resets_every_head_of_the_url
         a_change_under_an_old_epoch_is_stale
+        what_it_failed_with_is_over_with_the_first_success_of_an_endpoint_that_is_available
         an_unknown_endpoint_is_unknown
         every_change_of_state_raises_epoch_and_generation
         numbers_that_guard_never_go_back_even_with_a_store_that_does
