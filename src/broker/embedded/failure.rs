@@ -12,7 +12,9 @@ pub(super) fn write(operation: &'static str) -> impl FnOnce(SqliteError) -> Brok
     move |error| match &error {
         SqliteError::Commit(source) => BrokerError::Unknown {
             operation,
-            detail: source.to_string(),
+            detail: error
+                .takes_no_writes()
+                .map_or_else(|| source.to_string(), ToOwned::to_owned),
         },
         SqliteError::Statement(source) | SqliteError::RolledBack(source) => statement(operation, source),
         SqliteError::Busy
@@ -52,7 +54,7 @@ fn statement(operation: &'static str, error: &sqlx::Error) -> BrokerError {
         .and_then(|code| code.parse::<u32>().ok());
     if code.is_some_and(|code| code & 0xff == SQLITE_FULL) {
         return BrokerError::Blocked {
-            detail: "no room left for the SQLite file".to_owned(),
+            detail: "no room is left on the disk of the SQLite file: free some".to_owned(),
         };
     }
     BrokerError::Failed {

@@ -131,6 +131,18 @@ impl Broker for Embedded {
 impl Vhost for Embedded {
     async fn prepare(&self) -> Result<(), BrokerError> {
         let (exchange, dead) = (self.0.naming.exchange(), self.0.naming.dead_letter_queue());
+        // Looking goes on where the file takes no writes: on a full disk, or read-only.
+        let readers = self.0.file.readers();
+        let is_there = tables::exchange_exists(readers, &exchange)
+            .await
+            .map_err(failure::read("prepare"))?
+            && tables::queue_find(readers, &dead)
+                .await
+                .map_err(failure::read("prepare"))?
+                .is_some();
+        if is_there {
+            return Ok(());
+        }
         let now = self.0.clock.now();
         self.0
             .file

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive::internals::domain::numbers::Numbers;
 use serde_json::json;
-use sqlx::{Connection, PgConnection};
+use sqlx::{Connection, PgConnection, SqliteConnection};
 
 use super::readiness::settle;
 use super::scene::{BOUND, Scene, executions};
@@ -245,4 +245,19 @@ async fn a_database_that_refuses_writes_for_a_while_is_used_again_as_soon_as_it_
     let all = executions(20, 4);
     tokio::join!(scene.publish_all(&all, 50), faults);
     scene.finish(&mut [&mut daemon], 2).await;
+}
+
+/// A disk that is full and a file that somebody else has locked refuse the same: each write.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn looking_at_the_embedded_store_writes_nothing() {
+    let installation = Installation::embedded();
+    installation.run(&["queues"]).await.expect_code(0);
+    let address = format!("sqlite://{}", installation.path("store.db").display());
+    let mut other = SqliteConnection::connect(&address).await.unwrap();
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
+    for look in [&["queues"][..], &["endpoints", "--read-only"], &["retries"], &["audit"]] {
+        let outcome = installation.run(look).await.expect_code(0);
+        assert!(!outcome.stderr.contains("ERROR"), "{outcome:?}");
+    }
+    sqlx::raw_sql("ROLLBACK").execute(&mut other).await.unwrap();
 }
