@@ -207,7 +207,7 @@ async fn an_alarm_makes_it_wait_with_the_reason_shown() {
     let scene = Scene::on(&node.address).await;
     scene.die(400).await;
     let mut daemon = scene.installation.daemon().await;
-    let order = serde_json::json!({"all": true, "rate": 50});
+    let order = serde_json::json!({"all": true, "rate": 25});
     let started = daemon.post("/v1/dead/redrive", &order).await;
     assert_eq!(started.status, 200, "{}", started.text());
     moved(&scene, 20).await;

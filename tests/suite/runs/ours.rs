@@ -225,7 +225,8 @@ async fn a_head_that_waits_is_skipped_to_the_dead_letters(mut scene: Scene) {
         .expect_code(0);
     scene.delivered(1).await;
     assert_eq!(delivered(&scene), ["run-2"]);
-    assert_eq!(scene.ready(&graves(&scene)).await, 1);
+    // A look of the daemon may have it at this moment.
+    dead_letters(&scene, 1).await;
     assert_eq!(daemon.stop().await, Some(0));
 }
 
@@ -394,7 +395,7 @@ async fn what_would_not_be_delivered_from_there_is_not_moved_there_and_finds_its
     ])
     .await;
     let plan = plan.expect_code(0).json();
-    assert_eq!(plan["refused"], 2, "{plan}");
+    assert_eq!(plan["run"]["refused"], 2, "{plan}");
     assert!(plan["lines"].to_string().contains("belong to queue"), "{plan}");
     assert_eq!((scene.ready(&queue).await, scene.ready(&graves).await), (1, 2));
     // Moved by hand it has no history, and names its queue itself.
