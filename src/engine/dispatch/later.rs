@@ -11,6 +11,8 @@ use crate::domain::id::QueueName;
 const WAKE_ALL: Duration = Duration::from_secs(10);
 /// So many of these may come at once.
 const WAKE_ALL_AT_ONCE: u64 = 5;
+/// How long it is believed that a head is parked; who changes that says so.
+const PARKED_FOR: Duration = Duration::from_mins(10);
 /// Queues that rest, at most.
 const RESTING_MAX: usize = 200_000;
 
@@ -22,6 +24,8 @@ pub(super) struct Later {
     /// Queues that a listing alone does not wake before this time: their head waits, or somebody else has them. A nudge,
     /// a due row or a person does.
     resting: HashMap<QueueName, u64>,
+    /// Queues whose head is parked, and until when that is believed: while their URL is not available there is nothing to do.
+    parked: HashMap<QueueName, u64>,
     /// Everything that rests is to be woken.
     wake_all: bool,
     /// Up to when wakings of everything are used up.
@@ -34,6 +38,7 @@ impl Later {
             clock,
             timers: Timers::new(),
             resting: HashMap::default(),
+            parked: HashMap::default(),
             wake_all: false,
             wake_all_used: 0,
         }
@@ -70,6 +75,31 @@ impl Later {
         rests
     }
 
+    /// Its head is parked.
+    pub(super) fn parked(&mut self, queue: &QueueName) {
+        if self.parked.len() >= RESTING_MAX {
+            self.parked.clear();
+        }
+        let until = self.after(PARKED_FOR);
+        self.parked.insert(queue.clone(), until);
+    }
+
+    /// Somebody says that there is something to do.
+    pub(super) fn parked_no_more(&mut self, queue: &QueueName) {
+        self.parked.remove(queue);
+    }
+
+    pub(super) fn is_parked(&mut self, queue: &QueueName) -> bool {
+        let Some(until) = self.parked.get(queue).copied() else {
+            return false;
+        };
+        let is_parked = self.after(Duration::ZERO) < until;
+        if !is_parked {
+            self.parked.remove(queue);
+        }
+        is_parked
+    }
+
     /// It rests no more.
     pub(super) fn wake(&mut self, queue: &QueueName) {
         self.resting.remove(queue);
@@ -83,6 +113,7 @@ impl Later {
     /// It is gone.
     pub(super) fn forget(&mut self, queue: &QueueName) {
         self.resting.remove(queue);
+        self.parked.remove(queue);
         self.timers.forget(queue);
     }
 

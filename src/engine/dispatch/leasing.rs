@@ -164,6 +164,7 @@ impl Dispatcher {
         let is_parked = record.head.as_ref().is_some_and(|head| head.parked);
         if is_parked && record.decision.is_none() {
             self.later.rest(&record.name, REST_STOPPED);
+            self.later.parked(&record.name);
             return false;
         }
         true

@@ -180,7 +180,10 @@ impl Dispatcher {
 
     fn told(&mut self, tell: Tell) {
         match tell {
-            Tell::Candidate(queue) => self.candidate(queue),
+            Tell::Candidate(queue) => {
+                self.later.parked_no_more(&queue);
+                self.candidate(queue);
+            }
             Tell::Listed(queue) => {
                 if !self.later.rests(&queue) {
                     self.candidate(queue);
@@ -263,10 +266,11 @@ impl Dispatcher {
 
     fn wait(&mut self, queue: QueueName) {
         if let Some(url) = self.candidates.url_of(&queue) {
-            self.outside
-                .engine
-                .endpoints
-                .queue_waits(url, self.outside.engine.store_time.now());
+            let endpoints = &self.outside.engine.endpoints;
+            if self.later.is_parked(&queue) && !endpoints.get(url).is_available() {
+                return;
+            }
+            endpoints.queue_waits(url, self.outside.engine.store_time.now());
         }
         if !self.is_dead_and_many_wait(&queue) {
             let line = self.line_of(&queue);
@@ -288,6 +292,7 @@ impl Dispatcher {
         if let Some(url) = &record.url {
             self.candidates.learn(&record.name, url);
         }
+        self.later.parked_no_more(&record.name);
         self.candidate(record.name);
     }
 
