@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use crate::domain::endpoint::EndpointState;
 use crate::domain::url::redact_urls;
 use crate::domain::words;
 use crate::engine::query;
@@ -112,6 +113,9 @@ fn still_wrong(page: &mut String, shift: &Shift) {
                 .map_or_else(|| ", ? waiting".to_owned(), |waiting| format!(", {waiting} waiting"));
             let next = match &one.next_attempt_at {
                 Some(at) => format!(", next attempt {at}"),
+                None if one.state == EndpointState::Unavailable.as_str() => {
+                    ", tried with the next notification".to_owned()
+                }
                 None => ", **waits for a person**".to_owned(),
             };
             let status = one.last_status.map(|status| format!(", last answer {status}"));

@@ -167,6 +167,15 @@ pub enum EndpointChange {
 }
 
 impl Endpoint {
+    /// As it is shown where so much waits for it: where nothing does, nothing is tried before the next notification comes.
+    #[must_use]
+    pub fn with_waiting(mut self, waiting: Option<u64>) -> Self {
+        if self.state == EndpointState::Unavailable && waiting == Some(0) {
+            self.next_attempt_at = None;
+        }
+        self
+    }
+
     /// What `order` makes of its pace: what that does not say stays.
     #[must_use]
     pub fn ordered(&self, order: PaceOrder) -> PaceOrder {

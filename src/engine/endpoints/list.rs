@@ -46,12 +46,15 @@ impl Endpoints {
         };
         let items = rows
             .into_iter()
-            .map(|(endpoint, queues)| EndpointView {
-                waiting: waiting.as_ref().and_then(|waiting| of(waiting, &endpoint.url)),
-                problems: Vec::new(),
-                endpoint,
-                queues,
-                taken_at: self.clock.now(),
+            .map(|(endpoint, queues)| {
+                let waiting = waiting.as_ref().and_then(|waiting| of(waiting, &endpoint.url));
+                EndpointView {
+                    problems: Vec::new(),
+                    endpoint: endpoint.with_waiting(waiting),
+                    waiting,
+                    queues,
+                    taken_at: self.clock.now(),
+                }
             })
             .collect();
         Ok(Page {
@@ -74,11 +77,12 @@ impl Endpoints {
         }
         let listing = self.queues.seen_if_possible(Oldest::Nowhere).await;
         let its_own = listing.seen.iter().filter(|queue| queues.contains(&queue.name));
+        let waiting = its_own.fold(Some(0), with).filter(|_| listing.unread.is_none());
         Ok(EndpointView {
-            endpoint,
+            endpoint: endpoint.with_waiting(waiting),
             taken_at: self.clock.now(),
             queues: queues.len() as u64,
-            waiting: its_own.fold(Some(0), with).filter(|_| listing.unread.is_none()),
+            waiting,
             problems: listing.unread.into_iter().collect(),
         })
     }

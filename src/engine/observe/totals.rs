@@ -145,7 +145,7 @@ pub(super) fn endpoint_rows(
             queues,
             waiting,
             oldest_at: sum.oldest_at,
-            endpoint,
+            endpoint: endpoint.with_waiting(waiting),
         };
         kept::item(row, before)
     });

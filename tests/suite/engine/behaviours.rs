@@ -186,6 +186,33 @@ pub(super) async fn an_exhausted_schedule_dead_letters_when_the_policy_says_so(m
     stage.assert_kept();
 }
 
+pub(super) async fn an_unavailable_url_for_which_nothing_waits_has_no_next_attempt_until_something_comes(
+    mut stage: Stage,
+) {
+    stage
+        .restart(|settings| {
+            settings.default_policy.maximum_delay_retries = 0;
+            settings.default_policy.on_exhausted = OnExhausted::DeadLetter;
+        })
+        .await;
+    stage.receiver.behave("/hook", Behaviour::Status(503));
+    let exhausted = stage.publish("a", "/hook").await;
+    stage.dead_letters(1).await;
+    wait_until("nothing to be tried", BOUND, async || {
+        let shown = stage.endpoint("/hook").await?;
+        let is_idle = shown.endpoint.state.as_str() == "unavailable" && shown.waiting == Some(0);
+        (is_idle && shown.endpoint.next_attempt_at.is_none()).then_some(())
+    })
+    .await;
+    stage.receiver.behave("/hook", Behaviour::Status(200));
+    stage.publish("a", "/hook").await;
+    stage.delivered(1).await;
+    stage.endpoint_is("/hook", "available").await;
+    stage.history.left.insert(exhausted.id.as_str().to_owned(), Left::Dead);
+    stage.stop().await;
+    stage.assert_kept();
+}
+
 pub(super) async fn a_paused_queue_is_let_go_and_resumed(mut stage: Stage) {
     stage.publish("a", "/ok").await;
     stage.delivered(1).await;

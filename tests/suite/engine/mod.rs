@@ -45,6 +45,7 @@ behaviours! {
     an_exhausted_schedule_parks_the_url_until_somebody_redelivers
     an_exhausted_schedule_dead_letters_when_the_policy_says_so
     a_paused_queue_is_let_go_and_resumed
+    an_unavailable_url_for_which_nothing_waits_has_no_next_attempt_until_something_comes
     a_message_that_is_not_ours_is_kept_among_the_dead_letters
     a_waiting_queue_is_browsed_without_a_change
     our_own_dead_letters_are_listed_grouped_and_shown

@@ -225,8 +225,11 @@ fn endpoint_sentence(canvas: &Canvas<'_>, view: &EndpointView) -> (String, Strin
     let since = span(canvas.now.since(endpoint.since));
     let next = match endpoint.next_attempt_at {
         Some(at) => format!("; next probe {}", until(canvas.now, at)),
-        None if endpoint.state == EndpointState::Available => String::new(),
-        None => "; nothing is sent until a person redelivers".to_owned(),
+        None => match endpoint.state {
+            EndpointState::Available => String::new(),
+            EndpointState::Unavailable => "; it is tried with the next notification".to_owned(),
+            EndpointState::Parked | EndpointState::Disabled => "; nothing is sent until a person redelivers".to_owned(),
+        },
     };
     let (paused, until_resumed) = paused(endpoint);
     let text = format!(

@@ -81,9 +81,11 @@ fn endpoints(state: &State, snapshot: &Snapshot) -> Option<(String, Role)> {
         return None;
     }
     let are = if down == 1 { "endpoint is" } else { "endpoints are" };
+    let person = totals.endpoints_in(EndpointState::Parked) + totals.endpoints_in(EndpointState::Disabled) > 0;
     let next = match next_attempt(state, snapshot) {
         Some(next) => format!("; next attempt {next}"),
-        None => "; nothing is tried until a person redelivers (R)".to_owned(),
+        None if person => "; nothing is tried until a person redelivers (R)".to_owned(),
+        None => "; tried with the next notification".to_owned(),
     };
     let oldest = totals
         .down_oldest_at
@@ -100,7 +102,6 @@ fn endpoints(state: &State, snapshot: &Snapshot) -> Option<(String, Role)> {
         },
     );
     let text = format!("▼ {} {are} not available: {stuck}{oldest}{next}", count(down));
-    let person = totals.endpoints_in(EndpointState::Parked) + totals.endpoints_in(EndpointState::Disabled) > 0;
     Some((text, if person { Role::Critical } else { Role::Bad }))
 }
 
