@@ -205,12 +205,13 @@ async fn two_operators_with_overlapping_plans_send_each_message_once() {
 async fn an_alarm_makes_it_wait_with_the_reason_shown() {
     let node = PrivateRabbit::start().await;
     let scene = Scene::on(&node.address).await;
-    scene.die(400).await;
+    scene.die(120).await;
     let mut daemon = scene.installation.daemon().await;
-    let order = serde_json::json!({"all": true, "rate": 25});
+    // Half a minute: the node takes its time to hear of its alarm.
+    let order = serde_json::json!({"all": true, "rate": 4});
     let started = daemon.post("/v1/dead/redrive", &order).await;
     assert_eq!(started.status, 200, "{}", started.text());
-    moved(&scene, 20).await;
+    moved(&scene, 4).await;
     node.address.control(&["set_vm_memory_high_watermark", "0.0001"]).await;
     wait_until("the reason", BOUND, async || {
         let run = scene.newest_run().await;
@@ -222,9 +223,9 @@ async fn an_alarm_makes_it_wait_with_the_reason_shown() {
     .await;
     node.address.control(&["set_vm_memory_high_watermark", "0.4"]).await;
     let run = scene.run_is(&["done", "failed"]).await;
-    assert_run(&run, "done", 400);
+    assert_run(&run, "done", 120);
     assert_eq!(daemon.stop().await, Some(0));
-    assert!(repeats(&scene.take_all(ORIGIN).await, 400) <= 1);
+    assert!(repeats(&scene.take_all(ORIGIN).await, 120) <= 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
