@@ -106,6 +106,9 @@ fn token(api: &crate::config::ApiConfig, output: Output) -> Result<Exit, Failure
 fn check(cli: &Cli, environment: &Environment, output: Output) -> Result<Exit, Failure> {
     let config = load(cli, environment)?;
     let file = config.file.as_ref().map(|file| file.display().to_string());
+    if let Some(problem) = unreadable(&config) {
+        return Err(Failure::new(Exit::Configuration, problem));
+    }
     let warnings = config.warnings();
     for warning in &warnings {
         say(&format!("warning: {}", shown(warning)));
@@ -122,6 +125,34 @@ fn check(cli: &Cli, environment: &Environment, output: Output) -> Result<Exit, F
     ];
     output.facts(&json!({"valid": true, "file": file, "warnings": warnings}), &facts)?;
     Ok(Exit::Done)
+}
+
+/// A file of a certificate that a daemon of this user could not read.
+fn unreadable(config: &config::Config) -> Option<String> {
+    let api = config.api.tls.as_ref().map(|tls| {
+        [
+            ("api.tls.certificate", Some(&tls.certificate)),
+            ("api.tls.key", Some(&tls.key)),
+        ]
+    });
+    let broker = config.broker.tls.as_ref().map(|tls| {
+        [
+            ("broker.tls.certificate", Some(&tls.certificate)),
+            ("broker.tls.key", Some(&tls.key)),
+            ("broker.tls.authority", tls.authority.as_ref()),
+        ]
+    });
+    let named = api.into_iter().flatten().chain(broker.into_iter().flatten());
+    named
+        .filter_map(|(field, path)| Some((field, path?)))
+        .find_map(|(field, path)| {
+            let error = std::fs::File::open(path).err()?;
+            Some(format!(
+                "configuration: {field} is {:?}, which cannot be read: {error}; give the path of a PEM file that this user \
+                 can read",
+                path.to_string_lossy()
+            ))
+        })
 }
 
 fn effective(cli: &Cli, environment: &Environment, output: Output) -> Result<Exit, Failure> {

@@ -1,11 +1,11 @@
 //! Where the HTTP API listens and who may use it: `[api]`.
 
-use std::collections::HashSet;
-use std::net::SocketAddr;
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use ipnet::IpNet;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::domain::scope::{Prefix, Quota, Scope, Scopes};
 use crate::domain::value::Value;
@@ -13,7 +13,7 @@ use crate::domain::value::Value;
 use super::error::Problem;
 use super::keys::{Keys as _, Secrecy, keys};
 use super::kind::{
-    Kind, address, flag, integer, networks, parsed, path, pem_file, table, table_value, text_value, texts, typed, words,
+    Kind, address, flag, integer, list, networks, parsed, path, pem_file, table, table_value, text_value, typed, words,
 };
 use super::print::Page;
 use super::secret::{HIDDEN, Secret};
@@ -24,6 +24,9 @@ use super::tree::Node;
 const TOKEN_LENGTH_MIN: usize = 24;
 /// Below the user's data directory: the token that is made where none is configured.
 const MADE_TOKEN: &str = "redrive/api-token";
+
+/// Bytes of a name of a host.
+const HOST_LENGTH_MAX: usize = 253;
 
 /// A name of a token.
 const NAME: &str = "^[A-Za-z0-9._-]{1,64}$";
@@ -61,11 +64,7 @@ keys! {
         /// Names by which it is reached, beside addresses and localhost.
         ///
         /// Host names of the API, beside addresses and localhost.
-        hosts: Vec<String> = texts()
-            .and_then(
-                |hosts, _| Ok(hosts.iter().map(|host| host.to_ascii_lowercase()).collect()),
-                |hosts: &Vec<_>| Some(Value::List(hosts.iter().map(text_value).collect())),
-            )
+        hosts: Vec<String> = list(parsed(host, String::clone), "a list of strings")
             .example("[]");
         /// Connections at once from one address.
         connections_per_address: usize = integer(1..=100_000).or(256);
@@ -186,8 +185,49 @@ pub(super) fn api(root: Section<'_>, page: &mut Page) -> Result<ApiConfig, Probl
         let problem = format!("is {listen}, which others reach; set api.tokens, or listen on 127.0.0.1");
         return Err(section.problem("listen", problem));
     }
+    if let Some(problem) = twice(&api.tokens) {
+        return Err(section.problem("tokens", problem));
+    }
+    if let Some(probe) = api.probe.filter(|probe| is_taken(*probe, listen)) {
+        let problem = format!("is {probe}, where api.listen ({listen}) is already; give it another port");
+        return Err(section.problem("probe", problem));
+    }
     page.table("[api]", &api);
     Ok(api)
+}
+
+/// A token that stands twice: only the scopes of the first would ever count.
+fn twice(tokens: &[ApiToken]) -> Option<String> {
+    let secret = |token: &ApiToken| token.value.expose_secret().to_owned();
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    tokens.iter().enumerate().find_map(|(place, token)| {
+        let first = seen.insert(secret(token), place)?;
+        Some(format!(
+            "has the same token as [{first}] and as [{place}], so that what the second one may do never counts; make \
+             another one with `openssl rand -hex 32`, or leave one out"
+        ))
+    })
+}
+
+/// Whether two cannot listen at once. A port of 0 is any that is free.
+fn is_taken(one: SocketAddr, other: SocketAddr) -> bool {
+    let everywhere = one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() != 0 && one.port() == other.port() && (everywhere || one.ip() == other.ip())
+}
+
+/// A name as a request's `Host` header has it, without its port.
+fn host(host: &str) -> Result<String, String> {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    if bare.parse::<IpAddr>().is_ok() {
+        return Ok(bare.to_ascii_lowercase());
+    }
+    let possible = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if host.is_empty() || host.len() > HOST_LENGTH_MAX || !host.bytes().all(possible) {
+        return Err(format!(
+            "is {host:?}, and must be the name of a host alone, such as redrive.example.com, without scheme, port and path"
+        ));
+    }
+    Ok(host.to_ascii_lowercase())
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "as each field that is no key")]
@@ -204,7 +244,7 @@ fn tokens() -> Kind<Vec<ApiToken>> {
     ];
     let schema = vec![("anyOf", Value::List(one_of.into()))];
     let one = Kind::new(schema, token, |token: &ApiToken| Some(token.show())).inner(ApiToken::rows);
-    super::kind::list(one, "a list")
+    list(one, "a list")
         .secrecy(Secrecy::Whole)
         .variable("REDRIVE_API_TOKEN")
         .example("[]")

@@ -295,6 +295,31 @@ fn a_certificate_or_a_name_that_is_not_possible_is_told_what_is() {
             "[api]\ntls = { certificate = \"a.pem\" }",
             &["api.tls.key", "is missing"],
         ),
+        (
+            "[api]\nhosts = [\"b.example\", \"a.example:8470\"]",
+            &[
+                "api.hosts[1] (line 2)",
+                "a.example:8470",
+                "without scheme, port and path",
+            ],
+        ),
+        ("[api]\nhosts = [\"a b\"]", &["api.hosts[0]", "the name of a host"]),
+        (
+            "[api]\ntokens = [\"a-token-of-24-characters\", { value = \"a-token-of-24-characters\", scopes = [\"read\"] }]",
+            &["api.tokens", "the same token as [0] and as [1]", "openssl rand"],
+        ),
+        (
+            "[api]\nprobe = \"127.0.0.1:8470\"",
+            &[
+                "api.probe (line 2)",
+                "where api.listen (127.0.0.1:8470) is already",
+                "another port",
+            ],
+        ),
+        (
+            "[api]\nlisten = \"127.0.0.1:9000\"\nprobe = \"0.0.0.0:9000\"",
+            &["api.probe (line 3)", "another port"],
+        ),
     ] {
         check(text, parts);
     }
@@ -421,17 +446,21 @@ fn a_secret_may_be_in_the_environment_or_in_a_file() {
     let file = directory.path().join("token");
     std::fs::write(&file, "from-a-file-of-this-user\r\n").unwrap();
     let text = format!(
-        "[api]\ntokens = [{{ env = \"TOKEN\" }}, {{ file = {file:?} }}, {{ env = \"TOKEN\", scopes = [\"read\"] }}]"
+        "[api]\ntokens = [{{ env = \"TOKEN\" }}, {{ file = {file:?} }}, {{ env = \"OTHER\", scopes = [\"read\"] }}]"
     );
-    let config = Config::resolve(&text, None, &environment(&[("TOKEN", "from-a-variable-that-is-long")])).unwrap();
+    let variables = [
+        ("TOKEN", "from-a-variable-that-is-long"),
+        ("OTHER", "from-another-one-that-is-long"),
+    ];
+    let config = Config::resolve(&text, None, &environment(&variables)).unwrap();
     let tokens: Vec<&str> = config
         .api
         .tokens
         .iter()
         .map(|token| token.value.expose_secret())
         .collect();
-    let variable = "from-a-variable-that-is-long";
-    assert_eq!(tokens, [variable, "from-a-file-of-this-user", variable]);
+    let expected = [variables[0].1, "from-a-file-of-this-user", variables[1].1];
+    assert_eq!(tokens, expected);
     check(
         &text,
         &[

@@ -227,6 +227,12 @@ fn a_configuration_is_checked_with_the_field_and_the_nearest_key() {
         .run(&["config", "check"])
         .ends(78);
     assert!(keys.err.contains("quiit") && keys.err.contains("quit"), "{keys:?}");
+    let tls = "[api]\ntls = { certificate = \"/nowhere/api.pem\", key = \"/nowhere/api.key\" }\n";
+    let files = Program::with_config(tls).run(&["config", "check"]).ends(78);
+    assert!(
+        files.err.contains("api.tls.certificate is \"/nowhere/api.pem\"") && files.err.contains("PEM file"),
+        "{files:?}"
+    );
     let open = Program::with_config("[api]\nlisten = \"0.0.0.0:0\"\n")
         .run(&["--daemon"])
         .ends(78);

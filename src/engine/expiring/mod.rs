@@ -25,6 +25,7 @@ pub use order::{ExpiringOrder, ExpiringOutcome, ExpiringResult, Keep, PlannedQue
 use super::EngineError;
 use super::core::{Core, over_core};
 pub use super::event::Gone;
+use super::paging::{cut, id_of};
 use super::rules::compiled;
 use super::view::Page;
 use crate::ambient::HashMap;
@@ -337,11 +338,16 @@ impl Lifetimes {
 
     /// What was saved, newest first.
     pub(super) async fn saves(&self, query: &SaveQuery) -> Result<Page<SaveRecord>, EngineError> {
-        let items = self.store.saves(query).await?;
-        let full = items.len() == usize::try_from(query.limit).unwrap_or(usize::MAX);
+        id_of(query.before.as_deref())?;
+        let asked = SaveQuery {
+            // One more says that there is another page.
+            limit: query.limit.saturating_add(1),
+            ..query.clone()
+        };
+        let (items, next_cursor) = cut(self.store.saves(&asked).await?, query.limit, |save| save.id.clone());
         Ok(Page {
             problems: Vec::new(),
-            next_cursor: items.last().filter(|_| full).map(|last| last.id.clone()),
+            next_cursor,
             taken_at: self.clock.now(),
             items,
         })

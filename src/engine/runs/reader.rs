@@ -9,6 +9,7 @@ use crate::domain::run::{Phase, RunState, Speed, eta};
 use crate::domain::time::Timestamp;
 use crate::engine::EngineError;
 use crate::engine::core::{Core, over_core};
+use crate::engine::paging::{cut, id_of};
 use crate::engine::view::Page;
 use crate::store::{ItemQuery, RunQuery, RunRecord};
 
@@ -52,16 +53,17 @@ impl RunReader {
         before: Option<String>,
         limit: u32,
     ) -> Result<Page<RunView>, EngineError> {
+        id_of(before.as_deref())?;
         let query = RunQuery {
             before,
-            limit,
+            // One more says that there is another page.
+            limit: limit.saturating_add(1),
             ..RunQuery::default()
         };
-        let items = self.run_views(&query).await?;
-        let full = items.len() == usize::try_from(limit).unwrap_or(usize::MAX);
+        let (items, next_cursor) = cut(self.run_views(&query).await?, limit, |run| run.record.id.clone());
         Ok(Page {
             problems: Vec::new(),
-            next_cursor: items.last().filter(|_| full).map(|last| last.record.id.clone()),
+            next_cursor,
             taken_at: self.clock.now(),
             items,
         })
