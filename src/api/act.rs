@@ -37,12 +37,6 @@ pub(super) struct Options {
     /// Carry out the plan that waits under this id.
     #[serde(default)]
     pub(super) plan: Option<String>,
-    /// For the routes about one endpoint.
-    #[serde(default)]
-    pub(super) url: Option<String>,
-    /// For a test.
-    #[serde(default)]
-    pub(super) method: Option<String>,
 }
 
 /// A body that can only say why.

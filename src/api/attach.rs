@@ -50,7 +50,8 @@ pub(super) async fn ask(
     Extension(caller): Extension<Caller>,
     Input(asked): Input<Named>,
 ) -> Result<Response, Problem> {
-    if asked.name == query::Browse::NAME {
+    // They answer messages byte for byte, in which masks find nothing.
+    if [query::Browse::NAME, query::OneRescued::NAME].contains(&asked.name.as_str()) {
         caller.must_have(Scope::Operate)?;
     }
     let engine = shared.engine()?;
@@ -72,23 +73,27 @@ pub(super) async fn call(
         Some(Err(error)) => return Ok(failed(engine, error)),
         None => return Err(Problem::field("name", other_release())),
     };
-    match call.asks() {
+    let asks = call.asks();
+    let scope = match &asks {
+        Asks::ToPublish(_) | Asks::ToEnd(..) | Asks::ToPush => Scope::Publish,
+        Asks::ToOperate => Scope::Operate,
+    };
+    let grant = caller.grant_for(scope, None)?;
+    match asks {
         Asks::ToPublish(new) => {
-            caller.must_have(Scope::Publish)?;
+            // The engine's own words and exit code, as where the command runs beside the daemon.
+            if let Err(error) = engine.check_url(&new.url) {
+                return Ok(failed(engine, error));
+            }
             caller.begins_publish(&shared, new).await?;
         }
-        Asks::ToEnd(execution, url) => {
-            caller.must_have(Scope::Publish)?;
-            caller.may_publish(execution, url)?;
-        }
+        Asks::ToEnd(execution, url) => caller.may_publish(execution, url)?,
         Asks::ToPush => {
-            caller.must_have(Scope::Publish)?;
             caller.may_publish_anywhere()?;
             caller.pushes(1, shared.clock.uptime())?;
         }
-        Asks::ToOperate => caller.must_have(Scope::Operate)?,
+        Asks::ToOperate => {}
     }
-    let grant = caller.grant(None)?;
     Ok(written(engine, call.carried_out(engine, &grant).await))
 }
 
@@ -310,10 +315,19 @@ pub(super) async fn follow(
         return Err(Problem::field("protocol", other_release()));
     }
     let engine = shared.engine()?;
+    let hello = Hello::of(engine.naming(), caller.may_look(), caller.sees_all());
+    let writer = Writer::new(&shared, &caller);
+    if !caller.may_look() {
+        let hello = Some(hello);
+        return Ok(sse::response(Greeting { hello, writer }));
+    }
     let sight = shared.sights.sight(engine);
-    let hello = Hello::of(engine.naming(), caller.sees_all());
     let attending = if caller.sees_all() {
-        Some(shared.attending.attends(engine, caller.grant(None)?))
+        Some(
+            shared
+                .attending
+                .attends(engine, caller.grant_for(Scope::Operate, None)?),
+        )
     } else {
         None
     };
@@ -323,12 +337,28 @@ pub(super) async fn follow(
         before: Arc::new(Snapshot::default()),
         hello: Some(hello),
         is_first: true,
-        writer: Writer::new(&shared, &caller),
+        writer,
         actor: caller.actor().to_owned(),
         _sight: sight,
         _attending: attending,
     };
     Ok(sse::response(&shared, frames))
+}
+
+/// For a token that only publishes: who the daemon is, and that it is there.
+struct Greeting {
+    hello: Option<Hello>,
+    writer: Writer,
+}
+
+impl Telling for Greeting {
+    async fn next(&mut self) -> Option<Vec<u8>> {
+        if let Some(hello) = self.hello.take() {
+            return Some(self.writer.event("hello", &hello));
+        }
+        ambient::sleep(BEAT).await;
+        Some(BEATS.to_vec())
+    }
 }
 
 struct Frames {

@@ -15,7 +15,7 @@ use crate::wire::input;
 use crate::wire::problem::Problem;
 
 use super::Shared;
-use super::extract::{Params, Segment};
+use super::extract::{NoParams, Params, Segment};
 use super::masked::MasksItself;
 use super::problem::Json;
 
@@ -73,10 +73,34 @@ pub(super) async fn list(
     Ok(Json(List::<DeadLetter>::of(&page)))
 }
 
+/// Which groups: they have an order of their own.
+#[derive(JsonSchema, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WhichGroups {
+    /// Of this queue.
+    queue: Option<String>,
+    /// A group, by its fingerprint.
+    group: Option<String>,
+    /// A filter, in the filter language.
+    filter: Option<String>,
+    /// How many are answered, at most.
+    limit: Option<u32>,
+    /// Where the page begins: `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
 pub(super) async fn groups(
     State(shared): State<Arc<Shared>>,
-    Params(which): Params<Which>,
+    Params(which): Params<WhichGroups>,
 ) -> Result<Json<List<Group>>, Problem> {
+    let which = Which {
+        queue: which.queue,
+        group: which.group,
+        filter: which.filter,
+        sort: None,
+        limit: which.limit,
+        cursor: which.cursor,
+    };
     let page = shared.engine()?.query(query::DeadGroups(which.query()?)).await?;
     Ok(Json(List::<Group>::of(&page)))
 }
@@ -140,7 +164,11 @@ pub(super) async fn compare(
     Ok(MasksItself(Json(Comparison::from(&found))))
 }
 
-pub(super) async fn show(State(shared): State<Arc<Shared>>, Segment(id): Segment) -> Result<Json<Detail>, Problem> {
+pub(super) async fn show(
+    State(shared): State<Arc<Shared>>,
+    Segment(id): Segment,
+    _: NoParams,
+) -> Result<Json<Detail>, Problem> {
     let query = query::OneDeadLetter { id, patience: PATIENCE };
     let detail = shared.engine()?.query(query).await?;
     Ok(Json(Detail::from(&detail)))

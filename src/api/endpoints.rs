@@ -57,6 +57,49 @@ async fn show(shared: &Shared, url: EndpointUrl) -> Result<Or<Json<List<Endpoint
     Ok(Or::Other(Json(Endpoint::from(&view))))
 }
 
+/// How a change of one endpoint is asked for.
+#[derive(Default, JsonSchema, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OfEndpoint {
+    /// The endpoint.
+    url: Option<String>,
+    /// Answer the plan, and change nothing.
+    #[serde(default)]
+    dry_run: bool,
+    /// Why; for the audit.
+    reason: Option<String>,
+    /// Carry out the plan that waits under this id.
+    plan: Option<String>,
+}
+
+/// How a test of one is asked for.
+#[derive(Default, JsonSchema, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OfTest {
+    /// The endpoint.
+    url: Option<String>,
+    /// The method of the request.
+    method: Option<String>,
+    /// Answer the plan, and change nothing.
+    #[serde(default)]
+    dry_run: bool,
+    /// Why; for the audit.
+    reason: Option<String>,
+    /// Carry out the plan that waits under this id.
+    plan: Option<String>,
+}
+
+/// What a GET of a plan is asked for.
+#[derive(JsonSchema, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Planned {
+    /// The endpoint.
+    url: Option<String>,
+    /// Always so here: a GET changes nothing.
+    #[serde(default, rename = "dry_run")]
+    _dry_run: bool,
+}
+
 /// The endpoint, in the body where it is not in the query.
 #[derive(Default, JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -64,7 +107,18 @@ async fn show(shared: &Shared, url: EndpointUrl) -> Result<Or<Json<List<Endpoint
 pub(super) struct Which {
     /// The endpoint.
     url: Option<String>,
-    /// For a test: the method of the request.
+    /// Why; for the audit.
+    reason: Option<String>,
+}
+
+/// What is tested, and how.
+#[derive(Default, JsonSchema, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "EndpointTest")]
+pub(super) struct TestInput {
+    /// The endpoint.
+    url: Option<String>,
+    /// The method of the request.
     method: Option<String>,
     /// Why; for the audit.
     reason: Option<String>,
@@ -72,22 +126,35 @@ pub(super) struct Which {
 
 impl Which {
     /// The query counts where the body says nothing.
-    fn merge(self, options: &mut Options) -> Result<EndpointUrl, Problem> {
-        options.method = self.method.or_else(|| options.method.take());
-        options.reason = self.reason.or_else(|| options.reason.take());
-        let url = self.url.or_else(|| options.url.take());
-        input::url(&url.ok_or_else(|| Problem::field("url", "url is missing: give that of the endpoint"))?)
+    fn merge(self, of: OfEndpoint) -> Result<(EndpointUrl, Options), Problem> {
+        let options = Options {
+            dry_run: of.dry_run,
+            reason: self.reason.or(of.reason),
+            plan: of.plan,
+        };
+        let url = self.url.or(of.url);
+        let url = url.ok_or_else(|| Problem::field("url", "url is missing: give that of the endpoint"))?;
+        Ok((input::url(&url)?, options))
     }
 }
 
 pub(super) async fn test(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    Params(mut options): Params<Options>,
-    Input(which): Input<Which>,
+    Params(of): Params<OfTest>,
+    Input(test): Input<TestInput>,
 ) -> Result<Acted<Tested>, Problem> {
-    let url = which.merge(&mut options)?;
-    let method = options.method.take();
+    let method = test.method.or(of.method);
+    let which = Which {
+        url: test.url,
+        reason: test.reason,
+    };
+    let (url, options) = which.merge(OfEndpoint {
+        url: of.url,
+        dry_run: of.dry_run,
+        reason: of.reason,
+        plan: of.plan,
+    })?;
     act(
         &shared,
         &caller,
@@ -101,7 +168,7 @@ pub(super) async fn test(
 pub(super) async fn disable(
     state: State<Arc<Shared>>,
     caller: Extension<Caller>,
-    options: Params<Options>,
+    options: Params<OfEndpoint>,
     which: Input<Which>,
 ) -> Result<Acted<Endpoint>, Problem> {
     act_on(state, caller, options, which, Command::DisableEndpoint).await
@@ -111,11 +178,12 @@ pub(super) async fn disable(
 pub(super) async fn disable_plan(
     state: State<Arc<Shared>>,
     caller: Extension<Caller>,
-    Params(options): Params<Options>,
+    Params(asked): Params<Planned>,
 ) -> Result<Acted<Endpoint>, Problem> {
-    let plan = Options {
+    let plan = OfEndpoint {
+        url: asked.url,
         dry_run: true,
-        ..options
+        ..OfEndpoint::default()
     };
     disable(state, caller, Params(plan), Input(Which::default())).await
 }
@@ -160,12 +228,16 @@ impl Redeliver {
 pub(super) async fn redeliver(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    Params(mut options): Params<Options>,
+    Params(of): Params<OfEndpoint>,
     Input(request): Input<Redeliver>,
 ) -> Result<Acted<OneOf<Redelivered, Vec<Redelivered>>>, Problem> {
     let order = request.pace().begins();
-    options.reason = request.reason.or(options.reason);
-    let url = request.url.or_else(|| options.url.take());
+    let options = Options {
+        dry_run: of.dry_run,
+        reason: request.reason.or(of.reason),
+        plan: of.plan,
+    };
+    let url = request.url.or(of.url);
     let (target, asked) = match (url, request.all) {
         (Some(url), false) => (RedeliverTarget::Urls(vec![input::url(&url)?]), Asked::One),
         (None, true) => (RedeliverTarget::All, Asked::Several),
@@ -213,7 +285,7 @@ pub(super) struct Paced {
 pub(super) async fn pace(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    Params(mut options): Params<Options>,
+    Params(of): Params<OfEndpoint>,
     Input(paced): Input<Paced>,
 ) -> Result<Acted<Endpoint>, Problem> {
     let input = PaceInput {
@@ -226,10 +298,9 @@ pub(super) async fn pace(
     };
     let which = Which {
         url: paced.url,
-        method: None,
         reason: paced.reason,
     };
-    let url = which.merge(&mut options)?;
+    let (url, options) = which.merge(of)?;
     let wish = match (input.order(), paced.release) {
         (Some(order), false) => {
             let view = shared.engine()?.query(query::Endpoint(url.clone())).await?;
@@ -256,7 +327,7 @@ pub(super) async fn pace(
 pub(super) async fn pause(
     state: State<Arc<Shared>>,
     caller: Extension<Caller>,
-    options: Params<Options>,
+    options: Params<OfEndpoint>,
     which: Input<Which>,
 ) -> Result<Acted<Endpoint>, Problem> {
     act_on(state, caller, options, which, wishing(PaceWish::Pause)).await
@@ -265,7 +336,7 @@ pub(super) async fn pause(
 pub(super) async fn resume(
     state: State<Arc<Shared>>,
     caller: Extension<Caller>,
-    options: Params<Options>,
+    options: Params<OfEndpoint>,
     which: Input<Which>,
 ) -> Result<Acted<Endpoint>, Problem> {
     act_on(state, caller, options, which, wishing(PaceWish::Resume)).await
@@ -279,10 +350,10 @@ const fn wishing(wish: PaceWish) -> impl FnOnce(EndpointUrl) -> Command {
 async fn act_on(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    Params(mut options): Params<Options>,
+    Params(of): Params<OfEndpoint>,
     Input(which): Input<Which>,
     command: impl FnOnce(EndpointUrl) -> Command,
 ) -> Result<Acted<Endpoint>, Problem> {
-    let url = which.merge(&mut options)?;
+    let (url, options) = which.merge(of)?;
     act(&shared, &caller, options, command(url), Asked::One).await
 }

@@ -7,7 +7,8 @@ use axum::extract::{FromRequestParts, Path, State};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::domain::event::{EventType, NewEvent, Reference};
@@ -19,13 +20,12 @@ use crate::wire::List;
 use crate::wire::event::{
     self as wire, Count, Event, EventFinished, EventsChanged, NewEvents, PushInput, Pushed, PushedList,
 };
-use crate::wire::input;
 use crate::wire::plan::{Asked, OneOf};
 use crate::wire::problem::Problem;
-use crate::wire::publish::whole;
+use crate::wire::{document, input};
 
 use super::Shared;
-use super::act::{Acted, Options, act};
+use super::act::{Acted, Because, Options, act};
 use super::extract::{Input, LARGE, NoParams, Params, RawBody};
 use super::guard::Caller;
 use super::problem::{Json, Or};
@@ -74,6 +74,29 @@ struct Batch {
     events: Vec<Box<RawValue>>,
 }
 
+/// Whether there are several, told by the key alone.
+#[derive(Deserialize)]
+struct IsBatch {
+    #[serde(default, deserialize_with = "is_there")]
+    events: bool,
+}
+
+fn is_there<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
+    IgnoredAny::deserialize(value).map(|_| true)
+}
+
+/// The events of a list; `None`: it is one event.
+fn batch(text: &[u8]) -> Result<Option<Vec<Box<RawValue>>>, Problem> {
+    if text.starts_with(b"[") {
+        return document::any(text).map(Some);
+    }
+    let is_batch = serde_json::from_slice::<IsBatch>(text).is_ok_and(|one| one.events);
+    if !is_batch {
+        return Ok(None);
+    }
+    document::object::<Batch>(text).map(|batch| Some(batch.events))
+}
+
 /// One event, or a list of them (bare or under `events`): applied wholly or not at all.
 pub(super) async fn push(
     State(shared): State<Arc<Shared>>,
@@ -88,13 +111,8 @@ pub(super) async fn push(
     let trace = traced(&headers);
     let engine = shared.engine()?;
     let text = body.bytes.trim_ascii();
-    let batch: Option<Vec<Box<RawValue>>> = if text.starts_with(b"[") {
-        Some(serde_json::from_slice(text).map_err(|error| whole(&error))?)
-    } else {
-        serde_json::from_slice::<Batch>(text).ok().map(|batch| batch.events)
-    };
-    let Some(batch) = batch else {
-        let input: PushInput = serde_json::from_slice(text).map_err(|error| whole(&error))?;
+    let Some(batch) = batch(text)? else {
+        let input: PushInput = document::object(text)?;
         let event = NewEvent {
             trace,
             ..input.event(&event_type)?
@@ -128,7 +146,7 @@ fn elements(event_type: &EventType, batch: &[Box<RawValue>]) -> Result<Vec<NewEv
             let field = problem.field.as_deref().unwrap_or_default();
             Problem::field(format!("events[{index}].{field}").trim_end_matches('.'), problem.detail)
         };
-        let input: PushInput = serde_json::from_str(text.get()).map_err(|error| within(whole(&error)))?;
+        let input: PushInput = document::object(text.get().as_bytes()).map_err(within)?;
         input
             .event(event_type)
             .map_err(|error| Problem::from(error.in_element(index)))
@@ -178,14 +196,18 @@ async fn page(
     Ok(Json(List::<Event>::of(&page)))
 }
 
-pub(super) async fn counts(State(shared): State<Arc<Shared>>) -> Result<Json<List<Count>>, Problem> {
+pub(super) async fn counts(State(shared): State<Arc<Shared>>, _: NoParams) -> Result<Json<List<Count>>, Problem> {
     let counts = shared.engine()?.query(query::EventCounts()).await?;
     let list = List::only(counts.iter().map(Count::from), shared.clock.now());
     Ok(Json(list))
 }
 
 /// All of a reference: what is due now, and what is dated.
-pub(super) async fn show(State(shared): State<Arc<Shared>>, about: InType) -> Result<Json<List<Event>>, Problem> {
+pub(super) async fn show(
+    State(shared): State<Arc<Shared>>,
+    about: InType,
+    _: NoParams,
+) -> Result<Json<List<Event>>, Problem> {
     let (event_type, reference) = about.reference()?;
     let events = shared.engine()?.query(query::EventsOf(event_type, reference)).await?;
     let list = List::only(events.iter().map(Event::from), shared.clock.now());
@@ -209,9 +231,9 @@ pub(super) async fn retry(
     Extension(caller): Extension<Caller>,
     about: InType,
     Params(mut options): Params<Options>,
-    Input(when): Input<When>,
+    Input(because): Input<Because>,
 ) -> Result<Acted<OneOf<Event, EventsChanged>>, Problem> {
-    options.reason = when.reason.or(options.reason);
+    options.reason = because.reason.or(options.reason);
     let (event_type, reference) = about.reference()?;
     let command = EventCommand::Retry(EventSelection::Reference(event_type, reference));
     act(&shared, &caller, options, Command::Events(command), Asked::One).await
@@ -226,15 +248,10 @@ pub(super) async fn reschedule(
 ) -> Result<Acted<OneOf<Event, EventsChanged>>, Problem> {
     options.reason = when.reason.or(options.reason);
     let (event_type, reference) = about.reference()?;
-    let at = match when.at.or(when.nbf) {
-        Some(serde_json::Value::String(text)) => wire::due(&text)?,
-        Some(other) => wire::due(&other.to_string())?,
-        None => {
-            return Err(Problem::field(
-                "at",
-                "at is missing: a time as RFC 3339 or seconds since 1970",
-            ));
-        }
+    let at = match (&when.at, &when.nbf) {
+        (Some(_), Some(_)) => return Err(Problem::field("nbf", "at and nbf are both given: give one of them")),
+        (None, Some(_)) => wire::due_json("nbf", when.nbf.as_ref())?,
+        (_, None) => wire::due_json("at", when.at.as_ref())?,
     };
     let command = EventCommand::Reschedule(EventSelection::Reference(event_type, reference), at);
     act(&shared, &caller, options, Command::Events(command), Asked::One).await
@@ -260,6 +277,7 @@ pub(super) async fn remove(
     Extension(caller): Extension<Caller>,
     about: InType,
     Params(removal): Params<Removal>,
+    Input(because): Input<Because>,
 ) -> Result<Or<Json<EventFinished>, Acted<OneOf<Event, EventsChanged>>>, Problem> {
     let (event_type, reference) = about.reference()?;
     if let Some(claim) = removal.claim_id {
@@ -277,9 +295,8 @@ pub(super) async fn remove(
     }
     let options = Options {
         dry_run: removal.dry_run,
-        reason: removal.reason,
+        reason: because.reason.or(removal.reason),
         plan: removal.plan,
-        ..Options::default()
     };
     let command = EventCommand::Cancel(EventSelection::Reference(event_type, reference));
     act(&shared, &caller, options, Command::Events(command), Asked::One)

@@ -54,6 +54,11 @@ impl Many {
             )),
         }
     }
+
+    fn has_no_time(&self) -> Result<(), Problem> {
+        let why = "at is only for rescheduling: leave it out, or use /v1/events/reschedule. Nothing was done";
+        self.at.as_ref().map_or(Ok(()), |_| Err(Problem::field("at", why)))
+    }
 }
 
 macro_rules! many {
@@ -80,16 +85,15 @@ macro_rules! many {
     };
 }
 
-many!(retry, |selection, _| Ok(EventCommand::Retry(selection)));
-many!(cancel, |selection, _| Ok(EventCommand::Cancel(selection)));
+many!(retry, |selection, many| {
+    many.has_no_time()?;
+    Ok(EventCommand::Retry(selection))
+});
+many!(cancel, |selection, many| {
+    many.has_no_time()?;
+    Ok(EventCommand::Cancel(selection))
+});
 many!(reschedule, |selection, many| {
-    let at = match &many.at {
-        Some(serde_json::Value::String(text)) => wire::due(text)?,
-        Some(other) => wire::due(&other.to_string())?,
-        None => {
-            let missing = "at is missing: a time as RFC 3339 or seconds since 1970";
-            return Err(Problem::field("at", missing));
-        }
-    };
+    let at = wire::due_json("at", many.at.as_ref())?;
     Ok(EventCommand::Reschedule(selection, at))
 });

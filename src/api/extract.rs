@@ -17,9 +17,8 @@ use crate::ambient;
 use crate::budget::{Share, Use};
 use crate::domain::id::{ExecutionId, QueueName};
 use crate::domain::words::plural_of;
-use crate::wire::input;
 use crate::wire::problem::Problem;
-use crate::wire::publish::whole;
+use crate::wire::{document, input};
 
 use super::Shared;
 use super::pace::Pace;
@@ -70,13 +69,16 @@ impl<T: DeserializeOwned> FromRequestParts<Arc<Shared>> for Params<T> {
     async fn from_request_parts(parts: &mut Parts, _: &Arc<Shared>) -> Result<Self, Problem> {
         Query::<T>::try_from_uri(&parts.uri)
             .map(|Query(inner)| Self(inner))
-            .map_err(|error| {
-                let text = error.body_text();
-                Problem {
-                    field: text.split('`').nth(1).map(Into::into),
-                    ..Problem::new(400, text)
-                }
-            })
+            .map_err(|error| in_query(&error.body_text()))
+    }
+}
+
+/// What is wrong in a query: the reader says which parameter before the first colon, where it is one.
+fn in_query(text: &str) -> Problem {
+    let text = text.split_once("query string: ").map_or(text, |(_, rest)| rest);
+    match text.split_once(": ") {
+        Some((name, reason)) if !name.contains([' ', '`']) => document::wrong(name, reason),
+        Some(_) | None => document::wrong("", text),
     }
 }
 
@@ -225,6 +227,6 @@ impl<T: DeserializeOwned, const MOST: usize> FromRequest<Arc<Shared>> for Input<
         } else {
             &body.bytes
         };
-        serde_json::from_slice(text).map(Self).map_err(|error| whole(&error))
+        document::object(text).map(Self)
     }
 }

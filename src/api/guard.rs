@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::ambient::{self, Clock};
 use crate::domain::id::ExecutionId;
+use crate::domain::mask::MaskRules;
 use crate::domain::scope::{Prefix, Scope, Scopes};
 use crate::domain::url::EndpointUrl;
 use crate::engine::sight::Sight;
@@ -35,15 +36,35 @@ const ALIVE: &str = "/healthz";
 /// The answer to a wrong token comes this late.
 const WRONG_TOKEN_PAUSE: Duration = Duration::from_millis(200);
 
+/// What a route needs of whoever asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Needs {
+    /// Nobody has to say who he is.
+    Nothing,
+    /// Any token: the route looks at its scopes by what is asked for.
+    Token,
+    /// A token with this scope.
+    Scope(Scope),
+}
+
+impl Needs {
+    pub(super) const fn scope(self) -> Option<Scope> {
+        match self {
+            Self::Nothing | Self::Token => None,
+            Self::Scope(scope) => Some(scope),
+        }
+    }
+}
+
 /// What routes need, and what all of them share.
 pub(super) struct Gate {
     shared: Arc<Shared>,
-    needs: HashMap<(String, &'static str), Option<Scope>>,
+    needs: HashMap<(String, &'static str), Needs>,
 }
 
 impl Gate {
-    /// `needs`: by method and path; no scope, and nobody has to say who he is.
-    pub(super) const fn new(shared: Arc<Shared>, needs: HashMap<(String, &'static str), Option<Scope>>) -> Self {
+    /// `needs`: by method and path.
+    pub(super) const fn new(shared: Arc<Shared>, needs: HashMap<(String, &'static str), Needs>) -> Self {
         Self { shared, needs }
     }
 }
@@ -72,7 +93,11 @@ impl Caller {
 
     /// The permission to change something.
     pub(super) fn grant(&self, reason: Option<String>) -> Result<WriteGrant, Problem> {
-        let needs = self.needs.unwrap_or(Scope::Admin);
+        self.grant_for(self.needs.unwrap_or(Scope::Admin), reason)
+    }
+
+    /// The permission for what needs this scope.
+    pub(super) fn grant_for(&self, needs: Scope, reason: Option<String>) -> Result<WriteGrant, Problem> {
         let access = if self.scopes.allow(needs) {
             Access::Operator
         } else {
@@ -98,6 +123,11 @@ impl Caller {
     /// Whether nothing is masked for him.
     pub(super) fn sees_all(&self) -> bool {
         self.scopes.allow(Scope::Operate)
+    }
+
+    /// What is hidden from him.
+    pub(super) fn masks<'a>(&self, shared: &'a Shared) -> Option<&'a MaskRules> {
+        (!self.sees_all()).then_some(&shared.settings.masks)
     }
 
     /// Whether he may see more than what everybody may.
@@ -198,7 +228,7 @@ async fn answered(
     next: Next,
 ) -> Result<Response, Problem> {
     extract::check_text(request.uri())?;
-    let asked = reveal::take_asked(&mut request);
+    let asked = reveal::take_asked(&mut request, route)?;
     let is_read = request.method().is_safe();
     if !caller.sees_all() {
         if asked {
@@ -259,7 +289,7 @@ fn admit(gate: &Gate, request: &Request, route: &str) -> Result<Caller, Refusal>
         .needs
         .iter()
         .find(|((method, path), _)| method == asked.as_str() && *path == route)
-        .map_or(Some(Scope::Read), |(_, needs)| *needs);
+        .map_or(Needs::Scope(Scope::Read), |(_, needs)| *needs);
     if route == ALIVE {
         return Ok(Caller::nobody(None));
     }
@@ -269,7 +299,7 @@ fn admit(gate: &Gate, request: &Request, route: &str) -> Result<Caller, Refusal>
         let why = "state changes need the header Content-Type: application/json";
         return Err(Problem::new(415, why).into());
     }
-    match needs {
+    match needs.scope() {
         Some(Scope::Operate) if is_dry_run(request) && caller.scopes.allow(Scope::Read) => Ok(caller),
         Some(scope) if !caller.scopes.allow(scope) => Err(lacks(scope).into()),
         _ => Ok(caller),
@@ -282,7 +312,8 @@ fn is_dry_run(request: &Request) -> bool {
     query.split('&').any(|pair| pair == "dry_run=true")
 }
 
-fn login(shared: &Shared, request: &Request, peer: Peer, needs: Option<Scope>) -> Result<Caller, Refusal> {
+fn login(shared: &Shared, request: &Request, peer: Peer, route: Needs) -> Result<Caller, Refusal> {
+    let needs = route.scope();
     if peer.is_owner {
         return Ok(Caller {
             actor: "api:unix".to_owned(),
@@ -291,9 +322,9 @@ fn login(shared: &Shared, request: &Request, peer: Peer, needs: Option<Scope>) -
         });
     }
     let Some(secret) = bearer(request.headers()) else {
-        return match needs {
-            None => Ok(Caller::nobody(needs)),
-            Some(_) => Err(unknown().into()),
+        return match route {
+            Needs::Nothing => Ok(Caller::nobody(needs)),
+            Needs::Token | Needs::Scope(_) => Err(unknown().into()),
         };
     };
     let from = address(request, &shared.settings.trusted_proxies, peer);

@@ -33,7 +33,7 @@ pub(super) struct Submit {
 }
 
 #[derive(Default, JsonSchema, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "must be a number of seconds, or null for ever")]
 #[schemars(inline)]
 enum Ttl {
     Seconds(f64),
@@ -77,7 +77,11 @@ pub(super) async fn list(
 }
 
 /// `GET /v1/jobs/{id}`.
-pub(super) async fn show(State(shared): State<Arc<Shared>>, Segment(id): Segment) -> Result<Json<JobShape>, Problem> {
+pub(super) async fn show(
+    State(shared): State<Arc<Shared>>,
+    Segment(id): Segment,
+    _: NoParams,
+) -> Result<Json<JobShape>, Problem> {
     let id: JobId = input::job(&id)?;
     let job = shared.engine()?.job_check(&id, None).await?;
     Ok(Json(JobShape::from(&job)))

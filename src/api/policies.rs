@@ -22,6 +22,26 @@ use super::extract::{Input, Params, RawBody};
 use super::guard::Caller;
 use super::problem::{Json, Or};
 
+/// Whose policy.
+#[derive(JsonSchema, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Whose {
+    /// The event type.
+    r#type: Option<String>,
+    /// The URL that it is for.
+    url: Option<String>,
+}
+
+impl Whose {
+    fn scope(&self) -> Result<PolicyScope, Problem> {
+        policy::scope(self.r#type.as_deref(), self.url.as_deref())
+    }
+
+    const fn is_nothing(&self) -> bool {
+        self.r#type.is_none() && self.url.is_none()
+    }
+}
+
 /// Whose policy, and how the change is asked for.
 #[derive(Default, JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -46,23 +66,18 @@ impl Of {
         policy::scope(self.r#type.as_deref(), self.url.as_deref())
     }
 
-    const fn is_nothing(&self) -> bool {
-        self.r#type.is_none() && self.url.is_none()
-    }
-
     fn options(&self) -> Options {
         Options {
             dry_run: self.dry_run,
             reason: self.reason.clone(),
             plan: self.plan.clone(),
-            ..Options::default()
         }
     }
 }
 
 pub(super) async fn show(
     State(shared): State<Arc<Shared>>,
-    Params(of): Params<Of>,
+    Params(of): Params<Whose>,
 ) -> Result<Or<Json<List<Policy>>, Json<Policy>>, Problem> {
     if of.is_nothing() {
         let page = shared.engine()?.query(query::Policies()).await?;
@@ -74,7 +89,7 @@ pub(super) async fn show(
 
 pub(super) async fn history(
     State(shared): State<Arc<Shared>>,
-    Params(of): Params<Of>,
+    Params(of): Params<Whose>,
 ) -> Result<Json<List<Version>>, Problem> {
     let query = query::PolicyHistory(of.scope()?);
     let page = shared.engine()?.query(query).await?;
@@ -113,14 +128,40 @@ pub(super) struct Restored {
     reason: Option<String>,
 }
 
+/// Whose policy, which version of it, and how the change is asked for.
+#[derive(JsonSchema, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RestoredOf {
+    /// The event type.
+    r#type: Option<String>,
+    /// The URL that it is for.
+    url: Option<String>,
+    /// Answer the plan, and change nothing.
+    #[serde(default)]
+    dry_run: bool,
+    /// Why; for the audit.
+    reason: Option<String>,
+    /// Carry out the plan of this id, and refuse where it does not fit any more.
+    plan: Option<String>,
+    /// The version that is saved again; without it the one before the newest.
+    version: Option<i64>,
+}
+
 pub(super) async fn restore(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    Params(mut of): Params<Of>,
+    Params(asked_of): Params<RestoredOf>,
     Input(asked): Input<Restored>,
 ) -> Result<Acted<Policy>, Problem> {
-    of.reason = asked.reason.or(of.reason);
-    let version = asked.version.or(of.version);
+    let version = asked.version.or(asked_of.version);
+    let of = Of {
+        r#type: asked_of.r#type,
+        url: asked_of.url,
+        dry_run: asked_of.dry_run,
+        reason: asked.reason.or(asked_of.reason),
+        plan: asked_of.plan,
+        version: None,
+    };
     change(&shared, &caller, &of, PolicyAct::Restore(version), None).await
 }
 
@@ -141,7 +182,7 @@ async fn change(
 
 pub(super) async fn preview(
     State(shared): State<Arc<Shared>>,
-    Params(of): Params<Of>,
+    Params(of): Params<Whose>,
     body: RawBody<Option<PolicyKeys>>,
 ) -> Result<Json<Preview>, Problem> {
     let query = query::PreviewPolicy {

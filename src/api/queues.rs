@@ -19,7 +19,7 @@ use crate::wire::{List, Whole};
 
 use super::Shared;
 use super::act::{Acted, Because, Options, act};
-use super::extract::{Input, Name, Params};
+use super::extract::{Input, Name, NoParams, Params};
 use super::guard::Caller;
 use super::problem::Json;
 
@@ -53,16 +53,28 @@ pub(super) async fn list(
     Ok(Json(List::<Queue>::of(&page)))
 }
 
-pub(super) async fn show(State(shared): State<Arc<Shared>>, Name(name): Name) -> Result<Json<Queue>, Problem> {
+pub(super) async fn show(
+    State(shared): State<Arc<Shared>>,
+    Name(name): Name,
+    _: NoParams,
+) -> Result<Json<Queue>, Problem> {
     Ok(Json(Queue::from(&look(&shared, name).await?)))
 }
 
-pub(super) async fn why(State(shared): State<Arc<Shared>>, Name(name): Name) -> Result<Json<WhyAnswer>, Problem> {
+pub(super) async fn why(
+    State(shared): State<Arc<Shared>>,
+    Name(name): Name,
+    _: NoParams,
+) -> Result<Json<WhyAnswer>, Problem> {
     Ok(Json(WhyAnswer::from(&look(&shared, name).await?)))
 }
 
 /// `GET /v1/queues/{name}/map`.
-pub(super) async fn map(State(shared): State<Arc<Shared>>, Name(name): Name) -> Result<Json<Whole<Step>>, Problem> {
+pub(super) async fn map(
+    State(shared): State<Arc<Shared>>,
+    Name(name): Name,
+    _: NoParams,
+) -> Result<Json<Whole<Step>>, Problem> {
     let steps = shared.engine()?.query(query::QueueMap(name)).await?;
     Ok(Json(Whole::of(steps.iter().map(Step::from), shared.clock.now())))
 }
@@ -84,6 +96,7 @@ pub(super) async fn browse(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
     Name(queue): Name,
+    _: NoParams,
     Input(browse): Input<Browse>,
 ) -> Result<Json<Whole<Browsed>>, Problem> {
     caller.grant(None)?;

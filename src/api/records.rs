@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,7 +21,8 @@ use crate::wire::record::{Attempt, Audit, AuditVerified, Check, RescuedListed, R
 use crate::wire::{List, Whole, input, json};
 
 use super::Shared;
-use super::extract::{Params, Segment};
+use super::extract::{NoParams, Params, Segment};
+use super::guard::Caller;
 use super::problem::{Json, Or, Written, text};
 
 /// A shift, where nothing else is asked for.
@@ -77,6 +79,7 @@ pub(super) async fn rescued(
 pub(super) async fn rescued_one(
     State(shared): State<Arc<Shared>>,
     Segment(id): Segment,
+    _: NoParams,
 ) -> Result<Json<RescuedWhole>, Problem> {
     let unknown = |_| EngineError::NotFound {
         what: format!("rescued message {id:?}"),
@@ -142,6 +145,7 @@ pub(super) struct Which {
 
 pub(super) async fn attempts(
     State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
     Params(which): Params<Which>,
 ) -> Result<Json<List<Attempt>>, Problem> {
     let filter = which.filter.as_deref().map(AttemptFilter::parse).transpose()?;
@@ -149,11 +153,11 @@ pub(super) async fn attempts(
     let query = query::Attempts(AttemptQuery {
         queue: which.queue.as_deref().map(input::queue).transpose()?,
         url: which.url.as_deref().map(input::url).transpose()?,
-        message: which.message_id.as_deref().map(input::id).transpose()?,
+        message: which.message_id.as_deref().map(input::message_id).transpose()?,
         limit: attempts::read_for(filter.as_ref(), limit),
     });
     let mut page = shared.engine()?.query(query).await?;
-    page.items = attempts::fitting(filter.as_ref(), &page, limit)
+    page.items = attempts::fitting(filter.as_ref(), &page, limit, caller.masks(&shared))
         .into_iter()
         .cloned()
         .collect();
@@ -183,7 +187,10 @@ pub(super) async fn audit(
 }
 
 /// `GET /v1/audit/verify`.
-pub(super) async fn audit_verify(State(shared): State<Arc<Shared>>) -> Result<Json<AuditVerified>, Problem> {
+pub(super) async fn audit_verify(
+    State(shared): State<Arc<Shared>>,
+    _: NoParams,
+) -> Result<Json<AuditVerified>, Problem> {
     let found = shared.engine()?.query(query::AuditVerify()).await?;
     Ok(Json(AuditVerified::from(&found)))
 }
@@ -213,7 +220,7 @@ pub(super) async fn handover(
 }
 
 /// `GET /v1/doctor`: what the daemon finds; of its configuration's file only the command knows.
-pub(super) async fn doctor(State(shared): State<Arc<Shared>>) -> Result<Json<Whole<Check>>, Problem> {
+pub(super) async fn doctor(State(shared): State<Arc<Shared>>, _: NoParams) -> Result<Json<Whole<Check>>, Problem> {
     let checks = shared.engine()?.query(query::Doctor()).await?;
     let list = Whole::of(checks.iter().map(Check::from), shared.clock.now());
     Ok(Json(list))

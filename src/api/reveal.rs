@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::extract::Request;
+use axum::extract::{MatchedPath, Request};
 use axum::http::Method;
 use axum::http::uri::{PathAndQuery, Uri};
 use axum::response::{IntoResponse as _, Response};
@@ -27,20 +27,38 @@ const NOT_ASKED: &str = "reveal=false";
 const AGAIN: Duration = Duration::from_mins(1);
 /// So many are remembered, at most: more is told more often.
 const REMEMBERED_MAX: usize = 4_096;
-/// What answers payloads, headers, or parts of them.
-const BEARING: [(&str, &str); 10] = [
+/// What answers payloads, headers, metadata, answers of receivers, or parts of them; plans too. Options of subscriptions
+/// are shown to nobody whole.
+const BEARING: [(&str, &str); 25] = [
     ("GET", "/v1/attempts"),
-    // It tells by itself, before its first line.
+    // These two tell of it themselves, before the first line that has something to hide.
     ("GET", "/v1/dead/export"),
+    ("GET", "/v1/events/stream"),
     ("GET", "/v1/dead/{id}"),
     ("PATCH", "/v1/dead/{id}"),
+    ("POST", "/v1/dead/patch"),
+    ("POST", "/v1/dead/redrive"),
     ("GET", "/v1/events"),
+    ("POST", "/v1/events/cancel"),
+    ("POST", "/v1/events/reschedule"),
+    ("POST", "/v1/events/retry"),
+    ("POST", "/v1/queues/{name}/browse"),
+    ("GET", RESCUED),
     ("GET", "/v1/runs/{id}"),
+    ("GET", "/v1/types"),
     ("GET", "/v1/types/{type}"),
+    ("PUT", "/v1/types/{type}"),
+    ("POST", "/v1/types/{type}/claims"),
     ("GET", "/v1/types/{type}/claims/{claim}"),
+    ("PATCH", "/v1/types/{type}/claims/{claim}"),
     ("GET", "/v1/types/{type}/events"),
     ("GET", "/v1/types/{type}/events/{reference}"),
+    ("DELETE", "/v1/types/{type}/events/{reference}"),
+    ("POST", "/v1/types/{type}/events/{reference}/reschedule"),
+    ("POST", "/v1/types/{type}/events/{reference}/retry"),
 ];
+/// A message that no client can decode: masks find nothing in its bytes, and so all of them count as one value.
+const RESCUED: &str = "/v1/rescued/{id}";
 
 /// What was told, to be told once.
 #[derive(Debug, Default)]
@@ -64,8 +82,23 @@ impl Told {
     }
 }
 
-/// Whether the request asks for it; the routes do not see that.
-pub(super) fn take_asked(request: &mut Request) -> bool {
+/// Whether the request asks for it; the routes do not see that. A route that has nothing to hide refuses it.
+pub(super) fn take_asked(request: &mut Request, route: &str) -> Result<bool, Problem> {
+    let asked = take(request);
+    let method = if *request.method() == Method::HEAD {
+        &Method::GET
+    } else {
+        request.method()
+    };
+    let is_route = request.extensions().get::<MatchedPath>().is_some();
+    if asked && is_route && !bears(method.as_str(), route) {
+        let why = "this route answers nothing that masks hide: leave reveal out. Nothing was done";
+        return Err(Problem::field("reveal", why));
+    }
+    Ok(asked)
+}
+
+fn take(request: &mut Request) -> bool {
     let uri = request.uri();
     let query = uri.query().unwrap_or_default();
     let is_ours = |pair: &&str| *pair == ASKED || *pair == NOT_ASKED;
@@ -97,15 +130,25 @@ pub(super) fn bears(method: &str, route: &str) -> bool {
         .any(|(of, bearing)| of.eq_ignore_ascii_case(method) && *bearing == route)
 }
 
+/// What is told of.
+pub(super) struct Target {
+    text: String,
+    /// So many values are hidden in it, whatever is found.
+    at_least: usize,
+}
+
 /// What is told of, if it can have anything to hide.
-pub(super) fn target(method: &Method, route: &str, path: &str) -> Option<String> {
-    bears(method.as_str(), route).then(|| format!("{method} {path}"))
+pub(super) fn target(method: &Method, route: &str, path: &str) -> Option<Target> {
+    bears(method.as_str(), route).then(|| Target {
+        text: format!("{method} {path}"),
+        at_least: usize::from(route == RESCUED),
+    })
 }
 
 /// The answer, once the audit has who is answered.
 pub(super) async fn told(
     shared: &Shared,
-    (target, asked): (String, bool),
+    (target, asked): (Target, bool),
     grant: &WriteGrant,
     response: Response,
 ) -> Response {
@@ -113,14 +156,18 @@ pub(super) async fn told(
         return response;
     }
     let now = shared.clock.uptime();
-    if !asked && shared.told.is_known(grant.actor(), &target, now) {
+    if !asked && shared.told.is_known(grant.actor(), &target.text, now) {
         return response;
     }
     let (response, hidden) = counted(&shared.settings.masks, response).await;
+    let hidden = hidden.max(target.at_least);
     if hidden == 0 {
         return response;
     }
-    let reveal = Reveal { target, hidden };
+    let reveal = Reveal {
+        target: target.text,
+        hidden,
+    };
     let written = match shared.engine() {
         Ok(engine) => engine.reveal(&reveal, grant).await.map_err(Problem::from),
         Err(problem) => Err(problem),
@@ -144,7 +191,7 @@ mod tests {
     fn what_asks_for_it_is_taken_out_of_the_query() {
         let taken = |uri: &str| {
             let mut request = axum::http::Request::builder().uri(uri).body(Body::empty()).unwrap();
-            let asked = take_asked(&mut request);
+            let asked = take(&mut request);
             (asked, request.uri().to_string())
         };
         for (uri, expected) in [

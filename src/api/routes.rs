@@ -11,21 +11,20 @@ use axum::routing::{MethodFilter, get, on};
 use crate::domain::scope::Scope;
 
 use super::extract::LARGE;
-use super::guard::Gate;
+use super::guard::{Gate, Needs};
 use super::openapi::{Described, Describes};
 use super::{
     Shared, alerts, attach, dead, endpoints, events, events_many, expiring, export, guard, health, jobs, notifications,
     policies, problem, queues, records, runs, stream, types,
 };
 
-/// What a route needs; without a token nothing but what is open is answered.
-pub(super) type Needs = Option<Scope>;
-
-const OPEN: Needs = None;
-const READ: Needs = Some(Scope::Read);
-const PUBLISH: Needs = Some(Scope::Publish);
-const OPERATE: Needs = Some(Scope::Operate);
-const ADMIN: Needs = Some(Scope::Admin);
+// Without a token nothing but what is open is answered.
+const OPEN: Needs = Needs::Nothing;
+const ANY: Needs = Needs::Token;
+const READ: Needs = Needs::Scope(Scope::Read);
+const PUBLISH: Needs = Needs::Scope(Scope::Publish);
+const OPERATE: Needs = Needs::Scope(Scope::Operate);
+const ADMIN: Needs = Needs::Scope(Scope::Admin);
 
 const BROKER: &str = "broker";
 const MANAGEMENT: &str = "management";
@@ -488,8 +487,8 @@ fn about_records(served: Served) -> Served {
         .route("get", "/v1/rescued", READ, records::rescued)
         .says("Messages that were taken out of quarantined queues, newest first.")
         .reads(&[STORE])
-        .route("get", "/v1/rescued/{id}", READ, records::rescued_one)
-        .says("One of them, byte for byte.")
+        .route("get", "/v1/rescued/{id}", OPERATE, records::rescued_one)
+        .says("One of them, byte for byte: masks find nothing in it, and so `read` does not suffice.")
         .reads(&[STORE])
         .route("get", "/v1/audit", READ, records::audit)
         .says("Who did what, why, with what result; newest first.")
@@ -525,11 +524,11 @@ fn about_daemon(served: Served) -> Served {
         .route("get", "/openapi.json", READ, health::describe)
         .says("This description.")
         .unlisted("post", "/v1/attach/ask", READ, attach::ask)
-        .unlisted("post", "/v1/attach/call", READ, attach::call)
+        .unlisted("post", "/v1/attach/call", ANY, attach::call)
         .unlisted("post", "/v1/attach/export", READ, attach::export)
         .unlisted("post", "/v1/attach/plan", READ, attach::plan)
         .unlisted("post", "/v1/attach/execute", OPERATE, attach::execute)
         .unlisted("post", "/v1/attach/reveal", OPERATE, attach::reveal)
         .unlisted("post", "/v1/attach/look", READ, attach::look)
-        .unlisted("get", "/v1/attach/stream", READ, attach::follow)
+        .unlisted("get", "/v1/attach/stream", ANY, attach::follow)
 }

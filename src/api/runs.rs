@@ -96,7 +96,7 @@ pub(super) async fn move_queue(
     Input(input): Input<MoveInput>,
 ) -> Result<Acted<Run>, Problem> {
     options.reason = input.reason.or(options.reason);
-    let to = input::queue(&input.to).map_err(|problem| Problem::field("to", problem.detail))?;
+    let to = input::queue(&input.to).map_err(|problem| problem.named("to"))?;
     let order = Order {
         to: Some(to),
         rate: input.rate,

@@ -59,10 +59,14 @@ impl Writer {
 
     /// An event with its document.
     pub(super) fn event(&self, kind: &str, document: &impl Serialize) -> Vec<u8> {
-        let document = json::compact(document);
         if self.sees_all {
-            return frame(kind, &document);
+            return frame(kind, &json::compact(document));
         }
-        frame(kind, &without(&self.shared.settings.masks, &document))
+        self.masked(kind, document)
+    }
+
+    /// The same as everybody may see it.
+    pub(super) fn masked(&self, kind: &str, document: &impl Serialize) -> Vec<u8> {
+        frame(kind, &without(&self.shared.settings.masks, &json::compact(document)))
     }
 }

@@ -6,23 +6,29 @@ use axum::Extension;
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::json as written;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::ambient;
 use crate::domain::id::{NotificationId, QueueName};
 use crate::domain::url::EndpointUrl;
-use crate::engine::Event;
 use crate::engine::attempts::AttemptFilter;
+use crate::engine::reveal::Reveal;
+use crate::engine::{Event, WriteGrant};
 use crate::wire::problem::Problem;
-use crate::wire::{input, stream as shape};
+use crate::wire::{input, json, stream as shape};
 
 use super::Shared;
+use super::export::sees_whole;
 use super::extract::Params;
 use super::guard::Caller;
+use super::masked::hidden_in;
 use super::problem::Events;
 use super::sse::{self, BEAT, BEATS, Telling, Writer};
+
+/// What is told of in the audit.
+const TARGET: &str = "GET /v1/events/stream";
 
 /// What of it all.
 #[derive(Debug, JsonSchema, Deserialize)]
@@ -52,6 +58,8 @@ pub(super) async fn follow(
         writer: Writer::new(&shared, &caller),
         // So that whoever asks knows at once that it has begun.
         begins: true,
+        untold: sees_whole(&caller)?,
+        caller,
         shared,
     };
     Ok(Events(sse::response(&all, told)))
@@ -80,12 +88,13 @@ impl Choice {
             kinds,
             queue: chosen.queue.as_deref().map(input::queue).transpose()?,
             url: chosen.url.as_deref().map(input::url).transpose()?,
-            message: chosen.message_id.as_deref().map(input::id).transpose()?,
+            message: chosen.message_id.as_deref().map(input::message_id).transpose()?,
             filter: chosen.filter.as_deref().map(AttemptFilter::parse).transpose()?,
         })
     }
 
-    fn has(&self, event: &Event, shared: &Shared) -> bool {
+    /// Whether `caller` is told of it.
+    fn has(&self, event: &Event, shared: &Shared, caller: &Caller) -> bool {
         if !self.kinds.contains(&shape::kind(event)) {
             return false;
         }
@@ -97,7 +106,8 @@ impl Choice {
                 Event::Attempted(attempt) => {
                     let is_message = self.message.as_ref().is_none_or(|id| *id == attempt.message_id);
                     let filter = self.filter.as_ref();
-                    is_message && filter.is_none_or(|filter| filter.fits(attempt, shared.clock.now()))
+                    let (now, masks) = (shared.clock.now(), caller.masks(shared));
+                    is_message && filter.is_none_or(|filter| filter.fits(attempt, now, masks))
                 }
                 Event::EndpointChanged { .. }
                 | Event::DeadLettered { .. }
@@ -157,7 +167,34 @@ struct Told {
     news: broadcast::Receiver<Event>,
     writer: Writer,
     begins: bool,
+    /// He is shown what the masks name, and the audit does not have it yet.
+    untold: Option<WriteGrant>,
+    caller: Caller,
     shared: Arc<Shared>,
+}
+
+impl Told {
+    /// An event as whoever asks may see it. Where he sees what the masks name, the audit has it before; where it cannot
+    /// be written, he is shown what everybody is.
+    async fn shown(&mut self, event: &Event) -> Vec<u8> {
+        let (kind, document) = (shape::kind(event), shape::document(event));
+        let Some(grant) = &self.untold else {
+            return self.writer.event(kind, &document);
+        };
+        let hidden = hidden_in(&self.shared.settings.masks, &json::compact(&document));
+        if hidden > 0 {
+            let target = TARGET.to_owned();
+            let written = match self.shared.engine() {
+                Ok(engine) => engine.reveal(&Reveal { target, hidden }, grant).await.is_ok(),
+                Err(_) => false,
+            };
+            if !written {
+                return self.writer.masked(kind, &document);
+            }
+            self.untold = None;
+        }
+        self.writer.event(kind, &document)
+    }
 }
 
 impl Telling for Told {
@@ -170,11 +207,11 @@ impl Telling for Told {
             tokio::select! {
                 biased;
                 event = self.news.recv() => match event {
-                    Ok(event) if self.choice.has(&event, &self.shared) => {
-                        return Some(self.writer.event(shape::kind(&event), &shape::document(&event)));
+                    Ok(event) if self.choice.has(&event, &self.shared, &self.caller) => {
+                        return Some(self.shown(&event).await);
                     }
                     Ok(_) => {}
-                    Err(RecvError::Lagged(missed)) => return Some(self.writer.event("missed", &json!({ "events": missed }))),
+                    Err(RecvError::Lagged(missed)) => return Some(self.writer.event("missed", &written!({ "events": missed }))),
                     Err(RecvError::Closed) => return None,
                 },
                 () = ambient::sleep(BEAT) => return Some(BEATS.to_vec()),

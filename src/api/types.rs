@@ -18,19 +18,23 @@ use crate::wire::plan::Asked;
 use crate::wire::problem::Problem;
 
 use super::Shared;
-use super::act::{Acted, Options, act};
+use super::act::{Acted, Because, Options, act};
 use super::events::{InType, OfType};
 use super::extract::{Input, NoParams, Params, RawBody};
 use super::guard::Caller;
 use super::problem::{Json, Nothing, Or};
 
-pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Result<Json<List<Type>>, Problem> {
+pub(super) async fn list(State(shared): State<Arc<Shared>>, _: NoParams) -> Result<Json<List<Type>>, Problem> {
     let types = shared.engine()?.query(query::EventTypes()).await?;
     let list = List::only(types.iter().map(Type::from), shared.clock.now());
     Ok(Json(list))
 }
 
-pub(super) async fn show(State(shared): State<Arc<Shared>>, OfType(name): OfType) -> Result<Json<Type>, Problem> {
+pub(super) async fn show(
+    State(shared): State<Arc<Shared>>,
+    OfType(name): OfType,
+    _: NoParams,
+) -> Result<Json<Type>, Problem> {
     let record = shared.engine()?.query(query::OneEventType(name)).await?;
     Ok(Json(Type::from(&record)))
 }
@@ -44,14 +48,15 @@ pub(super) async fn set(
     body: RawBody<MetadataKeys>,
 ) -> Result<Acted<Type>, Problem> {
     let text = body.bytes.trim_ascii();
-    let document = if text.is_empty() {
-        "{}".into()
-    } else {
-        String::from_utf8_lossy(text)
-    };
+    if text.is_empty() {
+        let why = "the body is empty: send the metadata as a JSON document, or {} for none. Nothing was changed";
+        return Err(Problem::new(400, why));
+    }
+    let document = std::str::from_utf8(text)
+        .map_err(|_| Problem::new(400, "the body is not UTF-8: send JSON in UTF-8. Nothing was changed"))?;
     let command = EventCommand::SetType {
         event_type,
-        document: document.into_owned(),
+        document: document.to_owned(),
     };
     act(&shared, &caller, options, Command::Events(command), Asked::One).await
 }
@@ -59,6 +64,7 @@ pub(super) async fn set(
 pub(super) async fn subscriptions(
     State(shared): State<Arc<Shared>>,
     OfType(name): OfType,
+    _: NoParams,
 ) -> Result<Json<List<Subscription>>, Problem> {
     let rows = shared.engine()?.query(query::Subscriptions(name)).await?;
     let list = List::only(rows.iter().map(Subscription::from), shared.clock.now());
@@ -116,6 +122,7 @@ pub(super) async fn unsubscribe(
     Extension(caller): Extension<Caller>,
     OfType(event_type): OfType,
     Params(which): Params<Unsubscription>,
+    Input(because): Input<Because>,
 ) -> Result<Acted<Unsubscribed>, Problem> {
     let choice = match (which.id, which.url) {
         (Some(id), None) => SubscriptionChoice::Id(id),
@@ -125,9 +132,8 @@ pub(super) async fn unsubscribe(
     };
     let options = Options {
         dry_run: which.dry_run,
-        reason: which.reason,
+        reason: because.reason.or(which.reason),
         plan: which.plan,
-        ..Options::default()
     };
     let command = EventCommand::Unsubscribe {
         event_type,
@@ -183,7 +189,11 @@ pub(super) async fn claim(
     }
 }
 
-pub(super) async fn claimed(State(shared): State<Arc<Shared>>, of: InType) -> Result<Json<Claim>, Problem> {
+pub(super) async fn claimed(
+    State(shared): State<Arc<Shared>>,
+    of: InType,
+    _: NoParams,
+) -> Result<Json<Claim>, Problem> {
     let InType(event_type, id) = of;
     let question = query::OneClaim(event_type.clone(), id);
     let claim = shared.engine()?.query(question).await?;

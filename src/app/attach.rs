@@ -78,7 +78,7 @@ pub(super) fn of_profile(config: &Config, environment: &Environment) -> Result<O
 
 /// An engine there.
 pub(super) async fn engine(target: &Target) -> Result<EngineHandle, String> {
-    let daemon = open(target).await.map_err(|error| error.why)?;
+    let daemon = open_to_look(target).await.map_err(|error| error.why)?;
     Ok(EngineHandle::Remote(Arc::new(daemon)))
 }
 
@@ -156,6 +156,21 @@ async fn open(target: &Target) -> Result<Daemon, ConnectError> {
     Daemon::attach(&target.url, target.token.clone(), Clock::system()).await
 }
 
+/// One try, for what shows things: a token that only publishes sees nothing.
+async fn open_to_look(target: &Target) -> Result<Daemon, ConnectError> {
+    let daemon = open(target).await?;
+    if daemon.hello().may_look {
+        return Ok(daemon);
+    }
+    Err(ConnectError {
+        why: format!(
+            "this token of the daemon at {} lacks the scope \"read\": attach with one that has it (api.tokens)",
+            text::show(&target.url, ADDRESS_WIDTH_MAX)
+        ),
+        waiting_helps: false,
+    })
+}
+
 /// How the process ends where it could not attach.
 fn failure(error: &ConnectError) -> Failure {
     // What is no daemon of this release, or does not know the token, stays so until somebody changes that.
@@ -178,7 +193,7 @@ pub(super) async fn command(cli: &Cli, target: Target, config: &Config) -> Resul
 
 /// Shows the console of it until the operator leaves.
 pub(super) async fn show(target: Target, settings: ConsoleSettings) -> Result<Option<Next>, Failure> {
-    let first = match open(&target).await {
+    let first = match open_to_look(&target).await {
         Ok(daemon) => Some(daemon),
         Err(error) if error.waiting_helps => None,
         Err(error) => return Err(failure(&error)),
@@ -204,7 +219,7 @@ async fn attached(
     let ready = first.lock().unwrap_or_else(PoisonError::into_inner).take();
     let opened = match ready {
         Some(daemon) => Ok(daemon),
-        None => open(&target).await,
+        None => open_to_look(&target).await,
     };
     opened
         .map(|daemon| EngineHandle::Remote(Arc::new(daemon)))

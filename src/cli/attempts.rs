@@ -48,7 +48,7 @@ pub(super) async fn attempts(session: &Session<'_>, which: &Attempts) -> Result<
         query.limit = input::LIMIT_MAX;
     }
     let page = session.engine.query(query::Attempts(query.clone())).await?;
-    let found = attempts::fitting(filter.as_ref(), &page, which.limit);
+    let found = attempts::fitting(filter.as_ref(), &page, which.limit, None);
     if !which.follow && filter.is_some() {
         tell_full(
             page.items.len(),
@@ -58,8 +58,9 @@ pub(super) async fn attempts(session: &Session<'_>, which: &Attempts) -> Result<
         );
     }
     if which.follow {
-        let fits =
-            |attempt: &AttemptView, now: Timestamp| filter.as_ref().is_none_or(|filter| filter.fits(attempt, now));
+        let fits = |attempt: &AttemptView, now: Timestamp| {
+            filter.as_ref().is_none_or(|filter| filter.fits(attempt, now, None))
+        };
         let mut tail = Tail::new(session);
         tail.print(found.into_iter().rev())?;
         return tail.follow(query, page.items, fits).await;

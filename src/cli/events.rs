@@ -51,7 +51,7 @@ pub(super) async fn event(session: &Session<'_>, event: &Event) -> Result<Exit, 
         Event::Counts => counts(session).await,
         Event::Retry(many) => act(session, many, EventCommand::Retry).await,
         Event::Reschedule { which: many, at } => {
-            let at = wire::due(at)?;
+            let at = wire::due("at", at)?;
             act(session, many, |events| EventCommand::Reschedule(events, at)).await
         }
         Event::Cancel(many) => act(session, many, EventCommand::Cancel).await,
@@ -67,7 +67,7 @@ async fn push(session: &Session<'_>, new: &Push) -> Result<Exit, Failure> {
     let event = NewEvent {
         event_type: wire::event_type(&new.event_type)?,
         reference: wire::reference(&new.reference)?,
-        nbf: new.nbf.as_deref().map(wire::due).transpose()?,
+        nbf: new.nbf.as_deref().map(|text| wire::due("nbf", text)).transpose()?,
         reason: session.cli.global.reason.clone(),
         payload,
         lifetime: new.ttl.map(std::time::Duration::from_secs),

@@ -4,9 +4,11 @@ use std::borrow::Cow;
 
 use super::EngineError;
 use super::paging::LIMIT_MAX;
+use super::shown::Shown;
 use super::view::{AttemptView, Page};
 use crate::domain::attempt::Attempt;
 use crate::domain::filter::{Field, FieldKind, FieldValue, Fields, Filter};
+use crate::domain::mask::MaskRules;
 use crate::domain::outcome::OutcomeClass;
 use crate::domain::time::Timestamp;
 
@@ -51,10 +53,15 @@ impl AttemptFilter {
         Ok(Self(filter.map_err(|error| EngineError::of_filter(&error))?))
     }
 
-    /// Whether an attempt fits, as seen at `now`.
+    /// Whether an attempt fits, as seen at `now`. With `masks` it is compared as it is shown where they hide something:
+    /// nobody finds out by a filter what is hidden from him.
     #[must_use]
-    pub fn fits(&self, attempt: &Attempt, now: Timestamp) -> bool {
-        self.0.matches(&AtMoment { attempt, now })
+    pub fn fits(&self, attempt: &Attempt, now: Timestamp, masks: Option<&MaskRules>) -> bool {
+        let row = AtMoment { attempt, now };
+        match masks {
+            Some(masks) => self.0.matches(&Shown { row: &row, masks }),
+            None => self.0.matches(&row),
+        }
     }
 }
 
@@ -64,10 +71,15 @@ pub fn read_for(filter: Option<&AttemptFilter>, limit: u32) -> u32 {
     if filter.is_some() { LIMIT_MAX } else { limit }
 }
 
-/// The newest `limit` attempts of a page that fit.
+/// The newest `limit` attempts of a page that fit; `masks` as [`AttemptFilter::fits`] has it.
 #[must_use]
-pub fn fitting<'a>(filter: Option<&AttemptFilter>, page: &'a Page<AttemptView>, limit: u32) -> Vec<&'a AttemptView> {
-    let fits = |attempt: &&AttemptView| filter.is_none_or(|filter| filter.fits(attempt, page.taken_at));
+pub fn fitting<'a>(
+    filter: Option<&AttemptFilter>,
+    page: &'a Page<AttemptView>,
+    limit: u32,
+    masks: Option<&MaskRules>,
+) -> Vec<&'a AttemptView> {
+    let fits = |attempt: &&AttemptView| filter.is_none_or(|filter| filter.fits(attempt, page.taken_at, masks));
     page.items.iter().filter(fits).take(limit as usize).collect()
 }
 

@@ -66,6 +66,7 @@ mod rules;
 pub mod runs;
 mod series;
 mod settled;
+mod shown;
 mod sieve;
 pub mod sight;
 pub mod snapshot;

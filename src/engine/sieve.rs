@@ -4,16 +4,16 @@
 //! the processor than its budget; past that is an error that says how to ask for less. Who goes meanwhile is not
 //! worked for longer than one lot. Who may only look asks of what he is shown: what the masks hide, nobody spells out.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use super::shown::Shown;
 use super::sight::Sight;
 use super::{EngineError, core::Core};
 use crate::ambient;
-use crate::domain::filter::{Condition, FieldValue, Fields, Filter};
+use crate::domain::filter::{Condition, Fields, Filter};
 use crate::domain::mask::MaskRules;
 
 /// How long one filter may compute, over all its rows, of a processor's time.
@@ -43,61 +43,12 @@ pub(super) struct Question<'a> {
     masks: Option<&'a MaskRules>,
 }
 
-/// A row as it is shown.
-struct Shown<'a> {
-    row: &'a dyn Fields,
-    masks: &'a MaskRules,
-}
-
 impl Question<'_> {
     /// Whether the row is in.
     pub(super) fn matches(&self, row: &dyn Fields) -> bool {
         match self.masks {
             Some(masks) => self.filter.matches(&Shown { row, masks }),
             None => self.filter.matches(row),
-        }
-    }
-}
-
-impl Fields for Shown<'_> {
-    fn field(&self, name: &str) -> FieldValue<'_> {
-        match self.row.field(name) {
-            FieldValue::Text(text) => {
-                let shown = match self.masks.outward(&text).value {
-                    Cow::Owned(shown) => Some(shown),
-                    Cow::Borrowed(_) => None,
-                };
-                FieldValue::Text(shown.map_or(text, Cow::Owned))
-            }
-            plain @ (FieldValue::Missing
-            | FieldValue::Words(_)
-            | FieldValue::Number(_)
-            | FieldValue::Duration(_)
-            | FieldValue::Bool(_)) => plain,
-        }
-    }
-
-    fn at(&self, family: &str, place: &str) -> FieldValue<'_> {
-        let hidden = match family {
-            "header." => self.masks.hides_header(place),
-            "body." => self.masks.hides_place(place),
-            _ => true,
-        };
-        if hidden {
-            return FieldValue::Missing;
-        }
-        match self.row.at(family, place) {
-            FieldValue::Text(text) => {
-                // What is in an object or a list may be hidden there by its own name.
-                let inside = self.masks.body(text.as_bytes()).value.into_owned();
-                let inside = String::from_utf8_lossy(&inside).into_owned();
-                FieldValue::Text(Cow::Owned(self.masks.outward(&inside).value.into_owned()))
-            }
-            plain @ (FieldValue::Missing
-            | FieldValue::Words(_)
-            | FieldValue::Number(_)
-            | FieldValue::Duration(_)
-            | FieldValue::Bool(_)) => plain,
         }
     }
 }

@@ -83,6 +83,8 @@ pub struct Hello {
     pub vhost: String,
     /// Whether its delivery queues are quorum queues.
     pub is_quorum: bool,
+    /// Whether whoever attached may look; without it nothing follows but beats.
+    pub may_look: bool,
     /// Whether whoever attached may change something.
     pub may_change: bool,
 }
@@ -90,12 +92,13 @@ pub struct Hello {
 impl Hello {
     /// Of a daemon with these names; the key of its hashes stays there.
     #[must_use]
-    pub fn of(naming: &Naming, may_change: bool) -> Self {
+    pub fn of(naming: &Naming, may_look: bool, may_change: bool) -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             prefix: naming.prefix.clone(),
             vhost: naming.vhost.clone(),
             is_quorum: naming.queue_type == QueueType::Quorum,
+            may_look,
             may_change,
         }
     }

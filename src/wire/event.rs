@@ -507,12 +507,27 @@ pub fn reference(text: &str) -> Result<Reference, Problem> {
     Reference::parse(text).map_err(Problem::from)
 }
 
-/// A due time, as RFC 3339 or seconds since 1970.
+/// A due time, as RFC 3339 or seconds since 1970, that was given as `field`.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn due(text: &str) -> Result<Timestamp, Problem> {
-    due_time(text).map_err(Problem::from)
+pub fn due(field: &str, text: &str) -> Result<Timestamp, Problem> {
+    due_time(text).map_err(|error| Problem::from(error).named(field))
+}
+
+/// The same where it was given in JSON, as text or as a number.
+///
+/// # Errors
+/// What is wrong with it, or that it is missing.
+pub fn due_json(field: &str, value: Option<&Value>) -> Result<Timestamp, Problem> {
+    match value {
+        Some(Value::String(text)) => due(field, text),
+        Some(other) => due(field, &other.to_string()),
+        None => Err(Problem::field(
+            field,
+            format!("{field} is missing: a time as RFC 3339 or seconds since 1970"),
+        )),
+    }
 }
 
 impl From<EventError> for Problem {

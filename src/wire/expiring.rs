@@ -217,13 +217,36 @@ pub struct ExpiringInput {
 }
 
 impl ExpiringInput {
+    /// Refuses what another verb takes: nobody is to see it ignored.
+    fn takes_no(&self, keys: &[&str], verb: &str) -> Result<(), Problem> {
+        let given = |key: &str| match key {
+            "queue" => self.queue.is_some(),
+            "queues" => self.queues.is_some(),
+            "drop" => self.drop,
+            "ttl_s" => self.ttl_s.is_some(),
+            "save" => self.save.is_some(),
+            "saves" => self.saves.is_some(),
+            "to" => self.to.is_some(),
+            _ => false,
+        };
+        match keys.iter().find(|key| given(key)) {
+            None => Ok(()),
+            Some(key) => Err(Problem::field(
+                key,
+                format!("{key} means nothing to {verb}: leave it out. Nothing was done"),
+            )),
+        }
+    }
+
     /// The messages of queues into the store.
     pub fn save_order(&self) -> Result<ExpiringOrder, Problem> {
+        self.takes_no(&["drop", "ttl_s", "save", "saves", "to"], "save")?;
         Ok(ExpiringOrder::Save(named(&self.queues())?))
     }
 
     /// Queues away: the expired ones, where none is named.
     pub fn purge_order(&self) -> Result<ExpiringOrder, Problem> {
+        self.takes_no(&["ttl_s", "save", "saves", "to"], "purge")?;
         let queues = self.queues();
         Ok(ExpiringOrder::Purge {
             which: if queues.is_empty() {
@@ -237,6 +260,7 @@ impl ExpiringInput {
 
     /// The time of queues anew.
     pub fn extend_order(&self) -> Result<ExpiringOrder, Problem> {
+        self.takes_no(&["drop", "save", "saves", "to"], "extend")?;
         Ok(ExpiringOrder::Extend {
             which: named(&self.queues())?,
             lifetime: self.ttl_s.map(lifetime).transpose()?,
@@ -245,6 +269,7 @@ impl ExpiringInput {
 
     /// Saved messages back.
     pub fn restore_order(&self) -> Result<ExpiringOrder, Problem> {
+        self.takes_no(&["queue", "queues", "drop", "ttl_s"], "restore")?;
         let saves = self.saves.iter().flatten().chain(&self.save).cloned().collect();
         restore(saves, self.to.as_deref())
     }
@@ -273,7 +298,10 @@ pub fn restore(saves: Vec<String>, to: Option<&str>) -> Result<ExpiringOrder, Pr
     }
     Ok(ExpiringOrder::Restore {
         saves,
-        to: to.map(input::queue).transpose()?,
+        to: to
+            .map(input::queue)
+            .transpose()
+            .map_err(|problem| problem.named("to"))?,
     })
 }
 

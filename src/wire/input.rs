@@ -30,6 +30,11 @@ pub fn id(text: &str) -> Result<NotificationId, Problem> {
     NotificationId::parse(text).map_err(|error| id_problem(&error))
 }
 
+/// The same, where it is called so.
+pub fn message_id(text: &str) -> Result<NotificationId, Problem> {
+    id(text).map_err(|problem| problem.named("message_id"))
+}
+
 /// A queue's name.
 pub fn queue(text: &str) -> Result<QueueName, Problem> {
     QueueName::parse(text).map_err(|error| id_problem(&error))

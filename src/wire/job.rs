@@ -11,7 +11,7 @@ use crate::domain::time::Timestamp;
 use crate::engine::jobs::{Job, JobListed};
 
 use super::problem::Problem;
-use super::{publish, words};
+use super::{document, publish, words};
 
 /// A job.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
@@ -174,7 +174,7 @@ pub struct JobMessageSent {
 /// # Errors
 /// The field that is wrong.
 pub fn message(request: &[u8]) -> Result<JobMessageInput, Problem> {
-    let written: WrittenMessage<'_> = serde_json::from_slice(request).map_err(|error| publish::whole(&error))?;
+    let written: WrittenMessage<'_> = document::object(request)?;
     let (body, body_type) = publish::body(written.body, written.body_base64)?;
     Ok(JobMessageInput {
         part: part(&written.part)?,

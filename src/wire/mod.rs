@@ -7,6 +7,7 @@
 
 pub mod attach;
 pub mod dead;
+pub mod document;
 pub mod endpoint;
 pub mod event;
 pub mod expiring;

@@ -59,6 +59,21 @@ impl Problem {
         }
     }
 
+    /// The same under the name by which the field was given here.
+    #[must_use]
+    pub fn named(self, field: &str) -> Self {
+        let known = self.field.as_deref().unwrap_or_default();
+        let detail = match self.detail.strip_prefix(known) {
+            Some(rest) if !known.is_empty() => format!("{field}{rest}"),
+            Some(_) | None => self.detail,
+        };
+        Self {
+            field: Some(field.into()),
+            detail,
+            ..self
+        }
+    }
+
     /// Not now: worth repeating.
     #[must_use]
     pub fn unavailable(detail: impl Into<String>) -> Self {

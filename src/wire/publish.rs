@@ -16,8 +16,8 @@ use serde_json::value::RawValue;
 
 use crate::engine::{Ended, NewNotification, Receipt};
 
-use super::input;
 use super::problem::Problem;
+use super::{document, input};
 
 /// A notification that is stored.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
@@ -125,7 +125,7 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
 
 /// Reads the body of `POST /v1/notifications`.
 pub fn notification(request: &[u8]) -> Result<NewNotification, Problem> {
-    let written: Written<'_> = serde_json::from_slice(request).map_err(|error| whole(&error))?;
+    let written: Written<'_> = document::object(request)?;
     let Headers(mut headers) = read("headers", written.headers)?.unwrap_or_default();
     let content_type = input::take_content_type(&mut headers);
     let (body, body_type) = body(written.body, written.body_base64)?;
@@ -149,7 +149,12 @@ fn required(field: &'static str, raw: Option<&RawValue>) -> Result<String, Probl
 fn read<'a, T: Deserialize<'a>>(field: &'static str, raw: Option<&'a RawValue>) -> Result<Option<T>, Problem> {
     raw.map(|raw| serde_json::from_str(raw.get()))
         .transpose()
-        .map_err(|error| Problem::field(field, format!("{field}: {}", reason(&error))))
+        .map_err(|error| {
+            Problem::field(
+                field,
+                format!("{field} {}", document::worded(&document::reason(&error))),
+            )
+        })
 }
 
 /// A body and, where it is other JSON than a string, its type.
@@ -176,24 +181,6 @@ pub(super) fn body(
                 .map_err(|error| Problem::field("body_base64", format!("body_base64 is not base64: {error}")))
         }
     }
-}
-
-/// An error about the document as a whole; serde names an unknown or repeated key in backticks.
-#[must_use]
-pub fn whole(error: &serde_json::Error) -> Problem {
-    let text = reason(error);
-    let named = text.starts_with("unknown field") || text.starts_with("duplicate field") || text.starts_with("missing");
-    let field = named.then(|| text.split('`').nth(1).map(Into::into)).flatten();
-    Problem {
-        field,
-        ..Problem::new(400, format!("the body cannot be read: {error}"))
-    }
-}
-
-fn reason(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    text.split_once(" at line ")
-        .map_or(text.clone(), |(before, _)| before.to_owned())
 }
 
 /// Request headers in the order written; a list gives a name several values.

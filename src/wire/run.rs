@@ -397,7 +397,7 @@ fn via_of(name: &str) -> Result<Via, Problem> {
 }
 
 fn queue_of(name: &str) -> Result<QueueName, Problem> {
-    input::queue(name).map_err(|problem| Problem::field("to", problem.detail))
+    input::queue(name).map_err(|problem| problem.named("to"))
 }
 
 #[cfg(test)]

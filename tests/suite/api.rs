@@ -116,6 +116,197 @@ async fn what_does_not_exist_or_is_not_json_is_a_problem_document() {
     );
 }
 
+/// What is wrong with a request, by its field; nothing was done.
+async fn field_of(daemon: &Daemon, (method, path): (&str, &str), body: Option<&str>) -> (Value, String) {
+    let mut request = daemon.request(method, path);
+    if method != "GET" {
+        request = request.header("content-type", "application/json");
+    }
+    let answer = request.body(body.unwrap_or_default()).send().await;
+    let document = problem(&answer, 400);
+    let detail = document["detail"].as_str().unwrap().to_owned();
+    for of_ours in ["struct", "u32", "u64", "untagged", "Failed to deserialize"] {
+        assert!(!detail.contains(of_ours), "{method} {path}: {detail}");
+    }
+    (document["field"].clone(), detail)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_value_is_named_by_its_field_in_query_and_body() {
+    let installation = patient();
+    let daemon = installation.daemon().await;
+    for (method, path, field) in [
+        ("GET", "/v1/endpoints?unavailable=yes", "unavailable"),
+        ("GET", "/v1/rates?week=1", "week"),
+        ("GET", "/v1/queues?limit=abc", "limit"),
+        ("GET", "/v1/queues?limit=-1", "limit"),
+        ("GET", "/v1/queues?limit=1&limit=2", "limit"),
+        ("GET", "/v1/retries?within=1h", "within"),
+        ("GET", "/v1/attempts?message_id=", "message_id"),
+        ("GET", "/v1/events/stream?message_id=%20", "message_id"),
+        ("GET", "/v1/queue-name?execution_id=a", "url"),
+        ("POST", "/v1/redeliver?dry_run=1", "dry_run"),
+        ("PUT", "/v1/policies?url=http%3A%2F%2Fa.example&version=x", "version"),
+        ("DELETE", "/v1/types/t/subscriptions?id=x", "id"),
+    ] {
+        let (found, detail) = field_of(&daemon, (method, path), None).await;
+        assert_eq!(found, field, "{method} {path}: {detail}");
+        assert!(detail.starts_with(field), "{method} {path}: {detail}");
+    }
+    for (path, body, field) in [
+        ("/v1/dead/redrive", r#"{"all": true, "rate": -1}"#, "rate"),
+        ("/v1/events/retry", r#"{"ids": "x"}"#, "ids"),
+        ("/v1/types/t/claims", r#"{"ttl": "60"}"#, "ttl"),
+        ("/v1/types/t/events", r#"{"reference": 5}"#, "reference"),
+        ("/v1/types/t/events", r#"{"events": 5}"#, "events"),
+        (
+            "/v1/types/t/events",
+            r#"{"events": [{"reference": 5}]}"#,
+            "events[0].reference",
+        ),
+        ("/v1/queues/q/browse", r#"{"limit": "x"}"#, "limit"),
+        ("/v1/queues/q/skip", r#"{"to": "zz"}"#, "to"),
+        ("/v1/types/t/events/r/reschedule", r#"{"at": "zz"}"#, "at"),
+        ("/v1/types/t/events/r/reschedule", r#"{"nbf": "zz"}"#, "nbf"),
+        ("/v1/jobs", r#"{"ttl_s": "60"}"#, "ttl_s"),
+        (
+            "/v1/notifications",
+            r#"{"execution_id": 5, "url": "http://a.example/"}"#,
+            "execution_id",
+        ),
+    ] {
+        let (found, detail) = field_of(&daemon, ("POST", path), Some(body)).await;
+        assert_eq!(found, field, "{path} {body}: {detail}");
+    }
+    // A list is no object by its places.
+    for (path, body) in [
+        ("/v1/notifications", r#"["arr", "http://127.0.0.1:9/", {}, "hello"]"#),
+        ("/v1/queues/q/pause", r#"["why"]"#),
+        ("/v1/types/t/events", r#"[["r", null, "why"]]"#),
+    ] {
+        let (_, detail) = field_of(&daemon, ("POST", path), Some(body)).await;
+        assert!(detail.contains("is a list, and must be an object"), "{path}: {detail}");
+    }
+    let queues = daemon.get("/v1/queues").await.json();
+    let mut queues = queues["items"].as_array().unwrap().iter();
+    assert!(queues.all(|queue| queue["kind"] != "delivery"), "nothing was published");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_route_that_takes_no_query_refuses_any() {
+    let installation = patient();
+    let daemon = installation.daemon().await;
+    for path in [
+        "/v1/types?limit=2",
+        "/v1/types/t?limit=2",
+        "/v1/types/t/subscriptions?limit=2",
+        "/v1/types/t/events/r?limit=2",
+        "/v1/events/counts?limit=2",
+        "/v1/doctor?limit=2",
+        "/v1/audit/verify?limit=2",
+        "/v1/queues/q?limit=2",
+        "/v1/queues/q/why?limit=2",
+        "/v1/queues/q/map?limit=2",
+        "/v1/dead/x?limit=2",
+    ] {
+        assert_eq!(field_of(&daemon, ("GET", path), None).await.0, "limit", "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_route_does_not_take_is_refused_and_not_ignored() {
+    let installation = patient();
+    let daemon = installation.daemon().await;
+    let event = json!({"reference": "r", "nbf": "2099-01-01T00:00:00Z"});
+    let pushed = daemon.post("/v1/types/t/events", &event).await.json();
+    let id = pushed["id"].as_i64().unwrap();
+    for (method, path, body, field) in [
+        ("GET", "/v1/dead/groups?sort=zzz", "", "sort"),
+        ("GET", "/v1/policies?type=t&version=1", "", "version"),
+        ("GET", "/v1/policies/history?type=t&dry_run=true", "", "dry_run"),
+        ("POST", "/v1/queues/q/browse?dry_run=true", "{}", "dry_run"),
+        ("POST", "/v1/queues/q/browse?limit=1", "{}", "limit"),
+        (
+            "POST",
+            "/v1/dead/discard?url=http%3A%2F%2Fa.example%2F",
+            "{\"all\": true}",
+            "url",
+        ),
+        ("POST", "/v1/queues/q/pause?method=GET", "{}", "method"),
+        (
+            "POST",
+            "/v1/endpoints/disable",
+            "{\"url\": \"http://a.example/\", \"method\": \"GET\"}",
+            "method",
+        ),
+        ("POST", "/v1/types/t/events/r/retry", "{\"at\": 4000000000}", "at"),
+        (
+            "POST",
+            "/v1/expiring/save",
+            "{\"queue\": \"q\", \"drop\": true}",
+            "drop",
+        ),
+        ("POST", "/v1/expiring/save", "{\"queue\": \"q\", \"ttl_s\": 5}", "ttl_s"),
+        ("POST", "/v1/expiring/purge", "{\"queue\": \"q\", \"to\": \"p\"}", "to"),
+        (
+            "POST",
+            "/v1/expiring/extend",
+            "{\"queue\": \"q\", \"drop\": true}",
+            "drop",
+        ),
+        (
+            "POST",
+            "/v1/expiring/restore",
+            "{\"save\": \"s\", \"queue\": \"q\"}",
+            "queue",
+        ),
+        ("GET", "/v1/runs?cursor=zzz", "", "cursor"),
+        ("GET", "/v1/runs?cursor=", "", "cursor"),
+        ("GET", "/v1/expiring/saves?cursor=zzz", "", "cursor"),
+    ] {
+        let (found, detail) = field_of(&daemon, (method, path), Some(body)).await;
+        assert_eq!(found, field, "{method} {path} {body}: {detail}");
+    }
+    for verb in ["retry", "cancel"] {
+        let body = json!({"ids": [id], "at": "2030-01-01T00:00:00Z"}).to_string();
+        let path = format!("/v1/events/{verb}");
+        assert_eq!(field_of(&daemon, ("POST", &path), Some(&body)).await.0, "at", "{verb}");
+    }
+    let left = daemon.get("/v1/types/t/events/r").await.json();
+    assert_eq!(
+        left["items"][0]["nbf"], "2099-01-01T00:00:00Z",
+        "nothing was done: {left}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metadata_is_replaced_only_by_a_document_and_a_body_may_say_why_a_subscription_ends() {
+    let installation = patient();
+    let daemon = installation.daemon().await;
+    let set = async |body: &[u8]| {
+        let request = daemon.request("PUT", "/v1/types/t");
+        request
+            .header("content-type", "application/json")
+            .body(body)
+            .send()
+            .await
+    };
+    assert_eq!(set(br#"{"team": "a"}"#).await.status, 200);
+    for wrong in [&b""[..], b"  ", b"{\"team\": \"\xff\xfe\"}", b"{"] {
+        problem(&set(wrong).await, 400);
+    }
+    let kept = daemon.get("/v1/types/t").await.json();
+    assert_eq!(kept["metadata"]["team"], "a", "{kept}");
+
+    let url = json!({"url": DEAD_URL});
+    assert_eq!(daemon.post("/v1/types/t/subscriptions", &url).await.status, 200);
+    let ended = daemon.request("DELETE", &format!("/v1/types/t/subscriptions?url={DEAD_URL}"));
+    let ended = ended.json(&json!({"reason": "the shop closed"})).send().await;
+    assert_eq!(ended.status, 200, "{}", ended.text());
+    let audit = daemon.get("/v1/audit").await.json();
+    assert_eq!(audit["items"][0]["reason"], "the shop closed", "{audit}");
+}
+
 /// Queues of a list in pages of one, with what waits in each, and when each page says that it was read.
 async fn walked(daemon: &Daemon, after_the_first: impl AsyncFn()) -> Vec<(String, u64, String)> {
     let mut pages = Vec::new();

@@ -260,6 +260,7 @@ const ENGINE: &[&[&str]] = &[
         "runs/view",
         "series",
         "settled",
+        "shown",
         "sight",
         "store_time",
         "traces",

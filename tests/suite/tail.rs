@@ -159,6 +159,12 @@ async fn the_stream_tells_what_is_chosen_of_it_and_hides_what_a_reader_may_not_s
     let everything = stream(&daemon, OPERATOR, "");
     let masked = stream(&daemon, READER, "?kind=attempt,endpoint");
     let filtered = stream(&daemon, READER, "?filter=status%20%3D%20503");
+    // The first of them has what he does not see, and so he is not told of it by a guess.
+    let guessed = stream(
+        &daemon,
+        READER,
+        "?filter=url%20~%20%22hunter2%22%20or%20status%20%3D%20503",
+    );
     daemon.token = Some(crate::access::ADMIN.to_owned());
     let id = publish(&daemon, "a", "http://127.0.0.1:9/hook?token=hunter2").await;
 
@@ -175,12 +181,26 @@ async fn the_stream_tells_what_is_chosen_of_it_and_hides_what_a_reader_may_not_s
     let busy = Behaviour::Answer {
         status: 503,
         headers: Vec::new(),
-        body: Vec::new(),
+        body: b"{\"api_key\":\"hunter2\"}".to_vec(),
     };
-    receiver.behave("/hook", busy);
+    receiver.behave("*", busy);
     let refused = publish(&daemon, "b", &receiver.url("/hook")).await;
     let only = told(&filtered, "attempt");
     assert_eq!((&only["message_id"], &only["status"]), (&json!(refused), &json!(503)));
+    assert!(!only.to_string().contains("hunter2"), "{only}");
+    assert_eq!(told(&guessed, "attempt")["message_id"], json!(refused));
+    // Who is shown the answer whole is in the audit before he sees it, once for his stream.
+    let reveals = async |daemon: &Daemon| {
+        let audit = daemon.get("/v1/audit?limit=1000").await.json();
+        let lines = audit["items"].as_array().unwrap().iter();
+        lines.filter(|line| line["target"] == "GET /v1/events/stream").count()
+    };
+    let whole = everything.with("\\\"api_key\\\"");
+    assert!(whole.contains("hunter2"), "{whole}");
+    assert_eq!(reveals(&daemon).await, 1);
+    publish(&daemon, "c", &receiver.url("/another")).await;
+    everything.with("\\\"api_key\\\"");
+    assert_eq!(reveals(&daemon).await, 1);
 
     daemon.token = Some(READER.to_owned());
     let wrong = daemon.get("/v1/events/stream?kind=attempts").await;

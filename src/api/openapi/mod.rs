@@ -108,7 +108,7 @@ fn operation(route: &Route, schemas: &mut Schemas) -> Option<Value> {
     say("operationId", name_of(route.method, route.path).into());
     say("summary", route.summary.into());
     say("tags", json!([route.tag]));
-    say("x-scope", route.needs.map_or("none", Scope::as_str).into());
+    say("x-scope", route.needs.scope().map_or("none", Scope::as_str).into());
     if route.method == "get" {
         say("x-reads", json!(route.reads));
     }

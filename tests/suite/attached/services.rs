@@ -176,6 +176,49 @@ async fn a_token_does_from_afar_what_its_own_routes_let_it_do_and_nothing_else()
     assert_eq!(daemon.stop().await, Some(0));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_that_only_publishes_does_so_from_afar_and_sees_nothing() {
+    let mut installation = Installation::embedded();
+    let publisher = "a-publisher-that-may-not-look";
+    let tokens = json!([crate::access::ADMIN, {"value": publisher, "scopes": ["publish"]}]);
+    installation.set("api", "tokens", tokens);
+    let mut daemon = installation.daemon().await;
+    let far = far(&daemon, publisher);
+    let target = ["--execution", "a", "--url", NOBODY];
+    let published = told(&far, &[&["publish", "--id", "n-1"][..], &target].concat()).await;
+    assert_eq!(published["id"], "n-1");
+    assert_eq!(told(&far, &[&["end"][..], &target].concat()).await["marked"], true);
+    let pushed = told(&far, &["event", "push", "--type", "t", "--reference", "one"]).await;
+    assert_eq!(pushed["result"], "new");
+    for line in [
+        &["queues"][..],
+        &["event", "list"],
+        &["claim", "create", "--type", "t"],
+        &["dead", "export", "--format", "jsonl"],
+        &["endpoint", "disable", NOBODY, "--yes"],
+    ] {
+        let refused = far.run(&[line, &["--profile", "far"]].concat()).await.expect_code(5);
+        assert!(refused.stderr.contains("lacks the scope"), "{line:?}: {refused:?}");
+    }
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_url_that_is_never_delivered_to_is_refused_from_afar_with_the_same_words_and_exit_code() {
+    let installation = Installation::embedded();
+    let mut daemon = installation.daemon().await;
+    let far = far(&daemon, &token(&daemon));
+    let line = ["publish", "--execution", "a", "--url", "http://169.254.169.254/"];
+    let here = installation.run(&line).await.expect_code(2).stderr;
+    let there = far
+        .run(&[&line[..], &["--profile", "far"]].concat())
+        .await
+        .expect_code(2);
+    assert!(here.contains("url is refused"), "{here}");
+    assert!(there.stderr.contains(here.trim()), "{} is not {here}", there.stderr);
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
 /// The daemon does what it was asked, and is killed before anybody hears of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_daemon_that_is_killed_in_the_middle_of_a_call_or_an_export_leaves_nothing_twice_and_is_not_said_to_be_done()

@@ -36,6 +36,17 @@ async fn a_queue_with_an_undecodable_head_is_quarantined_and_rescued_and_the_oth
     let rescue = ["queue", "rescue", poisonous.as_str(), "--yes", "--json"];
     let rescued = scene.installation.run(&rescue).await.expect_code(0).json();
     assert_eq!(rescued["rescued"], true, "{rescued}");
+    let whole = daemon.get(&format!("/v1/rescued/{}", rescued["id"])).await;
+    assert!(whole.json()["header_frame_base64"].is_string(), "{}", whole.text());
+    let audit = daemon.get("/v1/audit").await.json();
+    assert_eq!(
+        (&audit["items"][0]["command"], &audit["items"][0]["target"]),
+        (
+            &"payload reveal".into(),
+            &format!("GET /v1/rescued/{}", rescued["id"]).into()
+        ),
+        "who saw its bytes is in the audit: {audit}"
+    );
     // The command says so itself: nobody has to find it.
     let goes_on = within(Duration::from_secs(20), scene.delivered(100)).await;
     assert!(goes_on.is_ok(), "the rescued queue rests");
