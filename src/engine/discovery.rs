@@ -200,6 +200,7 @@ impl Delivery {
         let depth = |queue: &ListedQueue| Some((queue.name.clone(), waiting(queue)?));
         self.healing
             .health
+            .losses
             .listed(queues.iter().filter_map(depth), self.clock.now());
         let ours = queues.iter().filter(ours);
         self.seen.series.listed(ours.map(|queue| (&queue.name, waiting(queue))));

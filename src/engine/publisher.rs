@@ -8,8 +8,10 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::core::{Core, over_core};
-use super::health::{Health, Unbound};
+use super::health::Health;
 use super::insist::Pause;
 use super::rules::{PolicyGuard, Rules};
 use super::traces;
@@ -22,7 +24,7 @@ use crate::domain::id::{ExecutionId, NotificationId, QueueName};
 use crate::domain::message::Message;
 use crate::domain::naming::Naming;
 use crate::domain::notification::{Notification, end_mark};
-use crate::domain::queue::Closing;
+use crate::domain::queue::{Closing, QueueRecord};
 use crate::domain::url::EndpointUrl;
 use crate::store::{LearnedQueue, Store, StoreHandle};
 use crate::telemetry::names;
@@ -196,7 +198,8 @@ impl Publisher {
             broker: Arc::clone(&self.broker),
             store: Arc::clone(&self.store),
             rules: Arc::clone(&self.rules),
-            unbound: self.health.unbound(),
+            health: Arc::clone(&self.health),
+            delivering: self.news.delivering.subscribe(),
             naming: self.settings.naming.clone(),
             clock: self.clock.clone(),
             queue: queue.clone(),
@@ -280,7 +283,9 @@ struct Publish {
     broker: BrokerHandle,
     store: StoreHandle,
     rules: Arc<Rules>,
-    unbound: Arc<Unbound>,
+    health: Arc<Health>,
+    /// Whether this process is a daemon that delivers.
+    delivering: watch::Receiver<bool>,
     naming: Naming,
     clock: Clock,
     queue: QueueName,
@@ -307,9 +312,11 @@ impl Publish {
             match (self.broker.look(&self.queue).await?, self.missing) {
                 (Look::Missing, Missing::Ignore) => return Ok(Settled::NoQueue),
                 (Look::Missing, Missing::Create) => {
-                    self.wait_for_deletion().await;
+                    let open = self.wait_for_deletion().await;
                     self.may_be_made().await?;
+                    let lost = self.lost(open).await;
                     self.broker.create(&self.queue).await?;
+                    self.tell_of(lost).await;
                 }
                 (Look::Present { .. }, _) => {
                     if let Some(why) = self.is_in_vain(began).await {
@@ -361,7 +368,7 @@ impl Publish {
         }
         let tried = self.clock.uptime().saturating_sub(began);
         if tried >= UNBOUND_AFTER {
-            self.unbound.tell(&self.queue);
+            self.health.unbound().tell(&self.queue);
         }
         if tried < RETURNED_FOR {
             return None;
@@ -374,19 +381,46 @@ impl Publish {
     /// that moment goes with it, with what was confirmed into it (measured: 2 of 600). Its row says that
     /// it is being deleted until the broker has answered, so that is waited for; not for long, because
     /// a crash may have left the row, and not at all where the store does not answer in that time.
-    async fn wait_for_deletion(&self) {
+    /// Answers the row of one that nothing of ours deletes.
+    async fn wait_for_deletion(&self) -> Option<QueueRecord> {
         let waiting = async {
             loop {
                 match self.store.queue_get(&self.queue).await {
                     Ok(Some(row)) if row.closing != Closing::Open => {}
-                    Ok(_) => return,
+                    Ok(row) => return row,
                     Err(error) => tracing::debug!(error = ?error, "cannot tell whether the queue is being deleted"),
                 }
                 ambient::sleep(DELETION_PAUSE).await;
             }
         };
-        if ambient::timeout(DELETION_FOR, waiting).await.is_err() {
+        let waited = ambient::timeout(DELETION_FOR, waiting).await;
+        waited.unwrap_or_else(|_| {
             tracing::debug!(queue = ?self.queue, "the queue is created although its row says that it is being deleted");
+            None
+        })
+    }
+
+    /// The row of a queue that had messages, and that somebody deleted by hand (docs/protocols.md 36). It is open before
+    /// and after a look that finds no queue, under one epoch: others may have made the queue meanwhile, or ended it.
+    async fn lost(&self, open: Option<QueueRecord>) -> Option<QueueRecord> {
+        let before = open.filter(|row| row.url.is_some())?;
+        let looking = async {
+            match self.broker.look(&self.queue).await {
+                Ok(Look::Missing) => self.store.queue_get(&self.queue).await.ok().flatten(),
+                Ok(Look::Present { .. }) | Err(_) => None,
+            }
+        };
+        let now = ambient::timeout(DELETION_FOR, looking).await.ok().flatten()?;
+        (now.closing == Closing::Open && now.epoch == before.epoch).then_some(now)
+    }
+
+    /// A queue that is there again hides that another one is gone, with what was in it: whoever makes it tells that.
+    async fn tell_of(&self, lost: Option<QueueRecord>) {
+        let Some(row) = lost else { return };
+        if *self.delivering.borrow() {
+            self.health.losses.note(&row);
+        } else {
+            self.health.losses.tell(&self.store, &row, self.clock.now()).await;
         }
     }
 }
@@ -395,7 +429,8 @@ impl Publish {
 struct Unanswered {
     broker: Weak<dyn Broker>,
     store: Weak<dyn Store>,
-    rules: (Arc<Rules>, Arc<Unbound>, Naming),
+    rules: (Arc<Rules>, Arc<Health>, Naming),
+    delivering: watch::Receiver<bool>,
     publish: (Clock, QueueName, Message, Missing),
 }
 
@@ -404,7 +439,8 @@ impl From<Publish> for Unanswered {
         Self {
             broker: Arc::downgrade(&publish.broker),
             store: Arc::downgrade(&publish.store),
-            rules: (publish.rules, publish.unbound, publish.naming),
+            rules: (publish.rules, publish.health, publish.naming),
+            delivering: publish.delivering,
             publish: (publish.clock, publish.queue, publish.message, publish.missing),
         }
     }
@@ -436,12 +472,13 @@ impl Unanswered {
 
     fn again(&self) -> Option<Publish> {
         let (clock, queue, message, missing) = &self.publish;
-        let (rules, unbound, naming) = &self.rules;
+        let (rules, health, naming) = &self.rules;
         Some(Publish {
             broker: self.broker.upgrade()?,
             store: self.store.upgrade()?,
             rules: Arc::clone(rules),
-            unbound: Arc::clone(unbound),
+            health: Arc::clone(health),
+            delivering: self.delivering.clone(),
             naming: naming.clone(),
             clock: clock.clone(),
             queue: queue.clone(),

@@ -267,8 +267,8 @@ const ENGINE: &[&[&str]] = &[
         "turns",
         "view",
     ],
-    &["error", "failing", "fields", "health/found", "tell", "why", "worst"],
-    &["paging"],
+    &["error", "failing", "fields", "health/losses", "tell", "why", "worst"],
+    &["health/found", "paging"],
     &["attempts", "command", "core", "usage"],
     &[
         "audit",

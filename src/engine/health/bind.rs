@@ -1,7 +1,6 @@
 //! Every queue that the store knows, bound again to an exchange that is new, each under a lease: a queue that is being
 //! deleted, or that refuses, must not be bound. What the broker does not have any more is listed.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -9,13 +8,12 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use tokio::task::JoinHandle;
 
-use super::found::Loss;
+use super::losses::{GONE, QUEUES, listed};
 use crate::ambient;
 use crate::broker::{BrokerError, Look};
 use crate::domain::id::{Epoch, QueueName, StoreId};
 use crate::domain::queue::{Closing, QueueRecord};
-use crate::domain::time::Timestamp;
-use crate::domain::words::{about, plural, plural_of};
+use crate::domain::words::plural;
 use crate::engine::expiring::Gone;
 use crate::engine::health::Healing;
 use crate::engine::manage::Manager;
@@ -37,10 +35,6 @@ const AT_ONCE: usize = 100;
 const BESIDE: usize = 16;
 /// Queues that others hold, and that are waited for side by side.
 const WAITING: usize = 64;
-/// Losses that are kept until they are audited.
-const LOSSES_MAX: usize = 10_000;
-/// Losses that one line of the audit names.
-const NAMED_MAX: usize = 50;
 
 /// What came of it.
 #[derive(Debug, Default)]
@@ -247,7 +241,7 @@ impl Healing {
         // One that was about to be deleted by us is no loss, nor one whose row the lease made a moment ago: a nudge that
         // is older than the end of its queue leads there.
         if let Some(row) = row.filter(|row| row.closing == Closing::Open && row.url.is_some()) {
-            self.note_loss(&row);
+            self.health.losses.note(&row);
         }
     }
 
@@ -261,112 +255,34 @@ impl Healing {
         }
         false
     }
+}
 
-    fn note_loss(&self, row: &QueueRecord) {
-        let loss = Loss {
-            queue: row.name.clone(),
-            head: row.head.as_ref().map(|head| head.message.as_str().to_owned()),
-            last_known: self.health.last_known(&row.name),
-        };
-        let (messages, seen_at) = match loss.last_known {
-            Some((messages, at)) => (Some(messages), at),
-            None => (None, row.active_at),
-        };
-        tracing::error!(queue = ?loss.queue, messages = ?messages, head = ?loss.head, "a delivery queue is gone from the broker");
-        self.tell(Event::QueueGone {
-            queue: row.name.clone(),
-            how: Gone::Unknown,
-            messages,
-            seen_at,
-        });
-        let mut losses = self
-            .health
-            .losses
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if losses.len() < LOSSES_MAX {
-            losses.push(loss);
-        }
-    }
-
+impl Healing {
     /// One line for all that was lost since the last one; with `bound` also for what was bound.
     pub(super) async fn audit_losses(&self, bound: Option<u64>) {
-        let losses = {
-            let mut losses = self
-                .health
-                .losses
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
-            std::mem::take(&mut *losses)
-        };
+        let losses = self.health.losses.take();
         let bound = bound.filter(|bound| *bound > 0);
         if losses.is_empty() && bound.is_none() {
             return;
+        }
+        for loss in &losses {
+            self.tell(Event::QueueGone {
+                queue: loss.queue.clone(),
+                how: Gone::Unknown,
+                messages: loss.last_known.map(|(messages, _)| messages),
+                seen_at: loss.last_known.map_or(loss.active_at, |(_, at)| at),
+            });
         }
         let mut detail = bound.map_or_else(String::new, |bound| {
             format!("{} bound; ", plural(bound, "queue is", "queues are"))
         });
         detail.push_str(&listed(&losses, self.clock.now()));
-        let result = if losses.is_empty() { BOUND } else { "gone" };
-        self.audit_heal("delivery queues", result, detail).await;
+        let result = if losses.is_empty() { BOUND } else { GONE };
+        self.audit_heal(QUEUES, result, detail).await;
     }
 }
 
 /// Whether publishers should reach it.
 pub(super) fn to_bind(row: &QueueRecord) -> bool {
     row.closing == Closing::Open && row.refusing.is_none()
-}
-
-fn listed(losses: &[Loss], now: Timestamp) -> String {
-    if losses.is_empty() {
-        return "none is gone".to_owned();
-    }
-    let known: u64 = losses.iter().filter_map(|loss| Some(loss.last_known?.0)).sum();
-    let mut text = format!(
-        "{} gone, with at least {} as listed last: ",
-        plural_of(losses.len(), "queue is", "queues are"),
-        plural(known, "message", "messages")
-    );
-    for loss in losses.iter().take(NAMED_MAX) {
-        text.push_str(loss.queue.as_str());
-        if let Some((messages, at)) = loss.last_known {
-            let (messages, age) = (plural(messages, "message", "messages"), about(now.since(at)));
-            let _ = write!(text, " ({messages}, {age} before)");
-        }
-        if let Some(head) = &loss.head {
-            let _ = write!(text, " (head {head})");
-        }
-        text.push_str(", ");
-    }
-    text.truncate(text.len().saturating_sub(2));
-    if losses.len() > NAMED_MAX {
-        let _ = write!(text, ", and {} more", losses.len() - NAMED_MAX);
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_list_of_losses_names_some_and_counts_the_rest() {
-        let at = Timestamp::from_seconds(100);
-        let losses: Vec<Loss> = (0..60)
-            .map(|n| Loss {
-                queue: QueueName::parse(&format!("q{n}")).unwrap(),
-                head: (n == 0).then(|| "m".to_owned()),
-                last_known: (n < 2).then_some((3, at)),
-            })
-            .collect();
-        let text = listed(&losses, at.plus(Duration::from_secs(7)));
-        assert!(
-            text.starts_with(
-                "60 queues are gone, with at least 6 messages as listed last: q0 (3 messages, 7 s before) (head m), q1"
-            ),
-            "{text}"
-        );
-        assert!(text.ends_with("q49, and 10 more"), "{text}");
-        assert_eq!(listed(&[], at), "none is gone");
-    }
 }

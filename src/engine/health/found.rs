@@ -8,15 +8,13 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::ambient::HashMap;
+use super::losses::Losses;
 use crate::domain::id::{QueueName, StoreId};
 use crate::domain::numbers::Numbers;
 use crate::domain::time::Timestamp;
 use crate::engine::view::PartState;
 use crate::telemetry::names;
 
-/// Queues with something in them whose last known number is kept.
-const DEPTHS_MAX: usize = 200_000;
 /// Queues that wait to be bound, at most; a publisher that still meets one tells it again.
 const WAITING_MAX: usize = 1_000;
 
@@ -35,8 +33,7 @@ pub(in crate::engine) struct Health {
     pub(super) store: Mutex<Option<StoreId>>,
     /// As last seen, by whichever incarnation: whoever restores a store ends those that looked at it before.
     pub(super) numbers: Mutex<Numbers>,
-    pub(super) depths: Mutex<Depths>,
-    pub(super) losses: Mutex<Vec<Loss>>,
+    pub(in crate::engine) losses: Losses,
     pub(super) unbound: Arc<Unbound>,
 }
 
@@ -58,13 +55,6 @@ pub(super) struct Beats {
     /// When (uptime) the one was sent that is not answered yet.
     pub(super) sent: Option<Duration>,
     pub(super) last: Option<PartState>,
-}
-
-/// Messages that queues had when they were listed last; of empty ones nothing is kept.
-#[derive(Debug, Default)]
-pub(super) struct Depths {
-    pub(super) ready: HashMap<QueueName, u64>,
-    pub(super) taken_at: Timestamp,
 }
 
 impl PartState {
@@ -147,30 +137,6 @@ impl Health {
         *self.numbers.lock().unwrap_or_else(PoisonError::into_inner) = Numbers::default();
         *self.store.lock().unwrap_or_else(PoisonError::into_inner) = Some(store);
     }
-
-    /// Takes in a listing: what is in which queue.
-    pub(in crate::engine) fn listed(&self, ready: impl Iterator<Item = (QueueName, u64)>, taken_at: Timestamp) {
-        *self.depths.lock().unwrap_or_else(PoisonError::into_inner) = Depths {
-            ready: ready.filter(|(_, ready)| *ready > 0).take(DEPTHS_MAX).collect(),
-            taken_at,
-        };
-    }
-
-    /// The last known number of messages, and when it was read; `None`: it was not listed with any.
-    pub(super) fn last_known(&self, queue: &QueueName) -> Option<(u64, Timestamp)> {
-        let depths = self.depths.lock().unwrap_or_else(PoisonError::into_inner);
-        depths.ready.get(queue).map(|ready| (*ready, depths.taken_at))
-    }
-}
-
-/// A queue of ours that the broker does not have any more.
-#[derive(Clone, Debug, PartialEq)]
-pub(in crate::engine) struct Loss {
-    pub(super) queue: QueueName,
-    /// The message at its head, where one failed.
-    pub(super) head: Option<String>,
-    /// Messages when it was listed last, and when that was.
-    pub(super) last_known: Option<(u64, Timestamp)>,
 }
 
 /// Queues that publishers met without a binding.

@@ -6,17 +6,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::losses::incident;
 use super::numbers::asked;
 use crate::broker::{BrokerError, CONNECT, Owner, Standing};
 use crate::domain::id::StoreId;
 use crate::engine::error::chain;
 use crate::engine::health::Healing;
-use crate::engine::process::host;
 use crate::engine::{EngineError, Event};
-use crate::store::NewAudit;
 
-/// The name of what is audited here.
-pub(in crate::engine) const COMMAND: &str = "heal";
 /// The result of a line of the audit that tells of a restored store.
 pub(in crate::engine) const WENT_BACK: &str = "went back";
 
@@ -113,22 +110,20 @@ impl Healing {
     }
 
     pub(super) async fn audit_heal(&self, target: &str, result: &str, detail: String) {
-        let entry = NewAudit {
-            actor: format!("daemon:{}", host()),
-            command: COMMAND.to_owned(),
-            target: target.to_owned(),
-            reason: None,
-            plan: None,
-            result: result.to_owned(),
-            detail,
-        };
-        if let Err(error) = self.store.audit_append(&entry).await {
-            tracing::warn!(error = ?error, entry = ?entry, "an incident is not in the audit");
-        }
+        incident(&self.store, "daemon", (target, result), detail).await;
     }
 }
 
 fn others(other: Option<String>, own: &StoreId) -> EngineError {
+    if other.as_deref() == Some(own.as_str()) {
+        return EngineError::OtherOwner {
+            why: format!(
+                "broker.url and broker.management_url lead to two brokers: the one of broker.management_url belongs to \
+                 the store {} of this configuration, and the one of broker.url does not; correct one of them",
+                own.as_str()
+            ),
+        };
+    }
     let other = other.map_or_else(|| "another store".to_owned(), |other| format!("the store {other}"));
     EngineError::OtherOwner {
         why: format!(
@@ -136,5 +131,24 @@ fn others(other: Option<String>, own: &StoreId) -> EngineError {
              store.url or broker.url; where that store is gone for good, `redrive store adopt` gives the broker to this one",
             own.as_str()
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_urls_that_lead_to_two_brokers_are_not_called_two_stores() {
+        let id = |digit: &str| digit.repeat(36);
+        let own = StoreId::parse(&id("a")).unwrap();
+        let told = |other: Option<&str>| others(other.map(str::to_owned), &own).to_string();
+        let same = told(Some(&id("a")));
+        assert!(
+            same.starts_with("broker.url and broker.management_url lead to two brokers"),
+            "{same}"
+        );
+        assert!(told(Some(&id("b"))).contains("the daemons of the store b"));
+        assert!(told(None).contains("the daemons of another store"));
     }
 }

@@ -8,6 +8,7 @@ mod adopt;
 mod bind;
 mod found;
 mod heal;
+mod losses;
 mod numbers;
 mod place;
 mod unbound;
@@ -31,9 +32,10 @@ use super::view::{Degraded, PartState, Readiness};
 use crate::domain::time::Timestamp;
 
 pub(super) use bind::BOUND;
+pub(super) use found::Health;
 use found::{Found, asked, unasked};
-pub(super) use found::{Health, Unbound};
-pub(super) use heal::{COMMAND, WENT_BACK};
+pub(super) use heal::WENT_BACK;
+pub(super) use losses::COMMAND;
 
 /// A write of the store that takes longer than this is told as one that is not answered.
 const WRITE_MAX: Duration = Duration::from_millis(1500);

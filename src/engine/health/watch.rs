@@ -158,6 +158,12 @@ impl Healing {
         })
     }
 
+    /// The same question for somebody who waits for the answer, though not for long.
+    pub(in crate::engine) async fn asked_once(&self, store: StoreId) -> Result<Standing, BrokerError> {
+        let broker = Arc::clone(&self.broker);
+        super::numbers::asked("check", async move { broker.check(&store).await }).await
+    }
+
     /// As it was when this process began to work with it; asked for once.
     pub(in crate::engine) async fn store_identity(&self) -> Result<StoreId, crate::store::StoreError> {
         if let Some(store) = self.health.store() {

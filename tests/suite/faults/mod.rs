@@ -16,6 +16,7 @@ mod foreign;
 mod healing;
 mod identity;
 mod killed;
+mod lost;
 mod poison;
 mod proxy;
 mod readiness;

@@ -1,0 +1,113 @@
+//! Delivery queues that somebody deletes by hand: the loss is told, whoever finds the queue missing.
+
+use serde_json::Value;
+
+use super::scene::{BOUND, Scene};
+use crate::support::daemon::Daemon;
+use crate::support::receiver::Behaviour;
+use crate::support::wait::wait_until;
+
+/// A daemon with three messages to a URL that is not available, and an empty queue beside.
+async fn with_waiting(scene: &Scene) -> Daemon {
+    scene.receiver.behave("/dead", Behaviour::Status(503));
+    let daemon = scene.installation.daemon().await;
+    scene.publish("drained", "/hook", 1).await;
+    for number in 1..=3 {
+        scene.publish("waits", "/dead", number).await;
+    }
+    scene.delivered(1).await;
+    let waits = scene.queue("waits", "/dead");
+    wait_until("a URL that is not available", BOUND, async || {
+        (scene.why(&waits).await["state"] == "endpoint_unavailable").then_some(())
+    })
+    .await;
+    daemon
+}
+
+async fn delete(scene: &Scene, execution: &str, path: &str) -> String {
+    let (vhost, queue) = (scene.vhost.as_ref().unwrap(), scene.queue(execution, path));
+    let path = format!("/api/queues/{}/{}", vhost.name, queue.as_str());
+    vhost.manage("DELETE", &path, None).await;
+    queue.as_str().to_owned()
+}
+
+/// The lines of the audit that tell of a loss of this queue.
+async fn losses(scene: &Scene, queue: &str) -> Vec<Value> {
+    let audit = scene.installation.run(&["audit", "--limit", "100", "--json"]).await;
+    let lines = audit.expect_code(0).json().as_array().unwrap().clone();
+    let is_loss = |line: &Value| line["result"] == "gone" && line["detail"].as_str().unwrap().contains(queue);
+    lines.into_iter().filter(is_loss).collect()
+}
+
+async fn publish_by_command(scene: &Scene, execution: &str, path: &str) {
+    let (url, body) = (scene.url(path), scene.installation.path("body"));
+    std::fs::write(&body, "by a command").unwrap();
+    let (url, body) = (url.as_str(), body.to_str().unwrap());
+    let publish = ["publish", "--execution", execution, "--url", url, "--body-file", body];
+    scene.installation.run(&publish).await.expect_code(0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_was_deleted_is_told_as_lost_by_the_publish_that_makes_it_again() {
+    let scene = Scene::servers().await;
+    let mut daemon = with_waiting(&scene).await;
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+    let queue = delete(&scene, "waits", "/dead").await;
+    for _ in 0..2 {
+        publish_by_command(&scene, "waits", "/dead").await;
+    }
+    let told = losses(&scene, &queue).await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    let detail = told[0]["detail"].as_str().unwrap();
+    assert!(
+        detail.contains("waits-1") && detail.contains("an unknown number of messages"),
+        "{detail}"
+    );
+    let doctor = scene.installation.run(&["doctor"]).await.expect_code(1);
+    assert!(doctor.stdout.contains("delivery queues gone"), "{doctor:?}");
+
+    // One that ends in order is no loss, and what is published after its end begins another one.
+    let mut daemon = scene.installation.daemon().await;
+    scene.end_of("drained", "/hook").await;
+    let drained = scene.queue("drained", "/hook");
+    wait_until("the end of the queue", BOUND, async || {
+        scene.is_missing(&drained).await.then_some(())
+    })
+    .await;
+    publish_by_command(&scene, "drained", "/hook").await;
+    assert_eq!(losses(&scene, drained.as_str()).await, Vec::<Value>::new());
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_that_publishes_to_a_queue_that_was_deleted_tells_of_the_loss() {
+    let scene = Scene::servers().await;
+    let mut daemon = with_waiting(&scene).await;
+    let waits = scene.queue("waits", "/dead");
+    let queue = delete(&scene, "waits", "/dead").await;
+    let url = scene.url("/dead");
+    let body = serde_json::json!({"execution_id": "waits", "url": url.as_str(), "body": "through the daemon"});
+    let answer = daemon.post("/v1/notifications", &body).await;
+    assert_eq!(answer.status, 202, "{}", answer.text());
+    let told = wait_until("the loss in the audit", BOUND, async || {
+        losses(&scene, &queue).await.into_iter().next()
+    })
+    .await;
+    assert!(told["detail"].as_str().unwrap().contains("waits-1"), "{told}");
+    assert!(scene.ready(&waits).await >= 1);
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_was_deleted_is_not_said_to_wait_for_a_worker() {
+    let scene = Scene::servers().await;
+    let mut daemon = with_waiting(&scene).await;
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+    let drained = scene.queue("drained", "/hook");
+    assert_eq!(scene.why(&drained).await["state"], "empty");
+    delete(&scene, "drained", "/hook").await;
+    let why = scene.why(&drained).await;
+    assert!(why["state"].is_null() && why["code"].is_null(), "{why}");
+    let text = why["text"].as_str().unwrap();
+    assert!(text.contains("does not have it any more"), "{why}");
+}
