@@ -1,6 +1,7 @@
 //! Queues: list, why, browse, and what an operator does to one.
 
 use crate::domain::id::QueueName;
+use crate::domain::queue::QueueKind;
 use crate::engine::dead::QueueStep;
 use crate::engine::query;
 use crate::engine::runs::{Order, OrderKind, Selection};
@@ -81,13 +82,22 @@ struct StepItem<'a> {
     step: &'a QueueStep,
 }
 
+/// A delivery queue has a state, which may not be known; others have none.
+fn state(view: &QueueView) -> String {
+    match view.state {
+        Some(state) => state.as_str().to_owned(),
+        None if view.kind == QueueKind::Delivery => "?".to_owned(),
+        None => "-".to_owned(),
+    }
+}
+
 fn row(view: &QueueView) -> Vec<String> {
     vec![
         view.name.as_str().to_owned(),
         view.kind.as_str().to_owned(),
         number(view.ready),
         number(view.unacked),
-        or_dash(view.state.map(crate::domain::queue::QueueState::as_str)),
+        state(view),
         view.oldest_age.map_or_else(|| "?".to_owned(), span),
         relative_or(view.next_attempt_at, view.taken_at, "-"),
         or_dash(view.owner.as_deref()),
@@ -184,7 +194,7 @@ pub(super) fn facts(view: &QueueView) -> Vec<(&'static str, Option<String>)> {
     let now = view.taken_at;
     let mut facts = vec![
         ("queue", Some(view.name.as_str().to_owned())),
-        ("state", view.state.map(|state| state.as_str().to_owned())),
+        ("state", Some(state(view)).filter(|state| state != "-")),
         (
             "why",
             view.why

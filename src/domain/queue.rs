@@ -175,8 +175,8 @@ impl QueueState {
 /// Why a queue moves or does not: one code, one sentence, and until when where that is known.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Why {
-    /// The state whose reason this is.
-    pub state: QueueState,
+    /// The state whose reason this is; `None`: whether anything waits is not known.
+    pub state: Option<QueueState>,
     /// One sentence for an operator.
     pub text: String,
     /// When it ends by itself.

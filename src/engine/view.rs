@@ -60,7 +60,7 @@ pub struct QueueView {
     pub ready: Option<u64>,
     /// Messages in somebody's hand.
     pub unacked: Option<u64>,
-    /// Its state; `None` for queues that are not ours to deliver.
+    /// Its state; `None` for queues that are not ours to deliver, and where whether anything waits is not known.
     pub state: Option<QueueState>,
     /// Why it moves or does not.
     pub why: Option<Why>,

@@ -18,6 +18,8 @@ pub(super) struct Facts<'a> {
     pub(super) endpoint: Option<&'a Endpoint>,
     /// Messages ready and in hand, as the broker last said.
     pub(super) depth: Option<u64>,
+    /// Why that is not known, where it is not.
+    pub(super) uncounted: Uncounted<'a>,
     /// The incarnation that holds it, when it is alive.
     pub(super) owner: Option<&'a str>,
     /// Who wants it next and lives: its name and host.
@@ -31,8 +33,22 @@ pub(super) struct Facts<'a> {
     pub(super) now: Timestamp,
 }
 
+/// Why it is not known how much waits in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Uncounted<'a> {
+    /// It could not be asked for.
+    Unread(&'a str),
+    /// The broker lists the queue without its number.
+    Unsaid,
+    /// The broker does not list the queue.
+    NotListed,
+    /// A look found no such queue.
+    Missing,
+}
+
 /// The answer.
 ///
+/// 0. The broker has no such queue, and nothing of ours deletes it.
 /// 1. What needs a person first: quarantined, refused, paused, disabled, parked.
 /// 2. Ending.
 /// 3. What waits for a time: the endpoint, the head.
@@ -40,7 +56,8 @@ pub(super) struct Facts<'a> {
 /// 5. The pace of its URL, and its rate, where more waits than what is in hand.
 /// 6. Somebody has it; nothing is in it; nobody is there to take it.
 pub(super) fn why(known: &Facts<'_>) -> Why {
-    needs_a_person(known)
+    missing(known)
+        .or_else(|| needs_a_person(known))
         .or_else(|| ending(known))
         .or_else(|| waits(known))
         .or_else(|| wanted(known))
@@ -50,7 +67,40 @@ pub(super) fn why(known: &Facts<'_>) -> Why {
 }
 
 fn says(state: QueueState, text: String, until: Option<Timestamp>) -> Why {
-    Why { state, text, until }
+    Why {
+        state: Some(state),
+        text,
+        until,
+    }
+}
+
+fn missing(known: &Facts<'_>) -> Option<Why> {
+    let is_lost = known.uncounted == Uncounted::Missing && known.record.closing == Closing::Open;
+    (is_lost && known.depth.is_none()).then(|| Why {
+        state: None,
+        text: "the broker does not have it any more: somebody deleted it there, with what was in it; the next publish \
+               makes it again, and `redrive doctor` tells of the loss"
+            .to_owned(),
+        until: None,
+    })
+}
+
+/// Without the number nobody knows whether anything waits: no state is told, and what is known beside.
+fn uncounted(known: &Facts<'_>) -> Why {
+    let why = match known.uncounted {
+        Uncounted::Unread(why) => text::show(why, REFUSAL_WIDTH_MAX),
+        Uncounted::Unsaid => "the broker does not say how many messages are in it".to_owned(),
+        Uncounted::NotListed | Uncounted::Missing => "the broker does not list it".to_owned(),
+    };
+    let nobody = match known.daemons {
+        0 => ". No daemon is alive: start `redrive --daemon`",
+        _ => "",
+    };
+    Why {
+        state: None,
+        text: format!("it is not known whether anything waits: {why}{nobody}"),
+        until: None,
+    }
 }
 
 fn needs_a_person(known: &Facts<'_>) -> Option<Why> {
@@ -243,12 +293,13 @@ fn moves(known: &Facts<'_>) -> Why {
             None,
         ),
         (Some(0), None, _) => says(QueueState::Empty, "nothing waits".to_owned(), None),
-        (_, _, 0) => says(
+        (None, _, _) => uncounted(known),
+        (Some(_), _, 0) => says(
             QueueState::Unowned,
             "no daemon is alive: start `redrive --daemon`".to_owned(),
             None,
         ),
-        (_, _, _) => says(QueueState::Unowned, "waits for a free worker or slot".to_owned(), None),
+        (Some(_), _, _) => says(QueueState::Unowned, "waits for a free worker or slot".to_owned(), None),
     }
 }
 
@@ -285,7 +336,7 @@ impl QueueView {
 
     /// Sets state and reason together, so that they cannot differ.
     pub(super) fn explain(&mut self, why: Why) {
-        self.state = Some(why.state);
+        self.state = why.state;
         self.next_attempt_at = why.until;
         self.why = Some(why);
     }

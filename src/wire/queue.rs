@@ -12,7 +12,7 @@ use crate::domain::message::{HeaderValue, Message};
 use crate::domain::naming::{Argument, Naming, delivery_arguments};
 use crate::domain::notification::{HEADER_EXECUTION, HEADER_URL};
 use crate::domain::on_broker::{OnBroker, QueueBinding, QueueConsumer};
-use crate::domain::queue::{Head, Pause, Why};
+use crate::domain::queue::{Head, Pause, QueueState, Why};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::dead::QueueStep;
@@ -36,7 +36,7 @@ pub struct Queue {
     pub ready: Option<u64>,
     /// Messages that are in flight; null: not known.
     pub unacked: Option<u64>,
-    /// Whether it moves; null where redrive does not deliver from it.
+    /// Whether it moves; null where redrive does not deliver from it, or whether anything waits is not known.
     #[schemars(with = "Option<words::DeliveryState>")]
     pub state: Option<&'static str>,
     /// Why it is in that state.
@@ -100,7 +100,7 @@ impl From<&QueueView> for Queue {
             url: view.url.as_ref().map(|url| url.as_str().to_owned()),
             ready: view.ready,
             unacked: view.unacked,
-            state: view.state.map(crate::domain::queue::QueueState::as_str),
+            state: view.state.map(QueueState::as_str),
             why: view.why.as_ref().map(QueueWhy::from),
             owner: view.owner.clone(),
             oldest_age_s: view.oldest_age.map(|age| age.as_secs()),
@@ -277,9 +277,9 @@ impl From<&QueueStep> for Step {
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[schemars(rename = "Why")]
 pub struct QueueWhy {
-    /// The state whose reason this is.
-    #[schemars(with = "words::DeliveryState")]
-    pub code: &'static str,
+    /// The state whose reason this is; null where that is not known.
+    #[schemars(with = "Option<words::DeliveryState>")]
+    pub code: Option<&'static str>,
     /// One sentence.
     pub text: String,
     /// When it ends by itself.
@@ -289,7 +289,7 @@ pub struct QueueWhy {
 impl From<&Why> for QueueWhy {
     fn from(why: &Why) -> Self {
         Self {
-            code: why.state.as_str(),
+            code: why.state.map(QueueState::as_str),
             text: why.text.clone(),
             until: why.until.and_then(time),
         }
@@ -405,7 +405,7 @@ impl From<&QueueView> for WhyAnswer {
         Self {
             name: queue.name,
             state: queue.state,
-            code: queue.why.as_ref().map(|why| why.code),
+            code: queue.why.as_ref().and_then(|why| why.code),
             text: queue
                 .why
                 .as_ref()
@@ -548,7 +548,7 @@ mod tests {
 
     use super::*;
     use crate::domain::id::{ExecutionId, QueueName};
-    use crate::domain::queue::{QueueKind, QueueState};
+    use crate::domain::queue::QueueKind;
     use crate::domain::time::Timestamp;
     use crate::domain::url::EndpointUrl;
 
@@ -562,7 +562,7 @@ mod tests {
             unacked: Some(1),
             state: Some(QueueState::Paused),
             why: Some(Why {
-                state: QueueState::Paused,
+                state: Some(QueueState::Paused),
                 text: "paused by eve".to_owned(),
                 until: None,
             }),

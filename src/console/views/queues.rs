@@ -31,6 +31,7 @@ use crate::console::widgets::canvas::Canvas;
 use crate::console::widgets::words::{self, known, span, until};
 use crate::domain::filter::{Field, FieldValue};
 use crate::domain::id::QueueName;
+use crate::domain::queue::QueueKind;
 use crate::domain::text::show;
 use crate::domain::time::Timestamp;
 use crate::engine::snapshot::{self, QueueRow, Snapshot};
@@ -234,6 +235,9 @@ fn name(row: &QueueRow) -> &str {
 
 fn state(row: &QueueRow) -> Cell<'static> {
     let Some(state) = row.state else {
+        if row.kind == QueueKind::Delivery {
+            return Cell::new(words::UNKNOWN, Role::TextMuted);
+        }
         return Cell::new(format!("· {}", row.kind.as_str()), Role::TextMuted);
     };
     let (symbol, role) = words::queue_state(state);
@@ -253,7 +257,6 @@ fn depth(row: &QueueRow) -> Cell<'static> {
 mod tests {
     use super::*;
     use crate::domain::findings::Finding;
-    use crate::domain::queue::QueueKind;
     use crate::engine::snapshot::QueueFacts;
 
     #[test]

@@ -20,7 +20,7 @@ use crate::engine::error::chain;
 use crate::engine::process::host;
 use crate::engine::queues::listing::Oldest;
 use crate::engine::queues::seen::Seen;
-use crate::engine::queues::world::World;
+use crate::engine::queues::world::{Absence, World};
 use crate::engine::row::{QueueFacts, QueueRow};
 use crate::engine::runs::RunView;
 use crate::engine::snapshot::{EndpointRow, Part, Silent, Snapshot, Worst};
@@ -113,6 +113,7 @@ impl Looker {
         );
         let now = self.engine.clock.now();
         let last = Arc::clone(&self.last);
+        let absence = seen.as_ref().err().map(|error| Absence::Unread(chain(error)));
         let silent = match &seen {
             Ok(_) => None,
             Err(error) => silent(&self.engine, error).await,
@@ -132,7 +133,8 @@ impl Looker {
                     blocked.clone(),
                     &self.engine.settings.rates,
                     now,
-                );
+                )
+                .where_absent(absence);
                 self.content(known, &world, &seen, &listed).await
             }
             Err(error) => Err(error),

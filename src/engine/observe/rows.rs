@@ -8,7 +8,7 @@ use super::intern::Interner;
 use super::kept;
 use crate::ambient::{HashMap, HashSet};
 use crate::domain::id::QueueName;
-use crate::domain::queue::Head;
+use crate::domain::queue::{Head, QueueKind};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::queues::seen::Seen;
@@ -164,7 +164,7 @@ fn arranged(mut rows: Vec<Arc<QueueRow>>, last: &Arc<Vec<Arc<QueueRow>>>) -> Arc
 /// What the broker said of the queues when the last snapshot was made.
 pub(super) fn seen_before(last: &[Arc<QueueRow>], taken_at: Timestamp) -> Vec<Seen> {
     last.iter()
-        .filter(|row| row.ready().is_some() || row.state.is_none())
+        .filter(|row| row.ready().is_some() || row.kind != QueueKind::Delivery)
         .map(|row| Seen {
             kind: Some(row.kind),
             ready: row.ready(),

@@ -166,11 +166,23 @@ impl Queues {
         }
     }
 
+    /// Nothing where the queue is gone; what nobody could count for the plan is not taken out. Why it could not be
+    /// counted is what a look says now.
+    async fn none_planned(&self, queue: &QueueName) -> Result<u64, EngineError> {
+        match self.broker.look(queue).await? {
+            Look::Missing => Ok(0),
+            Look::Present { .. } => Err(EngineError::Refused {
+                why: "the number of messages was not known to the plan: give the command once more".to_owned(),
+            }),
+        }
+    }
+
     /// Takes messages out up to the planned count; what arrived meanwhile stays.
     async fn purge(&self, queue: &QueueName, planned: Option<u64>) -> Result<Done, EngineError> {
-        let planned = planned.ok_or_else(|| EngineError::Refused {
-            why: "the number of messages is unknown".to_owned(),
-        })?;
+        let planned = match planned {
+            Some(planned) => planned,
+            None => self.none_planned(queue).await?,
+        };
         let (messages, problem) = self
             .under_lease(queue, "purge", |lease| async move {
                 self.drop_from_parts(&lease, planned).await
@@ -194,12 +206,7 @@ impl Queues {
             .under_lease(queue, "delete", |lease| async move {
                 let planned = match planned {
                     Some(planned) => planned,
-                    None if self.broker.look(queue).await? == Look::Missing => 0,
-                    None => {
-                        return Err(EngineError::Refused {
-                            why: "the number of messages is unknown".to_owned(),
-                        });
-                    }
+                    None => self.none_planned(queue).await?,
                 };
                 let (gone, problem) = self.drop_from_parts(&lease, planned).await?;
                 if let Some(problem) = problem {

@@ -183,7 +183,7 @@ impl Queues {
         let intake = self.intake_queues().find(|intake| intake.name == *queue)?;
         let judged = judge(&self.known_of_intake(&intake, listed).await);
         Some(Why {
-            state: judged.state,
+            state: Some(judged.state),
             text: match judged.mend {
                 Some(mend) => format!("{}; {mend}", judged.found),
                 None => judged.found,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Queues;
 use super::listing::{Listing, Oldest};
 use super::seen::Seen;
-use super::world::World;
+use super::world::{Absence, World};
 use crate::ambient;
 use crate::broker::{BrokerError, ListedQueue, Look};
 use crate::domain::filter::Filter;
@@ -67,6 +67,7 @@ impl Queues {
             None => Taken::read(self, world.now, began).await?,
         };
         let listing = &taken.listing;
+        let world = world.where_absent(listing.absence());
         let mut views = Vec::with_capacity(listing.seen.len());
         self.join(&world, &listing.seen, |view| views.push(view)).await?;
         if views.is_empty() {
@@ -110,6 +111,7 @@ impl Queues {
                 None
             }
         };
+        let mut absence = None;
         // An exact look beats statistics that lag; only for our own queues, where it renews nothing.
         if self.kind_of(name) == QueueKind::Delivery {
             match self.look_at_parts(&row).await {
@@ -119,10 +121,15 @@ impl Queues {
                     entry.ready = Some(ready);
                     entry.taken_at = now;
                 }
-                Ok(Look::Missing) => {}
+                Ok(Look::Missing) => {
+                    seen = None;
+                    absence = Some(Absence::Missing);
+                }
                 Err(error) => problems.push(self.unread(Source::Queue(name.clone()), &error)),
             }
         }
+        let unread = problems.last().map(|unread| Absence::Unread(unread.reason.clone()));
+        let absence = absence.or(unread);
         if record.is_none() && seen.is_none() {
             return Err(match (failed, problems.pop()) {
                 (Some(error @ BrokerError::Login { .. }), _) => error.into(),
@@ -133,6 +140,7 @@ impl Queues {
             });
         }
         let (world, _) = self.world().await?;
+        let world = world.where_absent(absence);
         let decided = record.as_ref().is_some_and(|record| record.decision.is_some());
         let mut view = world.view(self.kind_in(name, seen.as_ref()), name.clone(), record, seen.as_ref());
         view.problems = problems;

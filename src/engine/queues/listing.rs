@@ -8,6 +8,7 @@
 use super::Queues;
 use super::preflight::Preflight;
 use super::seen::Seen;
+use super::world::Absence;
 use crate::ambient::HashMap;
 use crate::broker::{BrokerError, ListedQueue, WhichQueues};
 use crate::domain::id::QueueName;
@@ -47,6 +48,14 @@ impl Listing {
             (None, Some(unread)) => Err(EngineError::Unread(Box::new(unread.clone()))),
             (None, None) => Ok(()),
         }
+    }
+}
+
+impl Listing {
+    /// What it means that a queue is not in it; `None`: it was read, and has no such queue.
+    pub(super) fn absence(&self) -> Option<Absence> {
+        let unread = self.unread.as_ref()?;
+        Some(Absence::Unread(unread.reason.clone()))
     }
 }
 

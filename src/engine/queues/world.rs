@@ -11,7 +11,7 @@ use crate::domain::queue::{QueueKind, QueueRecord};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::view::QueueView;
-use crate::engine::why::{Facts, ended_wish, warnings, why};
+use crate::engine::why::{Facts, Uncounted, ended_wish, warnings, why};
 use crate::engine::{EngineError, core::Core};
 use crate::store::{Incarnation, QueuesOnly, StoreError};
 
@@ -35,7 +35,29 @@ pub(in crate::engine) struct World {
     blocked: Option<String>,
     /// Requests a second, at most.
     rates: HashMap<EndpointUrl, u32>,
+    absence: Absence,
     pub(in crate::engine) now: Timestamp,
+}
+
+/// What it means that the broker said nothing of a queue.
+#[derive(Debug)]
+pub(in crate::engine) enum Absence {
+    /// It could not be asked, and why.
+    Unread(String),
+    /// It was listed, and the queue was not among the others.
+    NotListed,
+    /// A look found no such queue.
+    Missing,
+}
+
+impl Absence {
+    const fn uncounted(&self) -> Uncounted<'_> {
+        match self {
+            Self::Unread(why) => Uncounted::Unread(why.as_str()),
+            Self::NotListed => Uncounted::NotListed,
+            Self::Missing => Uncounted::Missing,
+        }
+    }
 }
 
 impl World {
@@ -57,8 +79,15 @@ impl World {
             daemons: alive().filter(|one| one.delivers).count(),
             blocked,
             rates: rates.clone(),
+            absence: Absence::NotListed,
             now,
         }
+    }
+
+    /// The same, where the broker was asked in another way than by a list of all.
+    pub(in crate::engine) fn where_absent(mut self, absence: Option<Absence>) -> Self {
+        self.absence = absence.unwrap_or(self.absence);
+        self
     }
 
     /// Of which nothing is known.
@@ -105,7 +134,8 @@ impl World {
             {
                 view.warnings.push(ended_wish(&wisher));
             }
-            self.explain(&mut view, record.as_ref());
+            let uncounted = seen.map_or_else(|| self.absence.uncounted(), |_| Uncounted::Unsaid);
+            self.explain(&mut view, record.as_ref(), uncounted);
         }
         if let Some(record) = record {
             view.execution = record.execution;
@@ -117,7 +147,7 @@ impl World {
         view
     }
 
-    fn explain(&self, view: &mut QueueView, record: Option<&QueueRecord>) {
+    fn explain(&self, view: &mut QueueView, record: Option<&QueueRecord>, uncounted: Uncounted<'_>) {
         let unknown;
         let record = if let Some(record) = record {
             record
@@ -132,6 +162,7 @@ impl World {
             record,
             endpoint: record.url.as_ref().and_then(|url| self.endpoints.get(url)),
             depth: view.depth(),
+            uncounted,
             owner: owner.map(String::as_str),
             wanted_by: wish.as_ref().and_then(Wish::of_the_living),
             daemons: self.daemons,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use redrive::internals::domain::pace::{Pace, PaceOrder};
+use redrive::internals::domain::queue::QueueState;
 use redrive::internals::engine::{Command, PaceWish, RedeliverTarget, query};
 use tokio_util::sync::CancellationToken;
 
@@ -87,7 +88,7 @@ pub(super) async fn a_canary_is_sent_and_then_a_person_has_the_rest_go(mut stage
             .find_map(|view| view.why.filter(|why| asks(&why.text)))
     })
     .await;
-    assert_eq!(why.state.as_str(), "rate_limited");
+    assert_eq!(why.state, Some(QueueState::RateLimited));
     stays_absent("a fourth message of the canary", Duration::from_secs(1), async || {
         (stage.receiver.count() > 4).then_some(())
     })

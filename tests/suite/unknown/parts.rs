@@ -1,7 +1,11 @@
 //! What people read: the handover, the doctor, and one queue that may not be read.
 
-use super::{Cut, Site};
+use serde_json::json;
+
+use super::{BOUND, Cut, Site};
 use crate::support::management::Lie;
+use crate::support::receiver::Receiver;
+use crate::support::wait::wait_until;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handover_and_the_doctor_say_what_is_not_known_and_never_that_there_is_none() {
@@ -68,4 +72,53 @@ async fn a_queue_that_nobody_could_look_for_is_not_said_to_be_missing() {
         .await
         .expect_code(0);
     assert!(known.stderr.contains("management could not be read"), "{known:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_nobody_can_count_no_state_and_no_reason_are_made_up() {
+    let site = Site::open().await;
+    let receiver = Receiver::start().await;
+    let body = json!({"execution_id": "drained", "url": receiver.url("/hook"), "body": "x"});
+    let published = site.daemon.post("/v1/notifications", &body).await.json();
+    let drained = published["queue"].as_str().unwrap().to_owned();
+    let why = async || {
+        let answer = site.daemon.get(&format!("/v1/queues/{drained}/why")).await;
+        answer.json()
+    };
+    wait_until("a drained queue", BOUND, async || {
+        (why().await["state"] == "empty").then_some(())
+    })
+    .await;
+    site.cut(Cut::Management(Lie::Status(401)));
+    let list = site.daemon.get("/v1/queues").await.json();
+    let row = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|row| row["name"] == drained.as_str());
+    let row = row.unwrap_or_else(|| panic!("{list}"));
+    assert!(row["state"].is_null() && row["why"]["code"].is_null(), "{row}");
+    let text = row["why"]["text"].as_str().unwrap();
+    assert!(text.starts_with("it is not known whether anything waits: "), "{row}");
+    let table = site
+        .installation
+        .run(&["queues", "--columns", "queue,state", "--no-headers"])
+        .await;
+    let line = table.stdout.lines().find(|line| line.contains(&drained)).unwrap();
+    assert!(line.trim_end().ends_with('?'), "{table:?}");
+    // A look counts what a list cannot.
+    assert_eq!(why().await["state"], "empty");
+    site.cut(Cut::Broker);
+    let told = why().await;
+    assert!(told["state"].is_null(), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_purge_of_what_nobody_can_count_says_why_nobody_can() {
+    let site = Site::open().await;
+    site.cut(Cut::Management(Lie::Status(500)));
+    site.cut(Cut::Broker);
+    let purge = ["queue", "purge", site.queue.as_str(), "--yes"];
+    let outcome = site.installation.run(&purge).await.expect_code(69);
+    assert!(outcome.stderr.contains("broker unreachable"), "{outcome:?}");
 }

@@ -24,7 +24,7 @@ use crate::console::views::moving;
 use crate::console::widgets::canvas::{Canvas, below, cells, row};
 use crate::console::widgets::words::{self, ago, clock, count, known, plural, span, until};
 use crate::domain::endpoint::{Endpoint, EndpointState};
-use crate::domain::queue::{Head, QueueState};
+use crate::domain::queue::{Head, QueueKind, QueueState};
 use crate::engine::view::{EndpointView, QueueView};
 
 /// From this width on queue and endpoint stand side by side.
@@ -185,6 +185,10 @@ fn sentence(canvas: &mut Canvas<'_>, area: Rect, keymap: &Keymap, answer: &Detai
 
 fn queue_sentence(canvas: &Canvas<'_>, queue: &QueueView) -> (String, String, Role) {
     let Some(state) = queue.state else {
+        let text = queue.why.as_ref().map(|why| why.text.clone());
+        if let Some(text) = text.filter(|_| queue.kind == QueueKind::Delivery) {
+            return ("? state not known".to_owned(), text, Role::TextMuted);
+        }
         let text = queue.not_delivered().unwrap_or_default();
         return (format!("· {}", queue.kind.as_str()), text, Role::TextMuted);
     };
