@@ -12,7 +12,7 @@ use crate::broker::rabbitmq::{ClientTls, RabbitMq, RabbitSettings};
 use crate::broker::{BrokerError, BrokerHandle};
 use crate::budget::Budget;
 use crate::cli::{Exit, Failure};
-use crate::config::{self, AlertConfig, AlertWayConfig, BrokerKind, Config, StoreConfig};
+use crate::config::{self, AlertConfig, AlertWayConfig, BrokerKind, Config, SecretUrl, StoreConfig};
 use crate::delivery::{EndpointSettings, HttpSender, SenderHandle, SenderSettings};
 use crate::domain::egress::AddressRules;
 use crate::domain::event::{Backoff, HandlingRules};
@@ -21,7 +21,8 @@ use crate::domain::schema::SchemaMode;
 use crate::domain::scope::{Scope, Scopes};
 use crate::engine::alerts::{AlertSettings, AlertWay, Chat};
 use crate::engine::events::{EventSettings, HandlerAction, HandlerSettings, IntakeSettings};
-use crate::engine::{Engine, EngineError, EngineSettings};
+use crate::engine::view::Check;
+use crate::engine::{Engine, EngineError, EngineSettings, doctor};
 use crate::files;
 use crate::sqlite::{SqliteError, SqliteFile};
 use crate::store::StoreHandle;
@@ -112,14 +113,42 @@ async fn seams(config: &Config, schema: SchemaMode, clock: &Clock) -> Result<(St
                 management_url,
             },
             _,
-        ) => {
-            let mut settings = RabbitSettings::new(amqp_url.expose(), Some(management_url.expose()), naming());
-            settings.provision = config.broker.provision;
-            settings.tls = client_tls(config);
-            RabbitMq::connect(settings, clock.clone())
-        }
+        ) => rabbit(config, (amqp_url, management_url), clock),
     };
     Ok((store, broker.map_err(EngineError::from)?))
+}
+
+fn rabbit(
+    config: &Config,
+    (amqp, management): (&SecretUrl, &SecretUrl),
+    clock: &Clock,
+) -> Result<BrokerHandle, BrokerError> {
+    let naming = config.broker.naming.clone();
+    let mut settings = RabbitSettings::new(amqp.expose(), Some(management.expose()), naming);
+    settings.provision = config.broker.provision;
+    settings.tls = client_tls(config);
+    RabbitMq::connect(settings, clock.clone())
+}
+
+/// What the doctor finds on a broker of its own, where there is no store to look further with.
+pub(super) async fn broker_checks(config: &Config) -> Vec<Check> {
+    let BrokerKind::RabbitMq {
+        amqp_url,
+        management_url,
+    } = &config.broker.kind
+    else {
+        return Vec::new();
+    };
+    // One provider in the process; whoever was first is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    match rabbit(config, (amqp_url, management_url), &Clock::system()) {
+        Ok(broker) => {
+            let checks = doctor::broker_checks(&*broker).await;
+            broker.close().await;
+            checks
+        }
+        Err(error) => vec![Check::broken("broker", error.to_string(), "check broker.url")],
+    }
 }
 
 /// Whoever does not bring the tables makes no file either.

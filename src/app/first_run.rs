@@ -179,7 +179,7 @@ fn refused(error: &BrokerError, health: &BrokerHealth, unsaid: &str) -> Check {
 /// Nothing where it says of the same login what the broker said.
 fn management(probe: &Probe) -> Option<Check> {
     let health = &probe.health;
-    let told = probe.entered.as_ref().err().map(ToString::to_string);
+    let told = probe.entered.as_ref().err().map(BrokerError::found);
     match &health.management_problem {
         None if health.management => Some(Check::fine("management", "answers".to_owned())),
         Some(problem) if told.as_ref() == Some(problem) => None,
@@ -192,7 +192,13 @@ fn management(probe: &Probe) -> Option<Check> {
         problem => Some(Check::warning(
             "management",
             problem.clone().unwrap_or_else(|| "does not answer".to_owned()),
-            "enable rabbitmq_management, or correct its address: without it depths and policies are not known",
+            &format!(
+                "{}: without it depths and policies are not known",
+                health
+                    .management_mend
+                    .as_deref()
+                    .unwrap_or("enable rabbitmq_management, or correct its address")
+            ),
         )),
     }
 }

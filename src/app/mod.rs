@@ -153,10 +153,11 @@ async fn command(cli: &Cli, config: Config) -> Result<Exit, Failure> {
     let schema = schema(&config, cli.access(access(&config)));
     let engine = match compose::engine(&config, schema, None, compose::memory(&config)).await {
         Ok(engine) => engine,
-        Err(error) => {
-            cli::doctor_without_engine(cli, &error.failure, &warnings)?;
-            return Err(error.failure);
+        Err(error) if cli::is_doctor(cli) => {
+            let broker = compose::broker_checks(&config).await;
+            return cli::doctor_without_engine(cli, error.failure, &broker, &warnings);
         }
+        Err(error) => return Err(error.failure),
     };
     let result = cli::run(cli, &engine.clone().into(), &config.profile, &warnings).await;
     engine.close().await;

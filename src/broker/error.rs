@@ -1,5 +1,8 @@
 //! Why the broker could not do something. Never with credentials; what can be mended says how.
 
+/// What helps against a login that fails.
+const CHECK_LOGIN: &str = "check broker.url and REDRIVE_BROKER_URL";
+
 /// Why the broker could not do it.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum BrokerError {
@@ -26,7 +29,7 @@ pub enum BrokerError {
         detail: String,
     },
     /// Wrong name or password.
-    #[error("broker login failed for user {user:?}: check broker.url and REDRIVE_BROKER_URL")]
+    #[error("broker login failed for user {user:?}: {CHECK_LOGIN}")]
     Login {
         /// The user.
         user: String,
@@ -99,4 +102,62 @@ pub enum BrokerError {
         /// What it said.
         detail: String,
     },
+}
+
+impl BrokerError {
+    /// What helps against it, where it says that itself: its text ends with it.
+    #[must_use]
+    pub fn mend(&self) -> Option<&str> {
+        match self {
+            Self::Login { .. } => Some(CHECK_LOGIN),
+            Self::Limit { mend, .. }
+            | Self::Rights { mend, .. }
+            | Self::Vhost { mend, .. }
+            | Self::Management { mend, .. } => Some(mend),
+            Self::Unreachable { .. }
+            | Self::Unknown { .. }
+            | Self::Blocked { .. }
+            | Self::OtherArguments { .. }
+            | Self::NoExchange { .. }
+            | Self::Undecodable { .. }
+            | Self::Failed { .. } => None,
+        }
+    }
+
+    /// What is wrong, without that: for those who show both beside each other.
+    #[must_use]
+    pub fn found(&self) -> String {
+        let text = self.to_string();
+        let found = self.mend().and_then(|mend| text.strip_suffix(mend));
+        found.map_or_else(
+            || text.clone(),
+            |found| found.trim_end_matches([' ', ';', ':']).to_owned(),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_and_what_helps_are_told_apart() {
+        let login = BrokerError::Login { user: "u".to_owned() };
+        assert_eq!(login.found(), "broker login failed for user \"u\"");
+        assert_eq!(login.mend(), Some("check broker.url and REDRIVE_BROKER_URL"));
+        let rights = BrokerError::Rights {
+            operation: "list",
+            right: "the tag `management`".to_owned(),
+            mend: "grant it".to_owned(),
+        };
+        assert_eq!(rights.found(), "broker refuses list: the tag `management` is missing");
+        assert_eq!(rights.mend(), Some("grant it"));
+        let blocked = BrokerError::Blocked {
+            detail: "full".to_owned(),
+        };
+        assert_eq!(
+            (blocked.found(), blocked.mend()),
+            ("broker is blocked: full".to_owned(), None)
+        );
+    }
 }

@@ -405,6 +405,23 @@ pub enum Signal {
     Up,
 }
 
+/// Whether the broker tells of queues that are made and deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum EventExchange {
+    /// It has no such exchange, or nobody looked yet.
+    #[default]
+    Absent,
+    /// It does.
+    There,
+    /// The user of the connection may not use it.
+    Refused {
+        /// What is missing.
+        found: String,
+        /// How to grant it.
+        mend: String,
+    },
+}
+
 /// What is known of the broker at present.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BrokerHealth {
@@ -422,8 +439,10 @@ pub struct BrokerHealth {
     pub management: bool,
     /// Why it does not.
     pub management_problem: Option<String>,
-    /// Whether the event exchange is there.
-    pub events: bool,
+    /// What helps against that, where it is known.
+    pub management_mend: Option<String>,
+    /// Whether the event exchange can be used.
+    pub events: EventExchange,
     /// Alarms that block publishers.
     pub blocked: Option<String>,
     /// What an operator should mend, a sentence each.

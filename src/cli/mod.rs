@@ -48,6 +48,7 @@ mod who;
 use clap::{CommandFactory as _, FromArgMatches as _};
 
 use crate::config::ProfileConfig;
+use crate::engine::view::Check;
 use crate::engine::{Access, Caution, Command, EngineHandle, Plan, WriteGrant};
 
 pub use args::Cli;
@@ -290,13 +291,25 @@ pub fn offline(cli: &Cli, environment: &crate::config::Environment) -> Result<Ex
     offline::run(cli, environment, Output::new(&cli.global))
 }
 
-/// Answers `doctor` when store or broker could not even be opened; says whether that was asked for.
-pub fn doctor_without_engine(cli: &Cli, failure: &Failure, warnings: &[String]) -> Result<bool, Failure> {
-    if !matches!(cli.command, Some(Sub::Doctor)) {
-        return Ok(false);
+/// Whether this is `doctor`, which answers also where store or broker cannot be opened.
+#[must_use]
+pub const fn is_doctor(cli: &Cli) -> bool {
+    matches!(cli.command, Some(Sub::Doctor))
+}
+
+/// What `doctor` answers then: why, and what the broker says on its own.
+pub fn doctor_without_engine(
+    cli: &Cli,
+    failure: Failure,
+    broker: &[Check],
+    warnings: &[String],
+) -> Result<Exit, Failure> {
+    records::doctor_broken(Output::new(&cli.global), &failure, broker, warnings)?;
+    // A store that is away is a finding as any other.
+    if failure.exit() == Exit::Unreachable {
+        return Ok(Exit::Failed);
     }
-    records::doctor_broken(Output::new(&cli.global), failure, warnings)?;
-    Ok(true)
+    Err(failure)
 }
 
 /// Runs a command on an engine; `warnings` are those of the configuration.

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write as _};
 use std::time::Duration;
 
 use super::when::{told, told_or_dash};
-use crate::engine::query;
+use crate::engine::{query, view};
 
 use crate::domain::text::show_bytes;
 use crate::domain::words::attempt_of;
@@ -179,16 +179,23 @@ pub(super) async fn doctor(session: &Session<'_>) -> Result<Exit, Failure> {
     Ok(if broken { Exit::Failed } else { Exit::Done })
 }
 
-/// What can be said when store or broker could not be opened.
-pub(super) fn doctor_broken(output: Output, failure: &Failure, warnings: &[String]) -> Result<(), Failure> {
-    let opening = Check {
-        name: "start".to_owned(),
-        result: "broken",
-        found: failure.causes().join(": "),
-        mend: Some("fix this first; then run doctor again".to_owned()),
+/// What can be said when the store, or anything else, could not be opened: that, and what the broker says without it.
+pub(super) fn doctor_broken(
+    output: Output,
+    failure: &Failure,
+    broker: &[view::Check],
+    warnings: &[String],
+) -> Result<(), Failure> {
+    let found = failure.causes().join(": ");
+    let (name, mend) = if failure.exit() == Exit::Unreachable {
+        ("store", "check store.url, and that the database runs")
+    } else {
+        ("start", "fix this first; then run doctor again")
     };
+    let opening = view::Check::broken(name, found, mend);
+    let broker = broker.iter().chain([&opening]).map(Check::from);
     let warnings = warnings.iter().map(|warning| configuration(warning));
-    let items: Vec<Check> = [opening].into_iter().chain(warnings).chain([terminal()]).collect();
+    let items: Vec<Check> = broker.chain(warnings).chain([terminal()]).collect();
     print_checks(output, &items)
 }
 

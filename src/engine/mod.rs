@@ -19,7 +19,7 @@ mod death;
 mod delivery;
 mod discovery;
 mod dispatch;
-mod doctor;
+pub mod doctor;
 mod ending;
 mod endpoints;
 pub mod error;

@@ -29,9 +29,9 @@ use async_trait::async_trait;
 use crate::ambient::{self, Clock};
 use crate::broker::{
     AttachOptions, AttachOutcome, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicies, BrokerPolicy,
-    Browsed, Deleted, ExchangeDetail, Health, Intake, IntakeQueue, ListRequest, ListedQueue, Listings, Look, Outgoing,
-    Owner, Published, Publishing, QueuePage, QueuePart, Queues, Reading, Rescued, Signal, Standing, Vhost, Walk,
-    WalkOptions, WhichQueues,
+    Browsed, Deleted, EventExchange, ExchangeDetail, Health, Intake, IntakeQueue, ListRequest, ListedQueue, Listings,
+    Look, Outgoing, Owner, Published, Publishing, QueuePage, QueuePart, Queues, Reading, Rescued, Signal, Standing,
+    Vhost, Walk, WalkOptions, WhichQueues,
 };
 use crate::domain::broker_rules::Version;
 use crate::domain::id::{QueueName, StoreId};
@@ -470,7 +470,7 @@ impl Health for Embedded {
             problem,
             version: Some("embedded".to_owned()),
             management: true,
-            events: true,
+            events: EventExchange::There,
             ..BrokerHealth::default()
         }
     }

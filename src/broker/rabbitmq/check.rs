@@ -102,8 +102,11 @@ async fn try_rights(broker: &RabbitMq, wake: &ShortString) -> Result<(), BrokerE
     // Anybody may write there: what is no name is nothing.
     let nudge = taken.and_then(|taken| message::came(&taken.properties, taken.body).ok());
     let queue = nudge.and_then(|nudge| QueueName::parse(std::str::from_utf8(&nudge.body).ok()?).ok());
-    if let Some(queue) = queue {
-        broker.listeners.tell(Signal::Nudged(queue));
+    match queue {
+        Some(queue) if broker.listeners.have_begun() => broker.listeners.tell(Signal::Nudged(queue)),
+        // A command delivers nothing: it gives back what was for a daemon.
+        Some(queue) => broker.nudges.send(&broker.publisher, &queue, broker.clock.uptime()),
+        None => {}
     }
     Ok(())
 }

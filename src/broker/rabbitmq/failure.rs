@@ -229,7 +229,7 @@ pub(super) fn rights(operation: &'static str, right: &str, vhost: &str, user: &s
 
 /// What is missing, of the broker's sentence: `ACCESS_REFUSED - access to queue 'q' in vhost 'v' refused for user 'u'`,
 /// newer ones also which access.
-fn right_of(said: &str) -> &str {
+pub(super) fn right_of(said: &str) -> &str {
     let said = said.split_once(" - ").map_or(said, |(_, said)| said);
     said.split_once(" in vhost '").map_or(said, |(right, _)| right)
 }

@@ -3,7 +3,7 @@
 //! Never an error: what cannot be asked is a sentence that says how to mend it.
 
 use super::{RabbitMq, listen, wire};
-use crate::broker::{BrokerError, BrokerHealth};
+use crate::broker::{BrokerError, BrokerHealth, EventExchange};
 use crate::domain::broker_rules::{CHECKED, Version, facts};
 use crate::domain::naming::QueueType;
 
@@ -20,11 +20,9 @@ pub(super) async fn health(broker: &RabbitMq) -> BrokerHealth {
         }
         Err(error) => {
             health.reachable = !matches!(error, BrokerError::Unreachable { .. });
-            health.problem = Some(error.to_string());
-            if let BrokerError::Vhost { vhost, mend } = error {
-                health.problem = Some(format!("vhost {vhost:?} does not exist"));
-                health.mend = Some(mend);
-            } else if let BrokerError::Login { user } = error {
+            health.problem = Some(error.found());
+            health.mend = error.mend().map(str::to_owned);
+            if let BrokerError::Login { user } = error {
                 health.wrong_login = Some(user);
             }
         }
@@ -37,8 +35,12 @@ pub(super) async fn health(broker: &RabbitMq) -> BrokerHealth {
             .warnings
             .extend(health.version.as_deref().and_then(unchecked_series));
     }
-    health.events = broker.listeners.hear_events()
-        || (health.reachable && !broker.listeners.have_begun() && listen::has_events(&broker.dialer).await);
+    health.events = match broker.listeners.events() {
+        EventExchange::Absent if health.reachable && !broker.listeners.have_begun() => {
+            listen::event_exchange(&broker.dialer).await
+        }
+        found => found,
+    };
     health
 }
 
@@ -57,10 +59,14 @@ async fn exchange(broker: &RabbitMq, health: &mut BrokerHealth) {
 pub(super) async fn management(broker: &RabbitMq, health: &mut BrokerHealth) {
     let Some(management) = &broker.management else {
         health.management_problem = Some("broker.management_url is not set: no listing, no policies".to_owned());
+        health.management_mend = Some("set it to http[s]://[user:password@]host:port".to_owned());
         return;
     };
     match management.overview().await {
-        Err(error) => health.management_problem = Some(error.to_string()),
+        Err(error) => {
+            health.management_problem = Some(error.found());
+            health.management_mend = error.mend().map(str::to_owned);
+        }
         Ok(overview) => {
             health.management = true;
             health

@@ -5,7 +5,6 @@
 //! first is *the broker is down*; the second degrades in silence (the plugin is optional, docs/rabbitmq.md, *Events and
 //! policies of the broker*).
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,13 +13,13 @@ use tokio::task::AbortHandle;
 
 use super::asks::{self, Asked, Taken, flags};
 use super::dialer::Dialer;
-use super::failure::CallError;
+use super::failure::{CallError, right_of};
 use super::feed::{Feed, Tap};
 use super::frames::ShortString;
 use super::message;
 use super::prepare::short;
 use crate::ambient;
-use crate::broker::{BrokerError, Signal};
+use crate::broker::{BrokerError, EventExchange, Signal};
 use crate::domain::id::QueueName;
 use crate::domain::message::Message;
 use crate::domain::naming::{Argument, Naming};
@@ -34,7 +33,11 @@ const NO_EVENTS: Duration = Duration::from_mins(5);
 /// Events that wait for us at once.
 const EVENTS_LENGTH_MAX: i32 = 10_000;
 const EVENTS: &str = "events";
+/// Where the broker publishes its events.
+const EVENT_VHOST: &str = "/";
 const EVENT_EXCHANGE: &str = "amq.rabbitmq.event";
+/// What the names of queues begin with that events are read from.
+const EVENT_QUEUE: &str = "redrive-events-";
 const EVENT_KEYS: [&str; 5] = [
     "queue.created",
     "queue.deleted",
@@ -47,8 +50,8 @@ const EVENT_KEYS: [&str; 5] = [
 #[derive(Debug)]
 pub(super) struct Listeners {
     signals: broadcast::Sender<Signal>,
-    /// Whether events are being heard.
-    events: Arc<AtomicBool>,
+    /// Whether events are being heard, and why not.
+    events: Arc<Mutex<EventExchange>>,
     tasks: Mutex<Vec<AbortHandle>>,
 }
 
@@ -97,8 +100,8 @@ impl Listeners {
         !self.tasks.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    pub(super) fn hear_events(&self) -> bool {
-        self.events.load(Ordering::Relaxed)
+    pub(super) fn events(&self) -> EventExchange {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) fn stop(&self) {
@@ -115,7 +118,7 @@ struct Listening {
     naming: Naming,
     wake_queue: ShortString,
     signals: broadcast::Sender<Signal>,
-    events: Arc<AtomicBool>,
+    events: Arc<Mutex<EventExchange>>,
 }
 
 impl Listening {
@@ -176,14 +179,21 @@ impl Listening {
         let mut backoff = BACKOFF_MIN;
         loop {
             match self.hear_events(&mut backoff).await {
-                Heard::Lost => pause(&mut backoff).await,
-                Heard::Absent(reason) => {
-                    tracing::debug!(?reason, "no event exchange; queues are found by listing");
+                Heard::Lost => {
+                    pause(&mut backoff).await;
+                    self.found(EventExchange::Absent);
+                }
+                Heard::Nothing(why) => {
+                    tracing::debug!(?why, "no event exchange; queues are found by listing");
+                    self.found(why);
                     ambient::sleep(NO_EVENTS.mul_f64(0.5 + ambient::roll())).await;
                 }
             }
-            self.events.store(false, Ordering::Relaxed);
         }
+    }
+
+    fn found(&self, events: EventExchange) {
+        *self.events.lock().unwrap_or_else(PoisonError::into_inner) = events;
     }
 
     fn is_of_a_probe(&self, signal: &Signal) -> bool {
@@ -204,14 +214,14 @@ impl Listening {
         let feed = match events_feed(&self.dialer).await {
             Ok(feed) => feed,
             Err(BrokerError::Unreachable { .. }) => return Heard::Lost,
-            Err(error) => return Heard::Absent(error.to_string()),
+            Err(error) => return Heard::Nothing(not_entered(&self.dialer, &error)),
         };
         let tap = match subscribe(&feed).await {
             Ok(tap) => tap,
-            Err(error) if error.code().is_some() => return Heard::Absent(error.text()),
+            Err(error) if error.code().is_some() => return Heard::Nothing(not_subscribed(&self.dialer, &error)),
             Err(_) => return Heard::Lost,
         };
-        self.events.store(true, Ordering::Relaxed);
+        self.found(EventExchange::There);
         *backoff = BACKOFF_MIN;
         // One that was set before anybody listened has no event.
         self.tell(Signal::PolicyChanged);
@@ -230,23 +240,67 @@ impl Listening {
 }
 
 /// Whether there is an event exchange that we may bind to, for those who do not listen.
-pub(super) async fn has_events(dialer: &Dialer) -> bool {
-    let Ok(feed) = events_feed(dialer).await else {
-        return false;
+pub(super) async fn event_exchange(dialer: &Dialer) -> EventExchange {
+    let feed = match events_feed(dialer).await {
+        Ok(feed) => feed,
+        Err(error) => return not_entered(dialer, &error),
     };
-    let subscribed = subscribe(&feed).await.is_ok();
+    let found = match subscribe(&feed).await {
+        Ok(_) => EventExchange::There,
+        Err(error) => not_subscribed(dialer, &error),
+    };
     feed.close().await;
-    subscribed
+    found
+}
+
+/// A vhost that the user may not enter says nothing of what is in it.
+fn not_entered(dialer: &Dialer, error: &BrokerError) -> EventExchange {
+    match error {
+        BrokerError::Rights { .. } => refused(dialer, format!("the user may not enter vhost {EVENT_VHOST}")),
+        BrokerError::Unreachable { .. }
+        | BrokerError::Unknown { .. }
+        | BrokerError::Blocked { .. }
+        | BrokerError::Login { .. }
+        | BrokerError::Limit { .. }
+        | BrokerError::Vhost { .. }
+        | BrokerError::Management { .. }
+        | BrokerError::OtherArguments { .. }
+        | BrokerError::NoExchange { .. }
+        | BrokerError::Undecodable { .. }
+        | BrokerError::Failed { .. } => EventExchange::Absent,
+    }
+}
+
+fn not_subscribed(dialer: &Dialer, error: &CallError) -> EventExchange {
+    if error.code() != Some(403) {
+        return EventExchange::Absent;
+    }
+    refused(
+        dialer,
+        format!("{} is missing in vhost {EVENT_VHOST}", right_of(&error.text())),
+    )
+}
+
+fn refused(dialer: &Dialer, found: String) -> EventExchange {
+    let user = &dialer.address.user;
+    EventExchange::Refused {
+        found: format!("not used: {found}"),
+        mend: format!(
+            "grant read on {EVENT_EXCHANGE} and a queue of its own in vhost {EVENT_VHOST} with `rabbitmqctl set_permissions \
+             -p {EVENT_VHOST} {user} '^{EVENT_QUEUE}' '^{EVENT_QUEUE}' '^({EVENT_QUEUE}|amq\\.rabbitmq\\.event$)'`, which \
+             replaces the rights that the user has there: new queues of foreign publishers are found faster then"
+        ),
+    }
 }
 
 /// The broker publishes its events in its first vhost.
 async fn events_feed(dialer: &Dialer) -> Result<Arc<Feed>, BrokerError> {
-    Feed::open(&dialer.to("/"), EVENTS).await
+    Feed::open(&dialer.to(EVENT_VHOST), EVENTS).await
 }
 
 enum Heard {
     Lost,
-    Absent(String),
+    Nothing(EventExchange),
 }
 
 async fn pause(backoff: &mut Duration) {
@@ -262,7 +316,7 @@ fn consuming(queue: &ShortString) -> Asked {
 
 async fn subscribe(feed: &Arc<Feed>) -> Result<Tap, CallError> {
     let exchange = ShortString::ours(EVENT_EXCHANGE);
-    let name = ShortString::ours(&format!("redrive-events-{:016x}", ambient::random()));
+    let name = ShortString::ours(&format!("{EVENT_QUEUE}{:016x}", ambient::random()));
     let most = ("x-max-length", Argument::Integer(EVENTS_LENGTH_MAX));
     let tap = feed.channel("").await?;
     tap.call(&[asks::exchange_look(&exchange)]).await?;

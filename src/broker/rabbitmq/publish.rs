@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, broadcast};
 
 use super::dialer::{Dialer, Slot};
-use super::failure::{CallError, rights};
+use super::failure::{CallError, right_of, rights};
 use super::feed::{Confirmed, Content, Feed, Notice, Tap, Verdict};
 use super::message;
 use crate::ambient;
@@ -281,7 +281,12 @@ impl Publisher {
             });
         }
         match (error.code(), failure) {
-            (Some(403), _) => Err(rights(PUBLISH, &detail, &self.dialer.vhost, &self.dialer.address.user)),
+            (Some(403), _) => Err(rights(
+                PUBLISH,
+                &writing(right_of(&detail)),
+                &self.dialer.vhost,
+                &self.dialer.address.user,
+            )),
             // Too large for the broker, or otherwise not to its taste: this message, not the connection.
             (_, Failure::Sent(_)) if is_of_the_message(error) => Ok(Published::Refused(detail)),
             (_, Failure::Unsent(_)) => Err(BrokerError::Unreachable {
@@ -334,6 +339,15 @@ impl Publisher {
         self.slot.close().await;
         self.shared.close().await;
         self.own().idle.clear();
+    }
+}
+
+/// Which right a publish lacks: newer brokers say that it is *write*, older ones only what it is on.
+fn writing(right: &str) -> String {
+    if right.starts_with("access") {
+        format!("write {right}")
+    } else {
+        right.to_owned()
     }
 }
 

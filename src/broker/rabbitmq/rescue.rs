@@ -11,7 +11,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::asks;
 use super::dialer::Dialer;
-use super::failure::{rights, with_mend};
+use super::failure::{right_of, rights, with_mend};
 use super::frames::{Arguments, BODY, HEADER, Method, ShortString};
 use super::wire::{
     ACK, CHANNEL_CLOSE, CHANNEL_CLOSE_OK, CHANNEL_OPEN, CHANNEL_OPEN_OK, CONNECTION_CLOSE, CONSUME, CONSUME_OK,
@@ -56,7 +56,7 @@ fn not_connected(dialer: &Dialer, fault: Fault) -> BrokerError {
 
 fn worded(dialer: &Dialer, fault: Fault) -> BrokerError {
     match fault {
-        Fault::Refused(403, text) => rights(RESCUE, &text, &dialer.vhost, &dialer.address.user),
+        Fault::Refused(403, text) => rights(RESCUE, right_of(&text), &dialer.vhost, &dialer.address.user),
         Fault::Refused(code, text) => BrokerError::Failed {
             operation: RESCUE,
             detail: format!("{code} {text}"),

@@ -22,14 +22,36 @@ pub(super) const TAKES_NO_WRITES: &str =
 /// An error during `operation`.
 pub(super) fn failed(operation: &'static str) -> impl FnOnce(sqlx::Error) -> StoreError {
     move |error| {
-        let why = takes_no_writes(&error);
-        let source = Box::new(error);
+        let (why, passes) = (takes_no_writes(&error), is_passing(&error));
+        let source = Box::new(Said(error));
         if let Some(why) = why {
             StoreError::NotWritable { operation, why, source }
-        } else if is_passing(&source) {
+        } else if passes {
             StoreError::Unreachable { operation, source }
         } else {
             StoreError::Failed { operation, source }
+        }
+    }
+}
+
+/// An error of PostgreSQL in its own words, without the line of its source that the client's library adds.
+#[derive(Debug)]
+pub(super) struct Said(pub(super) sqlx::Error);
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_database_error() {
+            Some(refusal) => write!(f, "error returned from database: {}", refusal.message()),
+            None => self.0.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Said {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self.0.as_database_error() {
+            Some(_) => None,
+            None => self.0.source(),
         }
     }
 }
@@ -41,7 +63,7 @@ pub(super) fn connecting(at: &Whereabouts, error: sqlx::Error) -> StoreError {
         .and_then(DatabaseError::code)
         .is_some_and(|code| ["28", "3D", "42501"].iter().any(|prefix| code.starts_with(prefix)));
     if refused || matches!(error, sqlx::Error::Configuration(_) | sqlx::Error::InvalidArgument(_)) {
-        refused_address(error)
+        refused_address(Said(error))
     } else {
         at.told(failed("connecting")(error))
     }
@@ -70,7 +92,7 @@ impl Whereabouts {
         let StoreError::Unreachable { operation, source } = &error else {
             return error;
         };
-        let full = || self.full(source.downcast_ref()?);
+        let full = || self.full(&source.downcast_ref::<Said>()?.0);
         let words = connection::told(source.as_ref(), &self.at).or_else(full);
         let silent = || took_too_long(source.as_ref()).then(|| self.silence());
         match words.or_else(silent) {
@@ -102,7 +124,7 @@ impl Whereabouts {
 
 /// Whether nothing but time was lacking.
 pub(super) fn took_too_long(error: &(dyn std::error::Error + 'static)) -> bool {
-    error.is::<Elapsed>() || matches!(error.downcast_ref::<sqlx::Error>(), Some(sqlx::Error::PoolTimedOut))
+    error.is::<Elapsed>() || matches!(error.downcast_ref(), Some(Said(sqlx::Error::PoolTimedOut)))
 }
 
 /// The address cannot be used as it is. The text of the error names user and database, never the password.

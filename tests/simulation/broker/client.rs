@@ -9,9 +9,9 @@ use async_trait::async_trait;
 use redrive::internals::ambient;
 use redrive::internals::broker::{
     AttachOptions, AttachOutcome, Broker, BrokerError, BrokerHealth, BrokerPolicies, BrokerPolicy, Browsed, Deleted,
-    ExchangeDetail, Health, Intake, IntakeQueue, ListRequest, ListedQueue, Listings, Look, Outgoing, Owner, Published,
-    Publishing, QueuePage, QueuePart, Queues, Reading, Rescued, Signal, Standing, Vhost, Walk, WalkOptions,
-    WhichQueues,
+    EventExchange, ExchangeDetail, Health, Intake, IntakeQueue, ListRequest, ListedQueue, Listings, Look, Outgoing,
+    Owner, Published, Publishing, QueuePage, QueuePart, Queues, Reading, Rescued, Signal, Standing, Vhost, Walk,
+    WalkOptions, WhichQueues,
 };
 use redrive::internals::domain::broker_rules::Version;
 use redrive::internals::domain::id::{QueueName, StoreId};
@@ -628,7 +628,7 @@ impl Health for Client {
     async fn health(&self) -> BrokerHealth {
         BrokerHealth {
             reachable: !self.model.server().is_down(),
-            events: true,
+            events: EventExchange::There,
             ..BrokerHealth::default()
         }
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use redrive::internals::broker::EventExchange;
 use redrive::internals::domain::id::QueueName;
 use redrive::internals::domain::job::{JobPart, Lifetime};
 use redrive::internals::engine::expiring::{ExpiringOrder, Gone, SaveCause, SaveState};
@@ -129,7 +130,7 @@ pub(super) async fn what_is_about_to_expire_is_saved_in_time(stage: &mut Stage) 
 async fn a_queue_that_somebody_deletes_is_told_with_the_name() {
     let stage = Stage::rabbit_sqlite().await;
     wait_until("the event exchange", BOUND, async || {
-        stage.broker.health().await.events.then_some(())
+        (stage.broker.health().await.events == EventExchange::There).then_some(())
     })
     .await;
     let mut events = stage.engine.events();

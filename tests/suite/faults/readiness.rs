@@ -134,8 +134,57 @@ async fn a_right_that_was_taken_away_is_told() {
     private.rights("^nothing$").await;
     let said = not_ready(&daemon, "broker").await;
     assert!(said.contains("missing"), "{said}");
+    let rights = doctor_finds(&private.installation, "rights").await;
+    assert_eq!(rights["result"], "broken", "{rights}");
+    assert!(rights["found"].as_str().unwrap().contains("is missing"), "{rights}");
+    assert!(rights["mend"].as_str().unwrap().contains("set_permissions"), "{rights}");
+    private.installation.run(&["doctor"]).await.expect_code(1);
+    let publish = ["publish", "--execution", "e", "--url", "http://127.0.0.1:9/"];
+    let refused = private.installation.run(&publish).await.expect_code(78).stderr;
+    assert!(
+        refused.contains("write access to exchange") && !refused.contains("ACCESS_REFUSED"),
+        "{refused}"
+    );
+    private.rights(".*").await;
+    assert_eq!(doctor_finds(&private.installation, "rights").await["result"], "fine");
+    ready_again(&mut daemon).await;
+}
+
+/// What `doctor` finds under this name.
+async fn doctor_finds(installation: &Installation, name: &str) -> Value {
+    let checks = installation.run(&["doctor", "--json"]).await.json();
+    let found = checks.as_array().unwrap().iter().find(|check| check["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name}: {checks}")).clone()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_has_beside_each_finding_what_helps_against_it() {
+    let private = Private::new().await;
+    let mut daemon = private.installation.daemon().await;
+    private.tags("").await;
+    let management = doctor_finds(&private.installation, "management").await;
+    let mend = management["mend"].as_str().unwrap();
+    assert!(
+        mend.contains("set_user_tags") && !mend.contains("enable rabbitmq_management"),
+        "{management}"
+    );
+    // A user with rights on one vhost only: that the exchange is not there is more than one knows.
+    let events = doctor_finds(&private.installation, "event exchange").await;
+    assert!(
+        events["found"].as_str().unwrap().contains("may not enter vhost /"),
+        "{events}"
+    );
+    assert!(events["mend"].as_str().unwrap().contains("amq"), "{events}");
+    let path = format!("/api/permissions/{}/{}", private.vhost.name, private.user);
+    private.vhost.manage("DELETE", &path, None).await;
+    let broker = doctor_finds(&private.installation, "broker").await;
+    assert!(broker["mend"].as_str().unwrap().contains("set_permissions"), "{broker}");
     private.rights(".*").await;
     ready_again(&mut daemon).await;
+    private.password("second").await;
+    let broker = doctor_finds(&private.installation, "broker").await;
+    assert!(broker["found"].as_str().unwrap().contains("login failed"), "{broker}");
+    assert_eq!(broker["mend"], "check broker.url and REDRIVE_BROKER_URL");
 }
 
 /// A publish to a queue that is not there yet.

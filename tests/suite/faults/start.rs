@@ -65,6 +65,32 @@ async fn a_connection_that_is_refused_is_told_in_words_wherever_it_leads() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_looks_at_the_broker_also_where_the_database_is_away() {
+    let vhost = Vhost::create().await;
+    let at = format!("127.0.0.1:{}", free_port());
+    let installation = Installation::on_servers(&vhost, &format!("postgres://u:s3cret@{at}/d"));
+    let checks = installation.run(&["doctor", "--json"]).await.expect_code(1).json();
+    let find = |name: &str| {
+        let found = checks.as_array().unwrap().iter().find(|check| check["name"] == name);
+        found.unwrap_or_else(|| panic!("no {name}: {checks}")).clone()
+    };
+    assert_eq!(find("broker")["result"], "fine", "{checks}");
+    assert_eq!(find("management")["result"], "fine", "{checks}");
+    let store = find("store");
+    assert_eq!(store["result"], "broken", "{checks}");
+    assert_eq!(store["mend"], "check store.url, and that the database runs", "{checks}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_database_says_is_told_without_the_lines_of_its_source() {
+    let (vhost, database) = (Vhost::create().await, Database::create().await);
+    let missing = format!("{}x", database.url());
+    let installation = Installation::on_servers(&vhost, &missing);
+    let told = installation.run(&["queues"]).await.expect_code(78).stderr;
+    assert!(told.contains("does not exist") && !told.contains("at line"), "{told}");
+}
+
 /// `url` with another login.
 fn as_user(url: &str, user: &str) -> String {
     let mut url = url::Url::parse(url).unwrap();

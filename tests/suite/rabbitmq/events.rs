@@ -1,6 +1,6 @@
 //! What the event exchange and the policies tell.
 
-use redrive::internals::broker::Signal;
+use redrive::internals::broker::{EventExchange, Signal};
 use reqwest::Method;
 use serde_json::json;
 
@@ -15,7 +15,7 @@ async fn created_and_deleted_queues_and_policies_are_heard_with_who_did_it() {
     bench.broker.listen().await.unwrap();
     let waited = within(SOON, async {
         let mut pause = tokio::time::interval(std::time::Duration::from_millis(50));
-        while !bench.broker.health().await.events {
+        while bench.broker.health().await.events != EventExchange::There {
             pause.tick().await;
         }
     });

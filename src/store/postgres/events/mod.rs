@@ -19,6 +19,7 @@ use sqlx::error::DatabaseError;
 
 use self::signals::Listening;
 use super::PostgresStore;
+use super::error::Said;
 use crate::domain::event::EventType;
 use crate::store::sql::events::EventDriver;
 use crate::store::{EventBatch, EventSearch, EventSignals, EventsFound, Finish, Finished, PushOutcome, StoreError};
@@ -36,8 +37,8 @@ pub(in crate::store) fn collided(error: &StoreError) -> bool {
         return false;
     };
     let code = source
-        .downcast_ref::<sqlx::Error>()
-        .and_then(sqlx::Error::as_database_error)
+        .downcast_ref::<Said>()
+        .and_then(|said| said.0.as_database_error())
         .and_then(DatabaseError::code);
     code.is_some_and(|code| code == "40P01" || code == "23505")
 }

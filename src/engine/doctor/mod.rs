@@ -1,0 +1,177 @@
+//! What an operator should mend: broker, rights, plugins, store, clock, daemons, queues.
+
+mod broker;
+mod incident;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::broker::broken;
+pub use self::broker::broker_checks;
+use super::core::{Core, over_core};
+use super::expiring::Lifetimes;
+use super::health::Healing;
+use super::queues::Queues;
+use super::rules::PolicyGuard;
+use super::view::{Check, CheckResult};
+use crate::domain::words::lasts;
+
+/// Clocks that differ by more than this are worth a warning, in seconds.
+const SKEW_S: u64 = 2;
+
+/// How long an incident is told of.
+const INCIDENT: Duration = Duration::from_hours(1);
+/// Lines of the audit that are looked through for it, the newest.
+const AUDIT: u32 = 200;
+
+#[derive(Debug)]
+pub(super) struct Doctor {
+    core: Arc<Core>,
+    queues: Arc<Queues>,
+    lifetimes: Arc<Lifetimes>,
+    policy_guard: Arc<PolicyGuard>,
+    healing: Arc<Healing>,
+}
+
+over_core!(Doctor);
+
+impl Doctor {
+    pub(super) fn new(core: &Arc<Core>, queues: &Arc<Queues>, healing: &Arc<Healing>) -> Self {
+        Self {
+            core: Arc::clone(core),
+            queues: Arc::clone(queues),
+            lifetimes: Arc::clone(&queues.expiring.lifetimes),
+            policy_guard: Arc::clone(&healing.policy_guard),
+            healing: Arc::clone(healing),
+        }
+    }
+
+    /// Everything.
+    pub(super) async fn checks(&self) -> Vec<Check> {
+        let mut checks = broker_checks(&*self.broker).await;
+        if checks.first().is_some_and(|check| check.result == CheckResult::Fine) {
+            checks.extend(self.rights_check().await);
+        }
+        checks.extend(self.store_checks().await);
+        checks.extend(self.owner_check().await);
+        checks.extend(self.incident_checks().await);
+        checks.extend(self.daemon_checks().await);
+        checks.extend(self.queues.intake_checks().await);
+        checks.extend(self.policy_guard.checks().await);
+        checks.extend(self.queues.preflight_checks().await);
+        checks.extend(self.lifetimes.checks().await);
+        checks
+    }
+
+    /// Whether everything is still allowed that a daemon does, where its exchange and queues are; nothing is made. It is what a
+    /// daemon asks every second.
+    async fn rights_check(&self) -> Option<Check> {
+        let store = self.healing.store_identity().await.ok()?;
+        match self.healing.asked_once(store).await {
+            Ok(standing) if standing.missing.is_empty() && !self.broker.is_embedded() => {
+                Some(Check::fine("rights", "publishing and delivery are allowed".to_owned()))
+            }
+            // What is missing is made by a daemon.
+            Ok(_) => None,
+            Err(error) => Some(broken(
+                "rights",
+                &error,
+                "see the log of the broker: nothing is published or delivered until this works",
+            )),
+        }
+    }
+
+    async fn store_checks(&self) -> Vec<Check> {
+        match self.store.now().await {
+            Ok(now) => {
+                let here = self.clock.now();
+                let skew = now.since(here).max(here.since(now)).as_secs();
+                let mut checks = self.version_checks().await;
+                if skew > SKEW_S {
+                    checks.push(Check::warning(
+                        "clock",
+                        format!("differs from the store's by {}", lasts(Duration::from_secs(skew))),
+                        "synchronise the clocks of both hosts",
+                    ));
+                }
+                checks
+            }
+            Err(error) => vec![Check::broken(
+                "store",
+                super::error::chain(&error),
+                "check store.url, and that the database runs",
+            )],
+        }
+    }
+
+    async fn version_checks(&self) -> Vec<Check> {
+        let kind = self.store.kind();
+        match self.store.version().await {
+            Ok(version) => {
+                let fine = Check::fine("store", format!("{kind} {}", version.text));
+                let warning = version
+                    .warning
+                    .map(|text| Check::warning("store", text, "see Versions in docs/operations.md"));
+                [fine].into_iter().chain(warning).collect()
+            }
+            Err(error) => vec![Check::broken(
+                "store",
+                super::error::chain(&error),
+                "check store.url, and that the database runs",
+            )],
+        }
+    }
+
+    /// Whose daemons deliver what is on the broker; nothing is said where that cannot be looked at.
+    async fn owner_check(&self) -> Option<Check> {
+        match self.healing.compare_owner().await {
+            Ok(()) => None,
+            Err(error) => Some(Check::broken(
+                "identity",
+                super::error::chain(&error),
+                "see `redrive store adopt --help`",
+            )),
+        }
+    }
+
+    async fn incidents(&self) -> Result<Vec<crate::store::AuditEntry>, crate::store::StoreError> {
+        let now = self.clock.now();
+        let mut entries = self.store.audit_list(None, AUDIT).await?;
+        entries.retain(|one| one.entry.command == super::health::COMMAND && now.since(one.at) < INCIDENT);
+        Ok(entries)
+    }
+
+    /// The newest of them that is one.
+    pub(super) async fn incident(&self) -> Option<String> {
+        // The store has its own place in what tells of incidents.
+        let all = self.incidents().await.ok()?;
+        let newest = all.into_iter().find(|one| one.entry.result != super::health::BOUND)?;
+        Some(format!("{}: {}", newest.entry.result, newest.entry.detail))
+    }
+
+    /// What was gone from the broker lately, as the daemons wrote it down.
+    async fn incident_checks(&self) -> Vec<Check> {
+        let incidents = match self.incidents().await {
+            Ok(incidents) => incidents.into_iter(),
+            Err(error) => return vec![Check::unread("incident", &super::error::chain(&error))],
+        };
+        incidents.map(|line| incident::check(&line.entry)).collect()
+    }
+
+    async fn daemon_checks(&self) -> Vec<Check> {
+        let incarnations = match self.store.incarnations_living().await {
+            Ok(incarnations) => incarnations,
+            Err(error) => return vec![Check::unread("daemon", &super::error::chain(&error))],
+        };
+        let daemons = incarnations.iter().filter(|one| one.delivers).count();
+        vec![if daemons == 0 {
+            Check::warning(
+                "daemon",
+                "none is alive".to_owned(),
+                "start `redrive --daemon`: nothing is delivered without it",
+            )
+        } else {
+            Check::fine("daemon", format!("{daemons} alive"))
+        }]
+    }
+}
