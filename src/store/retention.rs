@@ -20,6 +20,7 @@
 //! | `events`, `event_outbox`, `event_errors` | with the work: a row ends when it is handled or published |
 //! | `event_types` | `types_s`, without a document, an event, a subscription, history and a policy; see `events/known.rs` |
 //! | `subscriptions` | a row per URL that somebody subscribed, until it is taken back |
+//! | `ended_subscriptions` | `types_s` after their end, without a queue and a dead letter of their URL |
 //! | `delivery_queues` | with the broker's queue; idle ones after `[delivery] idle_queue_ttl_s` |
 //! | `dead_queues`, `dead_letters` | an index: what a whole look does not see goes at its end |
 //! | `stored_letters` | a dead letter that no queue takes is never removed by time: only sent on or discarded by a person |
@@ -71,7 +72,8 @@ pub enum Trim {
         /// Versions of a scope that stay, at most.
         versions: u64,
     },
-    /// Types without a document, an event, a subscription, history and a policy, that were not used for so long.
+    /// Types without a document, an event, a subscription, history and a policy, that were not used for so long, and
+    /// subscriptions that ended before that, when nothing to their URL waits in a queue or as a dead letter.
     EventTypes {
         /// How long they may be unused; never less than twice [`TYPE_REMEMBERED`](super::TYPE_REMEMBERED).
         unused: Duration,

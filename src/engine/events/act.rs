@@ -96,6 +96,8 @@ impl EventOperations {
                     "gets no more events of the type".to_owned(),
                 );
                 plan.lines[0].now = format!("subscription {}", found.id);
+                plan.warnings
+                    .push("what already waits for it is still sent, and signed as before".to_owned());
                 plan.command = Command::Events(EventCommand::Unsubscribe {
                     event_type: event_type.clone(),
                     which: SubscriptionChoice::Id(found.id),

@@ -3,9 +3,12 @@
 //! Read from the store and remembered for some seconds: an attempt costs no read, and a changed secret is used
 //! soon.
 //!
+//! A subscription that was removed signs what still waits of it: without its signature a receiver would refuse it, and a
+//! notification that was accepted would be lost to them.
+//!
 //! Anybody who publishes may write a type and a subscription into a message, so a secret signs for the URL of its
 //! subscription alone (docs/protocols.md 40). What is remembered has all that the answer depends on as its key, the URL
-//! too, and only subscriptions that exist are remembered: a message that names none of them neither gets a
+//! too, and only subscriptions that exist or existed are remembered: a message that names none of them neither gets a
 //! signature nor takes that of another away.
 
 use std::future::Future;
@@ -34,7 +37,7 @@ struct Key {
     url: EndpointUrl,
 }
 
-/// The secrets of subscriptions that exist.
+/// The secrets of subscriptions that exist, or that ended while something of them waited.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Secrets(Mutex<HashMap<Key, Known>>);
 
@@ -66,8 +69,17 @@ impl EventTable {
             subscription: subscription.clone(),
             url: notification.url.clone(),
         };
-        let rows = self.store.subscriptions(&named);
-        self.secrets.of(key, self.clock.uptime(), rows).await
+        let rows = self.subscription_rows(&key, &named);
+        self.secrets.of(&key, self.clock.uptime(), rows).await
+    }
+
+    /// Those that there are, and where `key` is of none of them, those that ended.
+    async fn subscription_rows(&self, key: &Key, named: &EventType) -> Result<Vec<Subscription>, StoreError> {
+        let rows = self.store.subscriptions(named).await?;
+        if rows.iter().any(|row| key.is_of(row)) {
+            return Ok(rows);
+        }
+        self.store.ended_subscriptions(named).await
     }
 }
 
@@ -81,18 +93,18 @@ impl Secrets {
     /// The secrets for `key`: remembered, or else of `rows`, the subscriptions of its type.
     async fn of(
         &self,
-        key: Key,
+        key: &Key,
         now: Duration,
         rows: impl Future<Output = Result<Vec<Subscription>, StoreError>>,
     ) -> Result<Vec<SigningSecret>, StoreError> {
-        if let Some(known) = self.fresh(&key, now) {
+        if let Some(known) = self.fresh(key, now) {
             return Ok(known);
         }
         let rows = rows.await?;
         let Some(secrets) = rows.iter().find(|row| key.is_of(row)).map(secrets) else {
             return Ok(Vec::new());
         };
-        self.learn(key, secrets.clone(), now);
+        self.learn(key.clone(), secrets.clone(), now);
         Ok(secrets)
     }
 
@@ -164,7 +176,7 @@ mod tests {
         };
         let of_type = rows.iter().filter(|row| row.event_type.as_str() == key.event_type);
         let read = std::future::ready(Ok(of_type.cloned().collect()));
-        let mut answer = Box::pin(known.of(key, NOW, read));
+        let mut answer = Box::pin(known.of(&key, NOW, read));
         let context = &mut std::task::Context::from_waker(std::task::Waker::noop());
         let std::task::Poll::Ready(Ok(secrets)) = answer.as_mut().poll(context) else {
             panic!("it waits for nothing");

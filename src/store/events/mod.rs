@@ -119,10 +119,13 @@ pub trait EventTypes: Send + Sync {
     /// The subscriptions of a type, by id.
     async fn subscriptions(&self, event_type: &EventType) -> Result<Vec<Subscription>, StoreError>;
 
+    /// Those of a type that were removed and may still have notifications that wait, by id.
+    async fn ended_subscriptions(&self, event_type: &EventType) -> Result<Vec<Subscription>, StoreError>;
+
     /// Makes a subscription, or gives the one of the same type and URL other options; `None` for an unknown type.
     async fn subscription_put(&self, new: &NewSubscription) -> Result<Option<Subscription>, StoreError>;
 
-    /// Removes one; true when it was there.
+    /// Removes one; true when it was there. It is kept among the ended ones.
     async fn subscription_remove(&self, event_type: &EventType, id: i64) -> Result<bool, StoreError>;
 
     /// Takes the lease on the thing of this name, when it is free or its owner is not alive.

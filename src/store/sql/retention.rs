@@ -96,6 +96,14 @@ static EVENT_TYPES: Statement = Statement::new(
     ORDER BY t.name LIMIT $2 FOR UPDATE OF t SKIP LOCKED))",
 );
 
+/// Their secrets sign what still waits, so they stay as long as something may be sent.
+static SUBSCRIPTIONS_ENDED: Statement = Statement::new(
+    "DELETE FROM redrive.ended_subscriptions WHERE id = ANY (ARRAY(\
+    SELECT s.id FROM redrive.ended_subscriptions s WHERE ended_at < $1 \
+    AND NOT EXISTS (SELECT 1 FROM redrive.delivery_queues q WHERE redrive.url_key(q.url) = redrive.url_key(s.url)) \
+    AND NOT EXISTS (SELECT 1 FROM redrive.dead_letters d WHERE d.url = s.url) ORDER BY ended_at LIMIT $2))",
+);
+
 static AUDIT_OLDEST: Statement = Statement::new("SELECT id, at, hash FROM redrive.audit ORDER BY id LIMIT $1");
 static AUDIT_ANCHOR: Statement = Statement::new(
     "UPDATE redrive.audit_chain SET removed = removed + $1, removed_id = $2, removed_hash = $3, \
@@ -161,7 +169,10 @@ fn steps(trim: Trim, now: Timestamp) -> Vec<Step> {
             Removes(&POLICIES_MANY, stored(versions)),
         ],
         Trim::Rescued { age } => vec![Removes(&RESCUED, before(age))],
-        Trim::EventTypes { unused } => vec![Removes(&EVENT_TYPES, before(unused))],
+        Trim::EventTypes { unused } => vec![
+            Removes(&EVENT_TYPES, before(unused)),
+            Removes(&SUBSCRIPTIONS_ENDED, before(unused)),
+        ],
         Trim::Runs(RunBounds { age, runs, planned }) => vec![
             Marks(&RUNS_OLD, before(age)),
             Marks(&RUNS_MANY, stored(runs)),

@@ -223,6 +223,7 @@ modelled! {
         event_type_get(event_type: &EventType) -> Option<EventTypeRecord>;
         event_types() -> Vec<EventTypeRecord>;
         subscriptions(event_type: &EventType) -> Vec<Subscription>;
+        ended_subscriptions(event_type: &EventType) -> Vec<Subscription>;
         }
         cannot {
         event_type_put(new: &NewEventType) -> TypePut;

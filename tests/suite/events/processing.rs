@@ -9,7 +9,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection};
 
 use crate::support::daemon::Installation;
-use crate::support::receiver::Receiver;
+use crate::support::receiver::{Attempt, Behaviour, Receiver};
 use crate::support::wait::wait_until;
 
 const LONG: Duration = Duration::from_secs(30);
@@ -322,6 +322,43 @@ async fn a_subscription_signs_with_its_own_secret_which_nothing_shows() {
     assert_eq!(header("webhook-signature"), expected);
     let audit = installation.run(&["audit", "--json"]).await.stdout;
     assert!(!audit.contains(secret) && !daemon.log().contains(secret), "{audit}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_of_a_subscription_that_was_removed_is_signed_as_before() {
+    let receiver = Receiver::start().await;
+    let mut installation = Installation::embedded();
+    installation.append("\n[[handler]]\ntype = \"t\"\nwebhook = true\n");
+    let daemon = installation.daemon().await;
+    let set = daemon
+        .request("PUT", "/v1/types/t")
+        .header("content-type", "application/json");
+    assert_eq!(set.body("{}").send().await.status, 200);
+    receiver.behave("/hook", Behaviour::Status(503));
+    let path = "/v1/types/t/subscriptions";
+    let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    let url = receiver.url("/hook");
+    let new = json!({"url": url, "options": {"secret": secret}});
+    let made = daemon.post(path, &new).await;
+    assert_eq!(made.status, 200, "{}", made.text());
+    daemon.post("/v1/types/t/events", &json!({"reference": "a"})).await;
+    wait_until("an attempt", LONG, async || (receiver.count() > 0).then_some(())).await;
+    let remove = ["subscription", "remove", "--type", "t", "--url", &url, "--yes"];
+    installation.run(&remove).await.expect_code(0);
+    receiver.behave("/hook", Behaviour::Status(200));
+    // Another process, which knows of no secret from before.
+    let mut daemon = daemon;
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+    let daemon = installation.daemon().await;
+    daemon.post("/v1/redeliver", &json!({"url": url})).await;
+    wait_until("a delivery", LONG, async || (receiver.delivered() == 1).then_some(())).await;
+    let attempt = receiver.attempts().into_iter().find(Attempt::succeeded).unwrap();
+    let header = |name: &str| attempt.header(name).unwrap_or_default().to_owned();
+    let id = NotificationId::parse(&header("webhook-id")).unwrap();
+    let expected = SigningSecret::parse(secret)
+        .unwrap()
+        .sign(&id, &header("webhook-timestamp"), &attempt.body);
+    assert_eq!(header("webhook-signature"), expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -237,6 +237,7 @@ contract! {
         older_versions_of_a_policy_go_and_the_one_that_holds_stays
         an_edit_goes_when_its_dead_letter_is_long_gone
         rescued_messages_go_after_their_time
+        a_subscription_that_ended_goes_when_nothing_waits_for_its_url
         an_event_type_goes_when_nothing_is_there_of_it_and_nobody_used_it
         an_event_type_that_went_comes_back_with_the_next_push;
     broker_facts:

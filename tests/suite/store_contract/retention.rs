@@ -469,6 +469,30 @@ pub(super) async fn an_event_type_goes_when_nothing_is_there_of_it_and_nobody_us
     another.close().await;
 }
 
+pub(super) async fn a_subscription_that_ended_goes_when_nothing_waits_for_its_url(place: &Place) {
+    let store = &*place.store;
+    put_type(store, "t", &[]).await;
+    for host in ["one", "two"] {
+        let new = NewSubscription {
+            event_type: kind("t"),
+            url: url(host),
+            options: "{}".to_owned(),
+        };
+        let made = store.subscription_put(&new).await.unwrap().unwrap();
+        assert!(store.subscription_remove(&kind("t"), made.id).await.unwrap());
+    }
+    held_queue(store, "waits", "one").await;
+    assert_eq!(store.trim(&UNUSED_TYPES, 10).await.unwrap(), 0, "they ended just now");
+    place
+        .tamper("UPDATE TABLE.ended_subscriptions SET ended_at = 1")
+        .await
+        .unwrap();
+    assert_eq!(store.trim(&UNUSED_TYPES, 10).await.unwrap(), 1);
+    let left = store.ended_subscriptions(&kind("t")).await.unwrap();
+    let left: Vec<_> = left.into_iter().map(|one| one.url).collect();
+    assert_eq!(left, [url("one")]);
+}
+
 pub(super) async fn an_event_type_that_went_comes_back_with_the_next_push(place: &Place) {
     let store = &*place.store;
     for name in ["a", "b", "c"] {

@@ -207,6 +207,7 @@ passed_on! {
         event_types() -> Vec<EventTypeRecord>;
         event_type_put(new: &NewEventType) -> TypePut;
         subscriptions(event_type: &EventType) -> Vec<Subscription>;
+        ended_subscriptions(event_type: &EventType) -> Vec<Subscription>;
         subscription_put(new: &NewSubscription) -> Option<Subscription>;
         subscription_remove(event_type: &EventType, id: i64) -> bool;
         named_lease_take(name: &str, incarnation: IncarnationId) -> Option<Epoch>;

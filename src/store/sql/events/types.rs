@@ -48,6 +48,16 @@ static SUBSCRIBE: Statement = Statement::new(
     ON CONFLICT (type, (redrive.url_key(url))) DO UPDATE SET options = excluded.options \
     RETURNING id, type, url, options, created_at",
 );
+static ENDED_SUBSCRIPTIONS: Statement = Statement::new(
+    "SELECT id, type, url, options, created_at FROM redrive.ended_subscriptions WHERE type = $1 ORDER BY id",
+);
+/// An id may be there in a store that went back to a backup.
+static KEEP_ENDED: Statement = Statement::new(
+    "INSERT INTO redrive.ended_subscriptions (id, type, url, options, created_at, ended_at) \
+    SELECT id, type, url, options, created_at, redrive.store_now() FROM redrive.subscriptions WHERE type = $1 AND id = $2 \
+    ON CONFLICT (id) DO UPDATE SET type = excluded.type, url = excluded.url, options = excluded.options, \
+        created_at = excluded.created_at, ended_at = excluded.ended_at",
+);
 static UNSUBSCRIBE: Statement = Statement::new("DELETE FROM redrive.subscriptions WHERE type = $1 AND id = $2");
 static LEASE_ROW: Statement = Statement::new(
     "INSERT INTO redrive.named_leases (name, owner, epoch) VALUES ($1, NULL, 0) \
@@ -100,6 +110,16 @@ impl<D: Driver> EventTypes for D {
         .await
     }
 
+    async fn ended_subscriptions(&self, event_type: &EventType) -> Result<Vec<Subscription>, StoreError> {
+        self.list(
+            "listing ended subscriptions",
+            &ENDED_SUBSCRIPTIONS,
+            values![event_type],
+            subscription,
+        )
+        .await
+    }
+
     async fn subscription_put(&self, new: &NewSubscription) -> Result<Option<Subscription>, StoreError> {
         let values = values![&new.event_type, &new.url, &new.options];
         let put = self.changed("saving a subscription", &SUBSCRIBE, values, subscription);
@@ -107,8 +127,14 @@ impl<D: Driver> EventTypes for D {
     }
 
     async fn subscription_remove(&self, event_type: &EventType, id: i64) -> Result<bool, StoreError> {
-        let removed = self.change("removing a subscription", &UNSUBSCRIBE, values![event_type, id]);
-        Ok(removed.await? == 1)
+        let event_type = event_type.clone();
+        self.transaction("removing a subscription", move |mut session, _| {
+            Box::pin(async move {
+                session.change(&KEEP_ENDED, values![&event_type, id]).await?;
+                Ok(session.change(&UNSUBSCRIBE, values![&event_type, id]).await? == 1)
+            })
+        })
+        .await
     }
 
     async fn named_lease_take(&self, name: &str, incarnation: IncarnationId) -> Result<Option<Epoch>, StoreError> {
