@@ -8,7 +8,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use secrecy::SecretString;
 
-use crate::domain::notification::{header_problem, is_reserved};
+use crate::domain::notification::{RESERVED, header_problem, is_reserved};
 use crate::domain::signature::SigningSecret;
 use crate::domain::url::EndpointUrl;
 use crate::domain::value::Value;
@@ -464,7 +464,7 @@ pub(super) fn map<V: 'static>(
 pub(super) fn headers() -> Kind<Vec<(String, SecretString)>> {
     let value = |section: Section<'_>, name: &str, node: &Node| {
         if is_reserved(name) {
-            return Err(node.problem("belongs to the connection or to the sender; leave it out"));
+            return Err(node.problem(RESERVED));
         }
         let secret = section.secret_of(node)?;
         match header_problem(name, secret.expose()) {

@@ -61,6 +61,9 @@ pub const HEADERS_RESERVED: &[&str] = &[
     "webhook-timestamp",
 ];
 
+/// Why such a header is refused where it is written down.
+pub const RESERVED: &str = "belongs to the connection or to the sender; leave it out";
+
 /// One HTTP request to deliver.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notification {
@@ -320,12 +323,23 @@ fn number(message: &Message, name: &str) -> Result<Option<u32>, NotificationErro
         .ok_or_else(|| NotificationError::of(name, "must be a whole number of 0 or more"))
 }
 
-/// Whether a request header of that name is ignored (framing, connection, our own).
+/// Whether a request header of that name is ignored in a message (framing, connection, our own).
 #[must_use]
 pub fn is_reserved(name: &str) -> bool {
     HEADERS_RESERVED
         .iter()
         .any(|reserved| name.eq_ignore_ascii_case(reserved))
+}
+
+/// Whether a publisher may give these request headers: none of a name that would be ignored, and all can be sent.
+///
+/// # Errors
+/// The first that may not.
+pub fn check_given_headers(headers: &[(String, String)]) -> Result<(), NotificationError> {
+    if let Some((name, _)) = headers.iter().find(|(name, _)| is_reserved(name)) {
+        return Err(NotificationError::of(&format!("headers.{name}"), RESERVED));
+    }
+    check_headers(headers)
 }
 
 /// Whether request headers can be sent.
@@ -407,6 +421,17 @@ mod tests {
             panic!("expected a foreign message");
         };
         why
+    }
+
+    #[test]
+    fn a_header_that_would_be_ignored_is_refused_by_its_name() {
+        let given = |name: &str| check_given_headers(&[("X-Team".into(), "a".into()), (name.into(), "b".into())]);
+        for name in ["Host", "content-length", "Webhook-Id", "Redrive-Queue"] {
+            let error = given(name).unwrap_err();
+            assert_eq!(error.field(), format!("headers.{name}"));
+        }
+        assert_eq!(given("X-Host"), Ok(()));
+        assert_eq!(given("a b").unwrap_err().field(), "headers.a b");
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::delivery::SenderHandle;
 use crate::domain::id::{ExecutionId, NotificationId, QueueName};
 use crate::domain::message::Message;
 use crate::domain::naming::Naming;
-use crate::domain::notification::{Notification, end_mark};
+use crate::domain::notification::{Notification, check_given_headers, end_mark};
 use crate::domain::queue::{Closing, QueueRecord};
 use crate::domain::url::EndpointUrl;
 use crate::store::{LearnedQueue, Store, StoreHandle};
@@ -122,6 +122,8 @@ impl Publisher {
             event_type: None,
             subscription: None,
         };
+        // A message that a foreign publisher wrote is delivered without them; who publishes here is told.
+        check_given_headers(&notification.headers)?;
         notification.validate()?;
         let queue = self
             .core

@@ -86,6 +86,11 @@ async fn what_does_not_exist_or_is_not_json_is_a_problem_document() {
             json!({"execution_id": "e", "url": DEAD_URL, "boddy": 1}),
             "boddy",
         ),
+        (
+            "/v1/notifications",
+            json!({"execution_id": "e", "url": DEAD_URL, "headers": {"Host": "other"}}),
+            "headers.Host",
+        ),
         ("/v1/redeliver", json!({}), "url"),
         ("/v1/executions/e/end", json!({"url": ""}), "url"),
     ] {

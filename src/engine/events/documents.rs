@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::json::from_json;
 use crate::domain::event::{EventType, HEADERS, Metadata, SECRET, SubscriptionOptions};
 use crate::domain::mask::MASK;
-use crate::domain::notification::check_headers;
+use crate::domain::notification::check_given_headers;
 use crate::engine::EngineError;
 
 /// Whether this can be the metadata of a type. Whether a dead-letter type exists, only saving says.
@@ -34,10 +34,10 @@ pub fn check_options(document: &str) -> Result<SubscriptionOptions, EngineError>
     possible(&options)
 }
 
-/// What is not possible would only be found when an event is sent.
+/// What is not possible, or would be ignored, would only be found when an event is sent.
 fn possible(options: &Value) -> Result<SubscriptionOptions, EngineError> {
     let options = SubscriptionOptions::from_value(&from_json(options))?;
-    check_headers(&options.headers)?;
+    check_given_headers(&options.headers)?;
     Ok(options)
 }
 

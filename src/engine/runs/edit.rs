@@ -18,6 +18,7 @@ use crate::domain::dead_letter::{self, Home};
 use crate::domain::mask::{MASK, MaskRules};
 use crate::domain::message::{Message, decode, encode};
 use crate::domain::naming::Naming;
+use crate::domain::notification::{HEADER_REQUEST, RESERVED, is_reserved};
 use crate::domain::run::Target;
 use crate::engine::EngineError;
 use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, WriteGrant};
@@ -40,6 +41,11 @@ impl Edit {
             edited.content_type = Some(content_type.clone());
         }
         for (name, value) in &self.headers {
+            if value.is_some() && name.strip_prefix(HEADER_REQUEST).is_some_and(is_reserved) {
+                let field = format!("headers.{name}");
+                let message = format!("{field} {RESERVED}");
+                return Err(EngineError::Invalid { field, message });
+            }
             let value = match value {
                 Some(value) => match kept::header(rules, original, name, value)? {
                     Some(value) => Some(value),

@@ -153,6 +153,7 @@ async fn subscriptions_are_made_listed_and_ended() {
         ("", "a"),
         ("x-a", "a\r\nhost: b"),
         ("x-a", &"a".repeat(33_000)),
+        ("Webhook-Id", "a"),
     ] {
         let wrong = json!({"url": "http://example.com/other", "options": {"headers": {name: value}}});
         let said = field(&daemon, path, wrong).await;
