@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::order::{ExpiringOrder, Keep, PlannedQueue, Which};
+use super::restore::lifetime_in;
 use super::{LifetimeRecord, facts};
 use crate::domain::expiry::{Extends, extends};
 use crate::domain::id::QueueName;
@@ -15,7 +16,7 @@ use crate::domain::words::{about, lasts, plural, plural_if_known, plural_of};
 use crate::engine::command::{at_most, hash};
 use crate::engine::expiring::Expiring;
 use crate::engine::{Command, Danger, EngineError, Plan, PlanLine};
-use crate::store::SaveState;
+use crate::store::{SaveRecord, SaveState};
 
 /// Queues of one plan, at most.
 const QUEUES_MAX: usize = 20_000;
@@ -118,7 +119,7 @@ impl Expiring {
             let exists = self.broker.queue_detail(target).await?.is_some();
             let effect = match (exists, to) {
                 (true, _) => format!("put behind what is in queue {:?}", target.as_str()),
-                (false, None) => "put into the queue, which is declared again as it was".to_owned(),
+                (false, None) => self.declared_again(&record),
                 (false, Some(_)) => {
                     return Err(EngineError::NotFound {
                         what: format!("queue {:?}", target.as_str()),
@@ -154,6 +155,22 @@ impl Expiring {
             .push("if redrive crashes, up to 500 messages may be put back twice".to_owned());
         plan.warnings.extend(unbound);
         Ok(plan)
+    }
+
+    /// What is said of a queue that is gone, and its job's others with it.
+    fn declared_again(&self, record: &SaveRecord) -> String {
+        let lives = lifetime_in(&record.arguments).map(lasts);
+        let (others, whose) = match self.kind_of(&record.queue) {
+            QueueKind::Job => (", with the other queues of its job that are gone", "their"),
+            QueueKind::Delivery | QueueKind::Wake | QueueKind::DeadLetter | QueueKind::Intake | QueueKind::Foreign => {
+                ("", "its")
+            }
+        };
+        let begins = lives.map(|span| format!("; {whose} lifetime of {span} begins again"));
+        format!(
+            "put into the queue, which is declared again as it was{others}{}",
+            begins.unwrap_or_default()
+        )
     }
 
     async fn plan_extend(&self, which: &Which, lifetime: Option<Duration>) -> Result<Plan, EngineError> {

@@ -1,17 +1,21 @@
 //! Putting saved messages back: into their queue, declared again as it was where it is gone, or into another one.
 //!
-//! They need no binding. A job's queue is bound again by its name, as whoever publishes to it expects; what a queue
-//! of others was bound to its owner knows, and the plan says that it is his.
+//! They need no binding. A job's queue is bound again by its name, as whoever publishes to it expects, and the other queues
+//! of its job are declared with it, as submitting does: who connects to the job consumes all of them. What a queue of others
+//! was bound to its owner knows, and the plan says that it is his.
 //!
 //! Published with confirms, window by window, looked after the target, and only then forgotten here
 //! (docs/protocols.md 12): a crash in between puts at most one window back twice.
 
+use std::time::Duration;
+
+use super::EXPIRES;
 use super::act::failed;
 use super::order::{ExpiringOutcome, ExpiringResult};
 use crate::broker::{Outgoing, Published};
 use crate::domain::id::{IncarnationId, QueueName};
+use crate::domain::job::{self, JobId, JobPart};
 use crate::domain::message::{Message, decode};
-use crate::domain::queue::QueueKind;
 use crate::domain::storable::storable;
 use crate::engine::EngineError;
 use crate::engine::error::chain;
@@ -79,18 +83,16 @@ impl Saves {
         to: Option<&QueueName>,
     ) -> Result<ExpiringOutcome, EngineError> {
         let target = to.unwrap_or(&record.queue);
-        if self.broker.queue_detail(target).await?.is_none() {
-            if to.is_some() {
+        match (to, job::of_queue(target.as_str())) {
+            (None, Some((id, _))) => self.job_again(&id, &arguments(&record.arguments)).await?,
+            (None, None) => self.declared_again(target, &arguments(&record.arguments)).await?,
+            (Some(_), _) if self.broker.queue_detail(target).await?.is_none() => {
                 return Ok(ExpiringOutcome::left(
                     &record.queue,
                     format!("there is no queue {:?}", target.as_str()),
                 ));
             }
-            self.broker.declare_again(target, &arguments(&record.arguments)).await?;
-        }
-        if to.is_none() && self.kind_of(target) == QueueKind::Job {
-            // Also where whoever declared it died before this.
-            self.broker.bind(target).await?;
+            (Some(_), _) => {}
         }
         let mut outcome = ExpiringOutcome::of(target.clone(), ExpiringResult::Restored);
         outcome.save = Some(record.id.clone());
@@ -107,6 +109,24 @@ impl Saves {
         metrics::counter!(names::MESSAGES_RESTORED).increment(outcome.messages);
         tracing::info!(save = ?record.id, queue = ?target, messages = outcome.messages, "saved messages are put back");
         Ok(outcome)
+    }
+
+    /// All queues of a job, the result's last. They are bound also where whoever declared one died before that.
+    async fn job_again(&self, id: &JobId, arguments: &[(String, String)]) -> Result<(), EngineError> {
+        for part in JobPart::ALL {
+            let queue = id.queue(part);
+            self.declared_again(&queue, arguments).await?;
+            self.broker.bind(&queue).await?;
+        }
+        Ok(())
+    }
+
+    /// Nothing where it is there.
+    async fn declared_again(&self, queue: &QueueName, arguments: &[(String, String)]) -> Result<(), EngineError> {
+        if self.broker.queue_detail(queue).await?.is_none() {
+            self.broker.declare_again(queue, arguments).await?;
+        }
+        Ok(())
     }
 
     /// One window; why the rest is left.
@@ -165,6 +185,15 @@ fn sent(message: &Message) -> Message {
         .headers
         .retain(|(name, _)| !matches!(name.as_str(), "x-delivery-count" | "x-acquired-count"));
     message
+}
+
+/// How long a queue with these saved arguments lives unused, where they say it.
+pub(super) fn lifetime_in(document: &str) -> Option<Duration> {
+    let arguments = arguments(document);
+    let (_, millis) = arguments
+        .iter()
+        .find(|(name, _)| name.strip_prefix("x-") == Some(EXPIRES))?;
+    millis.parse().ok().map(Duration::from_millis)
 }
 
 /// The arguments that the queue had.

@@ -95,36 +95,45 @@ impl Engine {
         Ok(Job { id, lifetime })
     }
 
-    /// Whether a job is there, without using it. [`EngineError::Expired`] names the queue that is not. With
-    /// `lifetime`, refused when its queues have another one.
+    /// Whether a job is there, without using it: it is while its result can come. [`EngineError::Expired`] names the
+    /// first queue that is missing. With `lifetime`, refused when its queues have another one.
     pub async fn job_check(&self, id: &JobId, lifetime: Option<Lifetime>) -> Result<Job, EngineError> {
-        let mut found = None;
+        let (mut missing, mut of_result) = (None, None);
         for part in JobPart::ALL {
             let queue = id.queue(part);
             let listed = self.0.listed(self.0.broker.queue_detail(&queue).await)?;
-            let Some(listed) = listed else {
-                return Err(expired(&queue));
+            of_result = listed.as_ref().map(lifetime_of);
+            let Some(has) = of_result else {
+                missing.get_or_insert(queue);
+                continue;
             };
-            let has = lifetime_of(&listed);
             if let Some(asked) = lifetime.filter(|asked| *asked != has) {
                 return Err(other_lifetime(&queue, has, asked));
             }
-            found = Some(has);
         }
-        Ok(Job {
-            id: id.clone(),
-            lifetime: found,
-        })
+        match (missing, of_result) {
+            (Some(missing), None) => Err(expired(&missing)),
+            // The result's is the last one that was looked at.
+            (_, lifetime) => Ok(Job {
+                id: id.clone(),
+                lifetime,
+            }),
+        }
     }
 
-    /// Consumes the three queues of a job. Nothing is declared: [`EngineError::Expired`] names the one that is
-    /// missing.
+    /// Consumes the queues of a job; one of progress or status may have expired alone, as the result's was extended. Nothing
+    /// is declared: where no result can come, [`EngineError::Expired`] names the first that is missing.
     pub async fn job_follow(&self, id: &JobId) -> Result<JobFollowed, EngineError> {
         let [progress, status, result] = [
             self.0.queues.follow_part(id, JobPart::Progress).await?,
             self.0.queues.follow_part(id, JobPart::Status).await?,
             self.0.queues.follow_part(id, JobPart::Result).await?,
         ];
+        let Some(result) = result else {
+            let is_there = [progress.is_some(), status.is_some(), false];
+            let missing = JobPart::ALL.iter().zip(is_there).find(|(_, is_there)| !is_there);
+            return Err(expired(&id.queue(missing.map_or(JobPart::Result, |(part, _)| *part))));
+        };
         Ok(JobFollowed {
             progress,
             status,
@@ -210,7 +219,8 @@ impl Queues {
         }
     }
 
-    async fn follow_part(&self, id: &JobId, part: JobPart) -> Result<Box<dyn Attached>, EngineError> {
+    /// `None` where the queue is missing.
+    async fn follow_part(&self, id: &JobId, part: JobPart) -> Result<Option<Box<dyn Attached>>, EngineError> {
         let queue = id.queue(part);
         let options = AttachOptions {
             prefetch: 1,
@@ -218,8 +228,8 @@ impl Queues {
             part: QueuePart::Queue,
         };
         match self.broker.attach(&queue, options).await? {
-            AttachOutcome::Attached(attached) => Ok(attached),
-            AttachOutcome::Missing => Err(expired(&queue)),
+            AttachOutcome::Attached(attached) => Ok(Some(attached)),
+            AttachOutcome::Missing => Ok(None),
             AttachOutcome::Poison(reason) => Err(EngineError::Refused {
                 why: format!("a message in queue {:?} cannot be read: {reason}", queue.as_str()),
             }),
@@ -257,8 +267,8 @@ impl Queues {
 
 /// A job that is consumed. Dropping it gives back what is not settled.
 pub struct JobFollowed {
-    progress: Box<dyn Attached>,
-    status: Box<dyn Attached>,
+    progress: Option<Box<dyn Attached>>,
+    status: Option<Box<dyn Attached>>,
     result: Box<dyn Attached>,
     /// The result, while what the worker said before it may still be on its way.
     came: Option<Box<JobMessage>>,
@@ -271,8 +281,8 @@ impl JobFollowed {
         if self.came.is_none() {
             let (part, next) = tokio::select! {
                 biased;
-                next = self.status.next() => (JobPart::Status, next),
-                next = self.progress.next() => (JobPart::Progress, next),
+                next = next_of(&mut self.status) => (JobPart::Status, next),
+                next = next_of(&mut self.progress) => (JobPart::Progress, next),
                 next = self.result.next() => (JobPart::Result, next),
             };
             match (part, in_hand(part, next)) {
@@ -283,8 +293,8 @@ impl JobFollowed {
         let before = async {
             tokio::select! {
                 biased;
-                next = self.status.next() => in_hand(JobPart::Status, next),
-                next = self.progress.next() => in_hand(JobPart::Progress, next),
+                next = next_of(&mut self.status) => in_hand(JobPart::Status, next),
+                next = next_of(&mut self.progress) => in_hand(JobPart::Progress, next),
             }
         };
         match (ambient::timeout(BEFORE_RESULT, before).await, self.came.take()) {
@@ -300,24 +310,35 @@ impl JobFollowed {
     /// Takes a message out of its queue; false when the connection was lost: then it comes again.
     pub async fn settle(&mut self, message: &JobMessage) -> bool {
         let attached = match message.part {
-            JobPart::Progress => &mut self.progress,
-            JobPart::Status => &mut self.status,
-            JobPart::Result => &mut self.result,
+            JobPart::Progress => self.progress.as_mut(),
+            JobPart::Status => self.status.as_mut(),
+            JobPart::Result => Some(&mut self.result),
         };
-        attached.ack(message.tag).await == Acked::Sent
+        match attached {
+            Some(attached) => attached.ack(message.tag).await == Acked::Sent,
+            None => false,
+        }
     }
 
     /// Leaves: everything that is not settled is back in its place.
     pub async fn close(self) {
-        self.progress.close().await;
-        self.status.close().await;
-        self.result.close().await;
+        for attached in [self.progress, self.status, Some(self.result)].into_iter().flatten() {
+            attached.close().await;
+        }
     }
 }
 
 impl std::fmt::Debug for JobFollowed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("JobFollowed")
+    }
+}
+
+/// From a queue that is gone nothing comes. May be dropped and called again.
+async fn next_of(attached: &mut Option<Box<dyn Attached>>) -> Next {
+    match attached {
+        Some(attached) => attached.next().await,
+        None => std::future::pending().await,
     }
 }
 

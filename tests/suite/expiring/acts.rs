@@ -6,6 +6,7 @@ use redrive::internals::broker::{AttachOptions, AttachOutcome, Look, QueuePart};
 use redrive::internals::domain::expiry::Extends;
 use redrive::internals::domain::job::{JobPart, Lifetime};
 use redrive::internals::engine::expiring::{ExpiringOrder, ExpiringResult, Keep, SaveState, Which};
+use redrive::internals::engine::jobs::JobNext;
 use redrive::internals::engine::{Access, Command, Danger, Done, EngineError, EngineSettings, Plan};
 
 use super::{LONG, act, filled, listed, listed_as, message, messages, publish, saves, submit, these};
@@ -68,6 +69,12 @@ pub(super) async fn a_restore_declares_again_what_is_gone(stage: &mut Stage) {
         saves: saved[0].save.clone().into_iter().collect(),
         to: None,
     };
+    let plan = stage.engine.plan(Command::Expiring(restore.clone())).await.unwrap();
+    let effect = &plan.lines[0].effect;
+    assert!(
+        effect.contains("other queues of its job") && effect.contains("begins again"),
+        "{effect}"
+    );
     let restored = act(stage, restore).await;
     assert_eq!(
         (&restored[0].result, restored[0].messages),
@@ -80,6 +87,15 @@ pub(super) async fn a_restore_declares_again_what_is_gone(stage: &mut Stage) {
     publish(stage, &queue, 3..4).await;
     let redeclared = stage.broker.declare_expiring(&queue, Lifetime::of(LONG).unwrap()).await;
     assert!(redeclared.is_ok(), "{redeclared:?}");
+    let job = stage.engine.job_check(&id, None).await.unwrap();
+    assert_eq!(
+        job.lifetime,
+        Some(Lifetime::of(LONG).unwrap()),
+        "the job is there again"
+    );
+    let mut followed = stage.engine.job_follow(&id).await.unwrap();
+    assert!(matches!(followed.next().await, JobNext::Message(_)));
+    followed.close().await;
 }
 
 pub(super) async fn saved_messages_can_be_put_elsewhere(stage: &mut Stage) {
@@ -220,6 +236,9 @@ pub(super) async fn an_extended_queue_outlives_its_like(stage: &mut Stage) {
     })
     .await;
     assert!(matches!(stage.broker.look(&queue).await.unwrap(), Look::Present { .. }));
+    let job = stage.engine.job_check(&extended, None).await;
+    assert!(job.is_ok(), "its result can come: {job:?}");
+    stage.engine.job_follow(&extended).await.unwrap().close().await;
 }
 
 pub(super) async fn what_cannot_be_extended_or_saved_says_why(stage: &mut Stage) {
