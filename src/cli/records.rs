@@ -7,7 +7,7 @@ use super::when::{told, told_or_dash};
 use crate::engine::{query, view};
 
 use crate::domain::text::show_bytes;
-use crate::domain::words::attempt_of;
+use crate::domain::words::counted_retry;
 use crate::wire::input;
 use crate::wire::record::{Audit, AuditVerified, Check, RescuedListed, RescuedWhole, Retry};
 
@@ -47,7 +47,7 @@ pub(super) async fn retries(session: &Session<'_>, which: &Retries) -> Result<Ex
         vec![
             told(retry.at.as_deref().unwrap_or("waits for a person")),
             or_dash(retry.phase),
-            attempt_of(retry.attempt, retry.of),
+            counted_retry(retry.at.as_ref(), retry.attempt, retry.of),
             or_dash(retry.url.as_deref()),
             or_dash(retry.queue.as_deref()),
             or_dash(retry.message_id.as_deref()),

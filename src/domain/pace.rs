@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::named::named;
 use super::time::Timestamp;
-use super::words::about;
+use super::words::{about, plural};
 
 /// Messages a second, at most.
 pub const RATE_MAX: u32 = 1_000_000;
@@ -284,6 +284,22 @@ impl PaceOrder {
         }
         parts.join(", ")
     }
+}
+
+/// What a reason says first that tells of a pace which closed its endpoint.
+const CLOSED: &str = "closed again after ";
+
+/// Why an endpoint is parked whose pace closed it; `last` is what came last.
+#[must_use]
+pub fn closed_again(failed: u32, last: &str) -> String {
+    let failed = plural(failed.into(), "failed attempt", "failed attempts");
+    format!("{CLOSED}{failed} at its pace (last: {last})")
+}
+
+/// Whether an endpoint's error is such a reason.
+#[must_use]
+pub fn is_closed_again(error: &str) -> bool {
+    error.starts_with(CLOSED)
 }
 
 impl Pace {

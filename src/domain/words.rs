@@ -31,6 +31,15 @@ pub fn attempt_of(attempt: u32, of: u32) -> String {
     format!("{attempt} of {of}")
 }
 
+/// `5 of 13` for a retry that is due at some time; for one that waits for a person, how many failed: `4 failed`.
+#[must_use]
+pub fn counted_retry<T>(at: Option<&T>, attempt: u32, of: Option<u32>) -> String {
+    match at {
+        Some(_) => attempt_of(attempt, of.unwrap_or(0)),
+        None => format!("{} failed", attempt.saturating_sub(1)),
+    }
+}
+
 /// `512 B`, `1.5 KiB`, `12.0 MiB`, `3.7 GiB`.
 #[must_use]
 pub fn size(bytes: u64) -> String {

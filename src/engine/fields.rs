@@ -268,7 +268,7 @@ impl Retry {
             "message" => text(self.message.as_ref().map(AsRef::as_ref)),
             "phase" => text(self.phase.map(crate::domain::policy::Phase::as_str)),
             "attempt" => count(Some(self.attempt.into())),
-            "of" => count(Some(self.of.into()).filter(|of| *of > 0)),
+            "of" => count(self.of.map(u64::from)),
             "due" => span(self.at.map(|at| at.since(now))),
             _ => FieldValue::Missing,
         }

@@ -19,7 +19,7 @@ use crate::domain::queue::{Head, Pause, QueueKind, QueueState, Why};
 use crate::domain::series::{Moving, Point};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
-use crate::domain::words::{count, plural};
+use crate::domain::words::{count, counted_retry, plural};
 
 /// Which queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -188,8 +188,16 @@ pub struct Retry {
     pub phase: Option<Phase>,
     /// Which attempt it will be (2 for the first retry).
     pub attempt: u32,
-    /// Of how many.
-    pub of: u32,
+    /// Of how many; `None`: not known, as it is not known which message it is.
+    pub of: Option<u32>,
+}
+
+impl Retry {
+    /// How many attempts it is about, in words.
+    #[must_use]
+    pub fn counted(&self) -> String {
+        counted_retry(self.at.as_ref(), self.attempt, self.of)
+    }
 }
 
 /// A message that was looked at.

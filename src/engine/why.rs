@@ -3,8 +3,8 @@
 use super::view::QueueView;
 use crate::domain::egress::is_mended_by_rules;
 use crate::domain::endpoint::{Endpoint, EndpointState};
-use crate::domain::pace::Stage;
-use crate::domain::queue::{Closing, QueueRecord, QueueState, Why};
+use crate::domain::pace::{Stage, is_closed_again};
+use crate::domain::queue::{Closing, Head, QueueRecord, QueueState, Why};
 use crate::domain::text;
 use crate::domain::time::Timestamp;
 use crate::domain::words::attempt_of;
@@ -157,18 +157,16 @@ fn waits(known: &Facts<'_>) -> Option<Why> {
     if known.depth == Some(0) && known.owner.is_none() && known.record.head.is_none() {
         return None;
     }
-    if let Some(endpoint) = known.endpoint
-        && let Some(why) = endpoint_waits(endpoint)
-    {
-        return Some(why);
+    let head = known.record.head.as_ref();
+    let waits = known
+        .endpoint
+        .and_then(|endpoint| head_parked_while_down(endpoint, head).or_else(|| endpoint_waits(endpoint)));
+    if waits.is_some() {
+        return waits;
     }
-    let head = known.record.head.as_ref()?;
+    let head = head?;
     if head.parked {
-        let text = format!(
-            "its head failed {} of {} attempts: it waits for `redrive redeliver`",
-            head.failures, head.attempts_allowed
-        );
-        return Some(says(QueueState::Parked, text, None));
+        return Some(head_parked(head, ""));
     }
     let until = head.next_attempt_at?;
     let text = format!(
@@ -177,6 +175,20 @@ fn waits(known: &Facts<'_>) -> Option<Why> {
         last_of(head.last_status, head.last_error.as_deref())
     );
     Some(says(QueueState::WaitingRetry, text, Some(until)))
+}
+
+/// A head with attempts of its own gives no probe, whatever time its URL is probed at.
+fn head_parked_while_down(endpoint: &Endpoint, head: Option<&Head>) -> Option<Why> {
+    let head = head.filter(|head| head.parked && endpoint.state == EndpointState::Unavailable)?;
+    Some(head_parked(head, ", or until its URL is available again"))
+}
+
+fn head_parked(head: &Head, or_until: &str) -> Why {
+    let text = format!(
+        "its head failed {} of {} attempts: it waits for `redrive redeliver`{or_until}",
+        head.failures, head.attempts_allowed
+    );
+    says(QueueState::Parked, text, None)
 }
 
 fn wanted(known: &Facts<'_>) -> Option<Why> {
@@ -255,13 +267,18 @@ fn endpoint_waits(endpoint: &Endpoint) -> Option<Why> {
 }
 
 fn parked(endpoint: &Endpoint, last: &str) -> String {
-    match endpoint.last_error.as_deref().filter(|error| is_mended_by_rules(error)) {
-        Some(error) if endpoint.last_status.is_none() => format!(
+    match endpoint.last_error.as_deref() {
+        // The answer beside it is only the last of those that closed it.
+        Some(error) if is_closed_again(error) => {
+            let why = text::show(error, REFUSAL_WIDTH_MAX);
+            format!("its URL was {why}: it waits for `redrive redeliver`")
+        }
+        Some(error) if endpoint.last_status.is_none() && is_mended_by_rules(error) => format!(
             "its URL is refused by the address rules of this installation: {}; it is tried again when a daemon starts \
              with rules that allow it, or by `redrive redeliver`",
             text::show(error, REFUSAL_WIDTH_MAX)
         ),
-        _ => format!("all retries of its URL failed ({last}): it waits for `redrive redeliver`"),
+        Some(_) | None => format!("all retries of its URL failed ({last}): it waits for `redrive redeliver`"),
     }
 }
 

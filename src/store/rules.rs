@@ -159,10 +159,7 @@ pub fn endpoint_after_failure(before: &Endpoint, attempt: &Attempt, now: Timesta
         Some(status) => format!("status {status}"),
         None => attempt.error.clone().unwrap_or_else(|| "no answer".to_owned()),
     };
-    let why = format!(
-        "closed again after {} failed attempts at its pace (last: {last})",
-        pace.failed
-    );
+    let why = pace::closed_again(pace.failed, &last);
     after.state = EndpointState::Parked;
     after.next_attempt_at = None;
     after.probe = None;

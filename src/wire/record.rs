@@ -27,8 +27,8 @@ pub struct Retry {
     pub phase: Option<&'static str>,
     /// The number of that attempt.
     pub attempt: u32,
-    /// How many attempts the policy allows.
-    pub of: u32,
+    /// How many attempts the policy allows; null where it is not known which message is tried.
+    pub of: Option<u32>,
 }
 
 impl From<&RetryView> for Retry {

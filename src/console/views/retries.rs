@@ -36,7 +36,6 @@ use crate::domain::filter::{Field, FieldValue};
 use crate::domain::id::QueueName;
 use crate::domain::policy::Phase;
 use crate::domain::time::Timestamp;
-use crate::domain::words::attempt_of;
 use crate::engine::snapshot::{self, Snapshot};
 use crate::engine::view::Retry;
 
@@ -205,16 +204,6 @@ impl Listed for Retry {
     }
 }
 
-impl Retry {
-    /// `5 of 13`; for those that nobody will make, how many were.
-    pub(super) fn counted(&self) -> String {
-        match self.at {
-            Some(_) => attempt_of(self.attempt, self.of),
-            None => format!("{} failed", self.attempt.saturating_sub(1)),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,7 +218,7 @@ mod tests {
                 message: None,
                 phase: None,
                 attempt,
-                of,
+                of: Some(of),
             };
             retry.counted()
         };

@@ -196,10 +196,12 @@ fn condition(row: &EndpointRow) -> Option<(String, Condition)> {
     let waits = count.map_or_else(String::new, |count| {
         format!(", {}", plural(count, "message waits", "messages wait"))
     });
-    let text = format!(
-        "{subject} {what} after {}{waits}{why}",
-        plural(endpoint.attempts.into(), "attempt", "attempts")
-    );
+    // One that its pace or a policy closed was not retried.
+    let after = match endpoint.attempts {
+        0 => String::new(),
+        many => format!(" after {}", plural(many.into(), "attempt", "attempts")),
+    };
+    let text = format!("{subject} {what}{after}{waits}{why}");
     Some((subject, Condition { kind, text, count }))
 }
 

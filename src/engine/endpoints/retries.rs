@@ -43,51 +43,95 @@ impl Endpoints {
 }
 
 /// Probes and waiting heads, each queue once, soonest first; those that wait for a person last. Where an endpoint is not available,
-/// nothing but its probe is sent to it, whatever time a head has.
+/// nothing but its probe is sent to it, whatever time a head has; a head that is parked itself gives no probe, and waits for
+/// a person until its URL is available again.
 pub(in crate::engine) fn arrange(endpoints: impl IntoIterator<Item = Endpoint>, waiting: &[QueueRecord]) -> Vec<Retry> {
-    let mut closed: HashSet<EndpointUrl> = HashSet::default();
+    let heads = Heads::of(waiting);
+    let mut states: HashMap<EndpointUrl, EndpointState> = HashMap::default();
     let mut items = Vec::new();
     for endpoint in endpoints {
-        if endpoint.state != EndpointState::Available {
-            closed.insert(endpoint.url.clone());
-        }
-        items.extend(probe_of(endpoint));
+        states.insert(endpoint.url.clone(), endpoint.state);
+        items.extend(probe_of(endpoint, &heads));
     }
-    let is_sent_to = |record: &&QueueRecord| record.url.as_ref().is_none_or(|url| !closed.contains(url));
-    items.extend(waiting.iter().filter(is_sent_to).filter_map(head_of));
+    let waits_alone = |record: &&QueueRecord| {
+        let state = record.url.as_ref().and_then(|url| states.get(url));
+        match state {
+            None | Some(EndpointState::Available) => true,
+            Some(EndpointState::Unavailable) => record.head.as_ref().is_some_and(|head| head.parked),
+            Some(EndpointState::Parked | EndpointState::Disabled) => false,
+        }
+    };
+    items.extend(waiting.iter().filter(waits_alone).filter_map(head_of));
     items.sort_by_key(|retry| (retry.at.is_none(), retry.at));
     items
+}
+
+/// What may be sent of what failed.
+struct Heads<'a> {
+    parked: HashSet<&'a QueueName>,
+    /// Where a head waits that may be a probe.
+    waited_for: HashSet<&'a EndpointUrl>,
+}
+
+impl<'a> Heads<'a> {
+    fn of(waiting: &'a [QueueRecord]) -> Self {
+        let is_parked = |record: &&QueueRecord| record.head.as_ref().is_some_and(|head| head.parked);
+        let (parked, others): (Vec<_>, Vec<_>) = waiting.iter().partition(is_parked);
+        Self {
+            parked: parked.into_iter().map(|record| &record.name).collect(),
+            waited_for: others.into_iter().filter_map(|record| record.url.as_ref()).collect(),
+        }
+    }
+
+    /// Whether something that failed can be sent as the probe of an endpoint.
+    fn can_probe(&self, endpoint: &Endpoint) -> bool {
+        match &endpoint.probe_queue {
+            Some(queue) if !self.parked.contains(queue) => true,
+            Some(_) | None => self.waited_for.contains(&endpoint.url),
+        }
+    }
 }
 
 /// The queues whose head has to be known for [`fill`].
 pub(in crate::engine) fn unfilled(items: &[Retry]) -> HashSet<QueueName> {
     items
         .iter()
-        .filter(|retry| retry.of == 0)
+        .filter(|retry| retry.of.is_none())
         .filter_map(|retry| retry.queue.clone())
         .collect()
 }
 
 /// An endpoint's probe: its phase and its count are its head's.
 pub(in crate::engine) fn fill(items: &mut [Retry], heads: &HashMap<QueueName, Head>) {
-    for retry in items.iter_mut().filter(|retry| retry.of == 0) {
+    for retry in items.iter_mut().filter(|retry| retry.of.is_none()) {
         if let Some(head) = retry.queue.as_ref().and_then(|queue| heads.get(queue)) {
             retry.phase = head.phase;
-            retry.of = head.attempts_allowed;
+            retry.of = Some(head.attempts_allowed);
             retry.attempt = head.failures + 1;
         }
     }
 }
 
-fn probe_of(endpoint: Endpoint) -> Option<Retry> {
-    (endpoint.state == EndpointState::Unavailable || endpoint.state == EndpointState::Parked).then_some(Retry {
-        at: endpoint.next_attempt_at,
-        queue: endpoint.probe_queue,
-        url: Some(endpoint.url),
-        message: endpoint.probe_message,
-        phase: None,
-        attempt: endpoint.attempts + 1,
-        of: 0,
+/// The probe of one that is down, where something of it may be sent; of a parked one, what waits for a person.
+fn probe_of(endpoint: Endpoint, heads: &Heads<'_>) -> Option<Retry> {
+    let is_listed = match endpoint.state {
+        EndpointState::Unavailable => heads.can_probe(&endpoint),
+        EndpointState::Parked => true,
+        EndpointState::Available | EndpointState::Disabled => false,
+    };
+    is_listed.then(|| {
+        let named = endpoint
+            .probe_queue
+            .filter(|queue| endpoint.state == EndpointState::Parked || !heads.parked.contains(queue));
+        Retry {
+            at: endpoint.next_attempt_at,
+            message: endpoint.probe_message.filter(|_| named.is_some()),
+            queue: named,
+            url: Some(endpoint.url),
+            phase: None,
+            attempt: endpoint.attempts + 1,
+            of: None,
+        }
     })
 }
 
@@ -100,7 +144,7 @@ fn head_of(record: &QueueRecord) -> Option<Retry> {
         message: Some(head.message.clone()),
         phase: head.phase,
         attempt: head.failures + 1,
-        of: head.attempts_allowed,
+        of: Some(head.attempts_allowed),
     })
 }
 
@@ -164,5 +208,44 @@ mod tests {
             .collect();
         let probe_at = NOW.plus(Duration::from_secs(60));
         assert_eq!(tried, [("up-1".to_owned(), NOW), ("down-1".to_owned(), probe_at)]);
+    }
+
+    fn parked(queue: &str, host: &str) -> QueueRecord {
+        let mut record = waiting(queue, host);
+        let head = record.head.as_mut().unwrap();
+        (head.parked, head.next_attempt_at, head.failures) = (true, None, 4);
+        record
+    }
+
+    #[test]
+    fn a_head_that_is_parked_alone_waits_for_a_person_and_its_url_has_no_probe_of_it() {
+        let endpoints = [
+            endpoint("alone", EndpointState::Unavailable, "alone-1"),
+            endpoint("shared", EndpointState::Unavailable, "shared-1"),
+        ];
+        let records = [
+            parked("alone-1", "alone"),
+            parked("shared-1", "shared"),
+            waiting("shared-2", "shared"),
+        ];
+        let mut listed = arrange(endpoints, &records);
+        fill(&mut listed, &HashMap::default());
+        let said: Vec<_> = listed
+            .iter()
+            .map(|retry| {
+                (
+                    retry.queue.as_ref().map(QueueName::as_str),
+                    retry.at.is_some(),
+                    retry.counted(),
+                )
+            })
+            .collect();
+        let expected = [
+            (None, true, "4".to_owned()),
+            (Some("alone-1"), false, "4 failed".to_owned()),
+            (Some("shared-1"), false, "4 failed".to_owned()),
+        ];
+        assert_eq!(said, expected);
+        assert_eq!(listed[0].of, None, "nobody knows whose probe it is");
     }
 }

@@ -132,6 +132,11 @@ pub(super) async fn so_many_failures_close_a_paced_endpoint_again_and_it_says_so
         "{why}"
     );
     assert_eq!(closed.pace, None);
+    let said = stage.queue_is("a", "/hook", "parked").await.why.unwrap().text;
+    assert!(
+        said.contains("closed again after 3 failed attempts") && said.contains("redrive redeliver"),
+        "{said}"
+    );
     let tried = stage.receiver.count();
     // Those in flight when it closed may end.
     assert!(tried <= 1 + 3 + 3, "{tried}");

@@ -325,8 +325,13 @@ async fn a_message_whose_own_attempts_are_used_up_parks_its_queue_alone() {
         (stage.receiver.count() >= 4).then_some(())
     })
     .await;
-    let parked = stage.queue_is("hasty", "/hook", "endpoint_unavailable").await;
+    let parked = stage.queue_is("hasty", "/hook", "parked").await;
     assert!(parked.head.as_ref().is_some_and(|head| head.parked), "{parked:?}");
+    let why = &parked.why.as_ref().unwrap().text;
+    assert!(
+        why.contains("its head failed 1 of 1 attempts") && why.contains("until its URL is available again"),
+        "{why}"
+    );
     let attempts = stage.receiver.attempts();
     assert!(
         attempts[1..].iter().all(|one| one.body.starts_with(b"patient")),

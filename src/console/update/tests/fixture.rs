@@ -157,7 +157,7 @@ fn retry(row: &QueueRow) -> Retry {
         message: None,
         phase: None,
         attempt: 2,
-        of: 9,
+        of: Some(9),
     }
 }
 
