@@ -21,6 +21,7 @@ use super::{Session, given, say};
 const EVENTS: &[Column] = &[
     Column::Number("id"),
     Column::Text("type"),
+    Column::Text("subtype"),
     Column::Text("reference"),
     Column::Text("state"),
     Column::Number("attempts"),
@@ -203,7 +204,8 @@ pub(super) fn print(session: &Session<'_>, events: &[EventShape]) -> Result<Exit
     session.output.list(events, EVENTS, |event| {
         vec![
             event.id.to_string(),
-            event.shown_type.clone(),
+            event.r#type.clone(),
+            or_dash(subtype(event)),
             event.reference.clone(),
             event.state.to_owned(),
             event.attempts.to_string(),
@@ -212,6 +214,11 @@ pub(super) fn print(session: &Session<'_>, events: &[EventShape]) -> Result<Exit
         ]
     })?;
     Ok(Exit::Done)
+}
+
+/// Beside its type, so that the type can be asked for as it is printed.
+fn subtype(event: &EventShape) -> Option<&str> {
+    Some(event.subtype).filter(|subtype| !subtype.is_empty())
 }
 
 async fn show(session: &Session<'_>, which: &OneOrReference) -> Result<Exit, Failure> {
@@ -238,7 +245,8 @@ async fn show(session: &Session<'_>, which: &OneOrReference) -> Result<Exit, Fai
         .map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     let facts = [
         ("id", Some(shape.id.to_string())),
-        ("type", Some(shape.shown_type.clone())),
+        ("type", Some(shape.r#type.clone())),
+        ("subtype", subtype(&shape).map(str::to_owned)),
         ("reference", Some(shape.reference.clone())),
         ("state", Some(shape.state.to_owned())),
         ("due", Some(told(&rfc3339(event.nbf)))),

@@ -179,6 +179,22 @@ async fn a_type_is_set_and_its_events_are_claimed_renewed_released_and_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_stands_under_type_in_a_list_can_be_asked_for() {
+    let installation = Installation::embedded();
+    let dated = ["--type", "t", "--reference", "a", "--nbf", "2100-01-01T00:00:00Z"];
+    ok(&installation, &[&["event", "push"], &dated[..]].concat()).await;
+    let listed = installation.run(&["event", "list"]).await.expect_code(0).stdout;
+    let mut lines = listed.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(lines.next().unwrap()[1..3], ["type", "subtype"]);
+    let row = lines.next().unwrap();
+    assert_eq!(row[1..3], ["t", "delayed"]);
+    let found = ok(&installation, &["event", "list", "--type", row[1]]).await;
+    assert_eq!(found.as_array().map(Vec::len), Some(1));
+    let found = ok(&installation, &["event", "search", "type = t and subtype = delayed"]).await;
+    assert_eq!(found[0]["reference"], "a");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_list_that_is_longer_than_its_limit_says_so() {
     let installation = Installation::embedded();
     for reference in ["a", "b", "c"] {

@@ -106,7 +106,7 @@ fn known(canvas: &Canvas<'_>, event: &Event) -> Vec<Fact> {
         merged => format!(", {} folded into it", plural(merged, "earlier push", "earlier pushes")),
     };
     let mut facts = vec![
-        Fact::new("type", format!("{} ({kind})", event.shown_type())),
+        Fact::new("type", format!("{} ({kind})", event.event_type.as_str())),
         Fact::new("reference", event.reference.as_str()),
         Fact::new("due", due),
         Fact::new("pushed", format!("{}{merged}", when(canvas, event.created_at))),

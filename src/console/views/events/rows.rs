@@ -283,7 +283,7 @@ impl Listed for Event {
             },
             "state" => state_cell(self.state),
             "reference" => Cell::new(self.reference.as_str(), Role::Text),
-            "type" => Cell::new(self.shown_type(), Role::TextMuted),
+            "type" => Cell::new(self.event_type.as_str(), Role::TextMuted),
             "attempts" => number(self.attempts.into(), Role::Warning),
             "reason" => Cell::or_none(self.reason.as_deref().map(short_reason), Role::Text),
             "age" => Cell::new(ago(now, self.created_at), Role::TextMuted),
