@@ -1,9 +1,10 @@
 //! Runs: starting one, following it, and what is done to one.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 
-use crate::domain::run::{RunState, RunWish};
+use crate::domain::run::{ItemState, RunCounts, RunState, RunWish};
 use crate::engine::Command;
 use crate::engine::query;
 use crate::engine::runs::{Order, OrderKind, RunView};
@@ -18,6 +19,9 @@ use super::exit::{Exit, Failure};
 use super::output::{Column, is_quiet, note, or_dash, say, shown};
 use super::paged::paged;
 use crate::domain::words::{about as span, from_now};
+
+/// Reasons that are printed of what a run missed.
+const REASONS_MAX: usize = 3;
 
 /// Plans, asks, starts, and follows it to its end.
 pub(super) async fn order(
@@ -78,15 +82,49 @@ pub(super) async fn follow(session: &Session<'_>, run: &RunView, detach: bool) -
     let ended = session.engine.follow_run(&id, |view| progress.show(view)).await?;
     progress.end();
     print(session, &ended)?;
-    Ok(exit(&ended))
+    tell_missed(session, &ended).await?;
+    Ok(exit(ended.state(), ended.counts()))
 }
 
-/// What the exit code says: done, partly, or not at all.
-fn exit(run: &RunView) -> Exit {
-    let counts = run.counts();
-    let nothing_missed = counts.failed == 0 && counts.skipped == 0;
-    match run.state() {
-        RunState::Done if nothing_missed => Exit::Done,
+/// Why a run missed what it missed: each reason once, the first few of them.
+async fn tell_missed(session: &Session<'_>, run: &RunView) -> Result<(), Failure> {
+    let (id, counts) = (&run.record.id, run.counts());
+    let missed = counts.failed + counts.skipped;
+    if missed == 0 {
+        return Ok(());
+    }
+    let query = query::Run {
+        id: id.clone(),
+        after: None,
+        limit: input::LIMIT_MAX,
+    };
+    let detail = session.engine.query(query).await?;
+    let mut reasons: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for item in detail.items.iter().map(|record| &record.item) {
+        match (item.state, item.reason.as_deref()) {
+            (ItemState::Failed | ItemState::Skipped | ItemState::Returned, Some(why)) => {
+                *reasons.entry((item.state.as_str(), why)).or_default() += 1;
+            }
+            (ItemState::Failed | ItemState::Skipped | ItemState::Returned, None)
+            | (ItemState::Planned | ItemState::Journalled | ItemState::Published | ItemState::Settled, _) => {}
+        }
+    }
+    let mut told = 0;
+    for ((state, why), count) in reasons.into_iter().take(REASONS_MAX) {
+        say(&format!("{count} {state}: {}", shown(why)));
+        told += count;
+    }
+    if told < missed {
+        say(&format!("`redrive run show {id}` has the reason of each"));
+    }
+    Ok(())
+}
+
+/// What the exit code says: done, partly, or not at all. What somebody else took meanwhile did not fail.
+const fn exit(state: RunState, counts: RunCounts) -> Exit {
+    match state {
+        RunState::Done if counts.failed == 0 && counts.skipped == 0 => Exit::Done,
+        RunState::Done if counts.failed == 0 => Exit::Partly,
         RunState::Canary | RunState::Paused | RunState::Running | RunState::Planned => Exit::Partly,
         RunState::Done | RunState::Failed | RunState::Cancelled if counts.done > 0 => Exit::Partly,
         RunState::Done | RunState::Failed | RunState::Cancelled => Exit::Failed,
@@ -97,6 +135,8 @@ fn exit(run: &RunView) -> Exit {
 struct Progress {
     terminal: bool,
     last: String,
+    /// What it was said to wait for, without numbers: seconds that are left are no news.
+    note: Option<String>,
     shown: u64,
 }
 
@@ -105,6 +145,7 @@ impl Progress {
         Self {
             terminal: io::stderr().is_terminal(),
             last: String::new(),
+            note: None,
             shown: 0,
         }
     }
@@ -124,14 +165,23 @@ impl Progress {
         if line == self.last || is_quiet() {
             return;
         }
-        // On a terminal each change, elsewhere about one line in five seconds.
+        // On a terminal each change, elsewhere about one line in five seconds, and at once why it stands still.
+        let is_news = self.is_news(run.note.as_deref());
         if self.terminal {
             let _ = write!(io::stderr().lock(), "\r\x1b[K{line}");
-        } else if self.shown.is_multiple_of(25) {
+        } else if is_news || self.shown.is_multiple_of(25) {
             say(&line);
         }
         self.shown += 1;
         self.last = line;
+    }
+
+    /// Whether it says something else than before.
+    fn is_news(&mut self, note: Option<&str>) -> bool {
+        let note = note.map(|note| note.replace(|c: char| c.is_ascii_digit(), ""));
+        let is_news = note.is_some() && note != self.note;
+        self.note = note.or_else(|| self.note.take());
+        is_news
     }
 
     fn end(&self) {
@@ -266,4 +316,40 @@ async fn show(session: &Session<'_>, id: &str, limit: u32) -> Result<Exit, Failu
         ]
     })?;
     Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_only_missed_what_somebody_else_took_did_not_fail() {
+        let counts = |done, failed, skipped| RunCounts { done, failed, skipped };
+        for (state, counts, expected) in [
+            (RunState::Done, counts(1, 0, 0), Exit::Done),
+            (RunState::Done, counts(0, 0, 1), Exit::Partly),
+            (RunState::Done, counts(1, 1, 0), Exit::Partly),
+            (RunState::Done, counts(0, 2, 1), Exit::Failed),
+            (RunState::Cancelled, counts(0, 0, 1), Exit::Failed),
+            (RunState::Failed, counts(3, 0, 0), Exit::Partly),
+        ] {
+            assert_eq!(exit(state, counts), expected, "{state:?} {counts:?}");
+        }
+    }
+
+    #[test]
+    fn why_a_run_stands_still_is_news_once_and_the_seconds_that_are_left_are_not() {
+        let mut progress = Progress::new();
+        let notes = [
+            (None, false),
+            (Some("the broker takes nothing at present"), true),
+            (Some("the broker takes nothing at present"), false),
+            (None, false),
+            (Some("goes on in 9 s"), true),
+            (Some("goes on in 8 s"), false),
+        ];
+        for (note, expected) in notes {
+            assert_eq!(progress.is_news(note), expected, "{note:?}");
+        }
+    }
 }

@@ -139,8 +139,8 @@ fn view(
     let since_start = || record.started_at.map(|started| now.since(started)).unwrap_or_default();
     let (done, spent) = recent.unwrap_or_else(|| (record.counts.settled(), since_start()));
     let ago = now.since(record.updated_at);
-    // While it watches or waits nobody knows how long that takes.
-    let running = Phase::of(record.state, record.note.as_deref(), ago) == Phase::Running;
+    // While it watches or waits, which its note says, nobody knows how long that takes.
+    let running = record.note.is_none() && Phase::of(record.state, None, ago) == Phase::Running;
     let owner = record
         .owner
         .and_then(|owner| owners.iter().find(|one| one.id == owner))

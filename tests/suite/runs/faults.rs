@@ -213,14 +213,15 @@ async fn an_alarm_makes_it_wait_with_the_reason_shown() {
     assert_eq!(started.status, 200, "{}", started.text());
     moved(&scene, 4).await;
     node.address.control(&["set_vm_memory_high_watermark", "0.0001"]).await;
-    wait_until("the reason", BOUND, async || {
+    let run = wait_until("the reason", BOUND, async || {
         let run = scene.newest_run().await;
         run["note"]
             .as_str()
             .is_some_and(|note| note.contains("takes nothing") || note.contains("blocked"))
-            .then_some(())
+            .then_some(run)
     })
     .await;
+    assert!(run["eta_s"].is_null(), "nobody knows how long it waits: {run}");
     node.address.control(&["set_vm_memory_high_watermark", "0.4"]).await;
     let run = scene.run_is(&["done", "failed"]).await;
     assert_run(&run, "done", 120);

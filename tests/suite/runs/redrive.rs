@@ -396,12 +396,16 @@ async fn a_target_that_is_gone_is_refused_and_another_can_be_named() {
     // Still a dead-letter target, by another queue.
     scene.declare(&channel, "other", Some(DEAD)).await;
     scene.delete(ORIGIN).await;
-    let run = scene
-        .run(&["dead", "redrive", "--all", "--yes", "--json"])
-        .await
-        .expect_code(1)
-        .json();
+    let redrive = ["dead", "redrive", "--all", "--yes", "--json"];
+    let outcome = scene.run(&redrive).await.expect_code(1);
+    let run = outcome.json();
     assert_eq!((&run["failed"], &run["done"]), (&4.into(), &0.into()), "{run}");
+    let told = |line: &str| line.starts_with("4 failed: ") || line.starts_with("4 returned: ");
+    assert!(
+        outcome.stderr.lines().any(told),
+        "why it missed them: {}",
+        outcome.stderr
+    );
     assert_eq!(scene.ready(DEAD).await, Some(4));
     scene
         .run(&["dead", "redrive", "--all", "--to", "other", "--yes"])
@@ -459,6 +463,13 @@ async fn an_edited_one_is_sent_as_edited_and_the_original_is_kept() {
         "--yes",
         "--json",
     ];
+    let ignored = ["dead", "edit", id, "--header", "x-redrive-header-Host: other", "--yes"];
+    let refused = scene.run(&ignored).await.expect_code(2);
+    assert!(
+        refused.stderr.contains("headers.x-redrive-header-Host belongs to"),
+        "{}",
+        refused.stderr
+    );
     let edited = scene
         .installation
         .run_with_input(&edit, b"77")
