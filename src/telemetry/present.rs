@@ -22,6 +22,7 @@ const PURGED: Label = ("messages", &["saved", "dropped", "none"]);
 const INTAKE: Label = ("result", &["event", "coalesced", "undecodable"]);
 const HOW: Label = ("how", &["expired", "deleted", "unknown"]);
 const WITH: Label = ("messages", &["yes", "no"]);
+const SOURCE: Label = ("source", &["broker", "management", "store"]);
 const VERSION: Label = ("version", &[env!("CARGO_PKG_VERSION")]);
 const QUEUE_STATE: Label = (
     "state",
@@ -76,6 +77,7 @@ const LABELS: &[(&str, &[Label])] = &[
     (names::QUEUES_GONE, &[HOW, WITH]),
     (names::QUEUES, &[QUEUE_STATE]),
     (names::TURNS, &[TURN]),
+    (names::SOURCE_UP, &[SOURCE]),
     (names::BUILD_INFO, &[VERSION]),
     (names::EVENTS_PUSHED, &[FREE]),
     (names::EVENTS_COALESCED, &[FREE]),

@@ -110,6 +110,14 @@ async fn what_waits_and_what_is_dead_is_told_and_promtool_takes_it() {
             .parse()
             .unwrap()
     };
+    let series: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    let labelled: BTreeSet<&str> = series.iter().filter_map(|line| Some(line.split_once('{')?.0)).collect();
+    let bare = series
+        .iter()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(name, _)| name);
+    let both: Vec<&str> = bare.filter(|name| labelled.contains(name)).collect();
+    assert!(both.is_empty(), "with labels and without: {both:?}");
     assert!(value("redrive_oldest_waiting_seconds") < 300.0);
     assert!(value("process_resident_memory_bytes") > 1e6);
     assert!(value("redrive_requests_in_flight").abs() < 0.5);
