@@ -294,7 +294,8 @@ pub(super) struct Publish {
     /// A request header, or @FILE with one on each line (@- is standard input); may be repeated.
     #[arg(long = "header", value_name = "NAME: VALUE")]
     pub(super) headers: Vec<String>,
-    /// Seconds between retries, instead of the policy's phases.
+    /// Seconds between retries, instead of the policy's phases; while the URL is unavailable its policy alone says when it is
+    /// probed.
     #[arg(long, value_name = "S")]
     pub(super) polling_time: Option<u32>,
     /// Number of retries, instead of the policy's phases.

@@ -104,11 +104,12 @@ pub struct Written<'a> {
     #[serde(borrow, default)]
     #[schemars(with = "String")]
     body_base64: Option<&'a RawValue>,
-    /// For the receiver: how often it is asked, in seconds.
+    /// Seconds between retries of this message, instead of the policy's phases. While the URL is unavailable its policy alone
+    /// says when it is probed.
     #[serde(borrow, default)]
     #[schemars(with = "u32")]
     polling_time: Option<&'a RawValue>,
-    /// For the receiver: how often the execution was started again.
+    /// Number of retries of this message, instead of the policy's phases.
     #[serde(borrow, default)]
     #[schemars(with = "u32")]
     restart_count: Option<&'a RawValue>,
