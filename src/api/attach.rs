@@ -319,7 +319,7 @@ pub(super) async fn follow(
     let writer = Writer::new(&shared, &caller);
     if !caller.may_look() {
         let hello = Some(hello);
-        return Ok(sse::response(Greeting { hello, writer }));
+        return Ok(sse::response(&shared, Greeting { hello, writer }));
     }
     let sight = shared.sights.sight(engine);
     let attending = if caller.sees_all() {

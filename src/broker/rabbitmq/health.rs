@@ -39,7 +39,7 @@ pub(super) async fn health(broker: &RabbitMq) -> BrokerHealth {
         EventExchange::Absent if health.reachable && !broker.listeners.have_begun() => {
             listen::event_exchange(&broker.dialer).await
         }
-        found => found,
+        found @ (EventExchange::Absent | EventExchange::There | EventExchange::Refused { .. }) => found,
     };
     health
 }

@@ -256,7 +256,7 @@ pub(super) async fn event_exchange(dialer: &Dialer) -> EventExchange {
 /// A vhost that the user may not enter says nothing of what is in it.
 fn not_entered(dialer: &Dialer, error: &BrokerError) -> EventExchange {
     match error {
-        BrokerError::Rights { .. } => refused(dialer, format!("the user may not enter vhost {EVENT_VHOST}")),
+        BrokerError::Rights { .. } => refused(dialer, &format!("the user may not enter vhost {EVENT_VHOST}")),
         BrokerError::Unreachable { .. }
         | BrokerError::Unknown { .. }
         | BrokerError::Blocked { .. }
@@ -277,11 +277,11 @@ fn not_subscribed(dialer: &Dialer, error: &CallError) -> EventExchange {
     }
     refused(
         dialer,
-        format!("{} is missing in vhost {EVENT_VHOST}", right_of(&error.text())),
+        &format!("{} is missing in vhost {EVENT_VHOST}", right_of(&error.text())),
     )
 }
 
-fn refused(dialer: &Dialer, found: String) -> EventExchange {
+fn refused(dialer: &Dialer, found: &str) -> EventExchange {
     let user = &dialer.address.user;
     EventExchange::Refused {
         found: format!("not used: {found}"),

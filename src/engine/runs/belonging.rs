@@ -39,7 +39,6 @@ impl Bound {
 }
 
 /// Why a message would not be delivered from `queue`; `None` where it would, or where that is no delivery queue.
-#[expect(clippy::expect_used, reason = "hex digits are visible ASCII")]
 pub(super) fn misplaced(naming: &Naming, queue: &QueueName, message: &Message) -> Option<String> {
     if !naming.is_delivery_queue(queue.as_str()) {
         return None;
