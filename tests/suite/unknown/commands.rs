@@ -13,6 +13,7 @@ fn arguments<'a>(site: &'a Site, command: &'a str) -> Vec<&'a str> {
     let given: &[&str] = match command {
         "rescued show" => &["1"],
         "queue why" | "queue map" | "queue browse" => &[site.queue.as_str()],
+        "rescued show" => &["1"],
         "endpoint show" => &[DEAD_URL],
         "event-type show" => &[TYPE],
         "event list" | "subscription list" => &["--type", TYPE],
@@ -51,8 +52,7 @@ fn check(command: &str, reads: &[&str], cut: Cut, usual: Option<i32>, outcome: &
     }
     if command == "doctor" {
         let checks = outcome.json();
-        let name = if cut == Cut::Store { "start" } else { cut.source() };
-        let is_told = |check: &Value| check["name"] == name;
+        let is_told = |check: &Value| check["name"] == cut.source();
         let check = checks.as_array().unwrap().iter().find(|check| is_told(check));
         let check = check.unwrap_or_else(|| panic!("{}", told()));
         return assert_ne!(check["result"], "fine", "{}", told());
