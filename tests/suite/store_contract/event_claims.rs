@@ -277,7 +277,10 @@ pub(super) async fn subscriptions_belong_to_a_type_and_are_one_for_each_url(plac
     assert!(store.subscription_remove(&kind("t"), first.id).await.unwrap());
     assert!(!store.subscription_remove(&kind("t"), first.id).await.unwrap());
     assert_eq!(store.subscriptions(&kind("t")).await.unwrap().len(), 1);
-    assert_eq!(store.ended_subscriptions(&kind("t")).await.unwrap(), [again.clone()]);
+    assert_eq!(
+        store.ended_subscriptions(&kind("t")).await.unwrap(),
+        std::slice::from_ref(&again)
+    );
     let new = store.subscription_put(&new("one", "{}")).await.unwrap().unwrap();
     assert!(
         new.id != again.id,
