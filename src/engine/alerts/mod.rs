@@ -112,21 +112,21 @@ impl fmt::Debug for AlertWay {
     }
 }
 
-impl Engine {
-    pub(super) fn alert_named(&self, name: &str) -> Result<&AlertSettings, EngineError> {
-        let alerts = &self.0.settings.alerts;
-        let named = alerts.iter().find(|alert| alert.name == name);
-        named.ok_or_else(|| EngineError::NotFound {
-            what: no_such(name, alerts),
-        })
-    }
+/// The alert of this name; the error names those that there are.
+pub(super) fn named<'a>(alerts: &'a [AlertSettings], name: &str) -> Result<&'a AlertSettings, EngineError> {
+    let named = alerts.iter().find(|alert| alert.name == name);
+    named.ok_or_else(|| EngineError::NotFound {
+        what: no_such(name, alerts),
+    })
+}
 
+impl Engine {
     /// Tells whoever `name` is that this is a test, once; what came of it is in the audit.
     ///
     /// # Errors
     /// There is no such alert, it was not taken, or the store cannot be written.
     pub async fn alert_test(&self, name: &str, grant: &WriteGrant) -> Result<(), EngineError> {
-        let alert = self.alert_named(name)?;
+        let alert = named(&self.0.settings.alerts, name)?;
         let turn = Turn {
             kind: TurnKind::RunEnded,
             subject: "test".to_owned(),

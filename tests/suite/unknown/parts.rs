@@ -61,7 +61,7 @@ async fn a_queue_that_nobody_could_look_for_is_not_said_to_be_missing() {
         .installation
         .run(&["queue", "why", "nobody-knows-it"])
         .await
-        .expect_code(69);
+        .expect_code(78);
     assert!(
         outcome.stdout.is_empty() && !outcome.stderr.contains("not found"),
         "{outcome:?}"
