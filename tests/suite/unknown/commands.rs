@@ -11,9 +11,7 @@ use crate::support::management::Lie;
 fn arguments<'a>(site: &'a Site, command: &'a str) -> Vec<&'a str> {
     let none = "00000000000000000000000000000000";
     let given: &[&str] = match command {
-        "rescued show" => &["1"],
         "queue why" | "queue map" | "queue browse" => &[site.queue.as_str()],
-        "rescued show" => &["1"],
         "endpoint show" => &[DEAD_URL],
         "event-type show" => &[TYPE],
         "event list" | "subscription list" => &["--type", TYPE],
