@@ -21,7 +21,7 @@ use super::queues::rescued;
 use super::runs::{Edit, EditedLetter, RunDetail, RunView};
 use super::view::{self, AttemptView, BrowsedMessage, Check, EndpointView, Page, QueueView, RateRow, Readiness, Retry};
 pub use super::view::{EndpointsQuery, QueuesQuery};
-use super::{Engine, EngineError, alerts, handover};
+use super::{Engine, EngineError, handover};
 use crate::ambient;
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::event::{Event, EventType, Reference};
@@ -123,7 +123,7 @@ queries! { of_lists, engine, true;
     /// The queues that dead letters are in, with the queues that those come from.
     DeadQueues(query: DeadQueuesQuery) -> DeadPage<DeadQueueRow> { engine.0.dead_letters.dead_queue_page(&query) }
     /// Whether there is an alert of this name: an error names those that there are.
-    Alert(name: String) -> () { async { alerts::named(&engine.0.settings.alerts, &name).map(|_| ()) } }
+    Alert(name: String) -> () { async { engine.0.settings.alert(&name).map(|_| ()) } }
     /// What the next shift has to know, with what was done in so long a time.
     Handover(span: Duration) -> handover::Handover { engine.handover(span) }
     /// Events, newest first. A page may be short, or empty, with a cursor: then that much was looked through without a

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::core::{Core, over_core};
 use super::dead::DeadIndex;
 use super::observe::Observation;
-use super::{Engine, EngineError, Event, WriteGrant};
+use super::{Engine, EngineError, EngineSettings, Event, WriteGrant};
 use crate::ambient;
 use crate::delivery::SenderHandle;
 use crate::domain::id::IncarnationId;
@@ -112,12 +112,14 @@ impl fmt::Debug for AlertWay {
     }
 }
 
-/// The alert of this name; the error names those that there are.
-pub(super) fn named<'a>(alerts: &'a [AlertSettings], name: &str) -> Result<&'a AlertSettings, EngineError> {
-    let named = alerts.iter().find(|alert| alert.name == name);
-    named.ok_or_else(|| EngineError::NotFound {
-        what: no_such(name, alerts),
-    })
+impl EngineSettings {
+    /// The alert of this name; the error names those that there are.
+    pub(super) fn alert(&self, name: &str) -> Result<&AlertSettings, EngineError> {
+        let named = self.alerts.iter().find(|alert| alert.name == name);
+        named.ok_or_else(|| EngineError::NotFound {
+            what: no_such(name, &self.alerts),
+        })
+    }
 }
 
 impl Engine {
@@ -126,7 +128,7 @@ impl Engine {
     /// # Errors
     /// There is no such alert, it was not taken, or the store cannot be written.
     pub async fn alert_test(&self, name: &str, grant: &WriteGrant) -> Result<(), EngineError> {
-        let alert = named(&self.0.settings.alerts, name)?;
+        let alert = self.0.settings.alert(name)?;
         let turn = Turn {
             kind: TurnKind::RunEnded,
             subject: "test".to_owned(),
