@@ -331,7 +331,20 @@ pub fn is_reserved(name: &str) -> bool {
         .any(|reserved| name.eq_ignore_ascii_case(reserved))
 }
 
-/// Whether a publisher may give these request headers: none of a name that would be ignored, and all can be sent.
+/// In a sentence, which of these request headers are not sent, if any.
+#[must_use]
+pub fn ignored_headers(headers: &[(String, String)]) -> Option<String> {
+    let names = headers.iter().map(|(name, _)| name.as_str());
+    let ignored: Vec<&str> = names.filter(|name| is_reserved(name)).collect();
+    (!ignored.is_empty()).then(|| {
+        format!(
+            "headers that belong to the connection or to the sender are not sent: {}",
+            ignored.join(", ")
+        )
+    })
+}
+
+/// Whether somebody may write down these request headers for later: none of a name that would be ignored, and all can be sent.
 ///
 /// # Errors
 /// The first that may not.
@@ -421,6 +434,14 @@ mod tests {
             panic!("expected a foreign message");
         };
         why
+    }
+
+    #[test]
+    fn a_header_that_is_ignored_is_told_by_its_name() {
+        let header = |name: &str| (name.to_owned(), "v".to_owned());
+        let told = ignored_headers(&[header("Host"), header("X-Host"), header("webhook-id")]).unwrap();
+        assert!(told.ends_with("are not sent: Host, webhook-id"), "{told}");
+        assert_eq!(ignored_headers(&[header("X-Host")]), None);
     }
 
     #[test]

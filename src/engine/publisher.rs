@@ -23,7 +23,7 @@ use crate::delivery::SenderHandle;
 use crate::domain::id::{ExecutionId, NotificationId, QueueName};
 use crate::domain::message::Message;
 use crate::domain::naming::Naming;
-use crate::domain::notification::{Notification, check_given_headers, end_mark};
+use crate::domain::notification::{Notification, end_mark, ignored_headers};
 use crate::domain::queue::{Closing, QueueRecord};
 use crate::domain::url::EndpointUrl;
 use crate::store::{LearnedQueue, Store, StoreHandle};
@@ -122,9 +122,8 @@ impl Publisher {
             event_type: None,
             subscription: None,
         };
-        // A message that a foreign publisher wrote is delivered without them; who publishes here is told.
-        check_given_headers(&notification.headers)?;
         notification.validate()?;
+        let ignored = ignored_headers(&notification.headers);
         let queue = self
             .core
             .settings
@@ -136,7 +135,12 @@ impl Publisher {
             .map_err(|error| unconfirmed(&id, error))?;
         self.record_queue(&queue, &notification.execution, &notification.url)
             .await;
-        Ok(self.receipt(id, queue).await)
+        let receipt = self.receipt(id, queue).await;
+        let warnings: Vec<String> = ignored.into_iter().chain(receipt.warning).collect();
+        Ok(Receipt {
+            warning: (!warnings.is_empty()).then(|| warnings.join("; ")),
+            ..receipt
+        })
     }
 
     /// docs/protocols.md 33: what was published without a look at the broker's policies says so.

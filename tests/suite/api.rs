@@ -86,11 +86,6 @@ async fn what_does_not_exist_or_is_not_json_is_a_problem_document() {
             json!({"execution_id": "e", "url": DEAD_URL, "boddy": 1}),
             "boddy",
         ),
-        (
-            "/v1/notifications",
-            json!({"execution_id": "e", "url": DEAD_URL, "headers": {"Host": "other"}}),
-            "headers.Host",
-        ),
         ("/v1/redeliver", json!({}), "url"),
         ("/v1/executions/e/end", json!({"url": ""}), "url"),
     ] {
@@ -119,6 +114,20 @@ async fn what_does_not_exist_or_is_not_json_is_a_problem_document() {
             .await,
         404,
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_header_that_is_not_sent_is_named_to_who_publishes_it() {
+    let installation = Installation::embedded();
+    let daemon = installation.daemon().await;
+    let with = |name: &str| json!({"execution_id": "e", "url": DEAD_URL, "headers": {name: "v"}});
+    let told = publish(&daemon, &with("Host")).await;
+    assert_eq!(told.status, 202, "{}", told.text());
+    let told = told.json();
+    let warning = told["warning"].as_str().unwrap();
+    assert!(warning.ends_with("are not sent: Host"), "{warning}");
+    let silent = publish(&daemon, &with("X-Tenant")).await;
+    assert_eq!((silent.status, silent.json().get("warning")), (202, None));
 }
 
 /// What is wrong with a request, by its field; nothing was done.
