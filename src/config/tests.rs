@@ -1069,7 +1069,7 @@ fn a_key_of_a_policy_takes_a_fraction_where_the_schema_says_number_and_nowhere_e
             Some(_) | None => continue,
         };
         let text = format!("[delivery]\nretry_policy = {{ {key} = 0.5 }}");
-        let read = Config::resolve(&text, None, &Environment::default());
+        let read = Config::resolve(&text, None, &environment(&[]));
         let is_refused = read.is_err_and(|problem| problem.to_string().contains("integer"));
         assert_eq!(takes_a_fraction, !is_refused, "{key}");
         asked += 1;
