@@ -29,11 +29,7 @@ const WIDE: u16 = 76;
 
 /// Paints the form over the whole body; answers where the cursor stands.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, form: &PolicyForm) -> Option<Position> {
-    let begins_with = form.begins_with.map_or_else(String::new, |whose| {
-        format!(" · nothing is saved: it begins with {whose}")
-    });
-    let title = format!("retry policy of {}{begins_with}", scope(&form.scope));
-    let inner = boxed(canvas, area, &title, false);
+    let inner = boxed(canvas, area, &format!("retry policy of {}", scope(&form.scope)), false);
     if !form.loaded {
         canvas.text(row(inner, 0), "Looking up what is saved …", Role::Title);
         return None;
@@ -81,7 +77,10 @@ fn says(canvas: &mut Canvas<'_>, area: Rect, form: &PolicyForm) -> u16 {
         Some([]) | None => "a number; empty: the default in brackets".to_owned(),
         Some(choices) => format!("← → {}; empty: the default in brackets", choices.join(", ")),
     };
-    canvas.wrapped(area, &text, Role::TextMuted)
+    let begins = form.begins_with.map_or_else(String::new, |whose| {
+        format!(". Nothing is saved here: it begins with {whose}")
+    });
+    canvas.wrapped(area, &format!("{text}{begins}"), Role::TextMuted)
 }
 
 /// What a policy is for.

@@ -153,6 +153,7 @@ async fn a_policy_is_written_in_its_form_shown_and_saved_by_keys() {
     pty.shows("unavailable").await;
     pty.key("E");
     pty.shows("retries_with_no_delay").await;
+    pty.shows("Nothing is saved here").await;
     // It begins with what applies: what the configuration says.
     pty.key("\x7f");
     pty.key("7");
