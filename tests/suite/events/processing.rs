@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection};
 
-use crate::support::daemon::Installation;
+use crate::support::daemon::{Daemon, Installation};
 use crate::support::receiver::{Attempt, Behaviour, Receiver};
 use crate::support::wait::wait_until;
 
@@ -165,9 +165,8 @@ async fn what_is_due_again_soon_does_not_wait_for_the_next_look() {
     assert!(times[10] - times[0] < 45, "{times:?}");
 }
 
-/// One whose headers cannot be sent was taken before they were checked.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_subscription_that_cannot_be_served_holds_up_no_other() {
+/// A daemon with a type whose events go to its subscribers, and a receiver for those.
+async fn with_subscribers() -> (Receiver, Installation, Daemon) {
     let receiver = Receiver::start().await;
     let mut installation = Installation::embedded();
     installation.append("\n[[handler]]\ntype = \"t\"\nwebhook = true\n");
@@ -176,6 +175,13 @@ async fn a_subscription_that_cannot_be_served_holds_up_no_other() {
         .request("PUT", "/v1/types/t")
         .header("content-type", "application/json");
     assert_eq!(set.body("{}").send().await.status, 200);
+    (receiver, installation, daemon)
+}
+
+/// One whose headers cannot be sent was taken before they were checked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subscription_that_cannot_be_served_holds_up_no_other() {
+    let (receiver, installation, daemon) = with_subscribers().await;
     for hook in ["/bad", "/good"] {
         let subscription = json!({"url": receiver.url(hook), "options": {"headers": {"x-a": "b"}}});
         daemon.post("/v1/types/t/subscriptions", &subscription).await;
@@ -286,14 +292,7 @@ async fn subscribers_get_the_events_of_a_type_in_order_with_their_headers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subscription_signs_with_its_own_secret_which_nothing_shows() {
-    let receiver = Receiver::start().await;
-    let mut installation = Installation::embedded();
-    installation.append("\n[[handler]]\ntype = \"t\"\nwebhook = true\n");
-    let daemon = installation.daemon().await;
-    let set = daemon
-        .request("PUT", "/v1/types/t")
-        .header("content-type", "application/json");
-    assert_eq!(set.body("{}").send().await.status, 200);
+    let (receiver, installation, daemon) = with_subscribers().await;
     let path = "/v1/types/t/subscriptions";
     let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     let url = receiver.url("/hook");
@@ -326,14 +325,7 @@ async fn a_subscription_signs_with_its_own_secret_which_nothing_shows() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_of_a_subscription_that_was_removed_is_signed_as_before() {
-    let receiver = Receiver::start().await;
-    let mut installation = Installation::embedded();
-    installation.append("\n[[handler]]\ntype = \"t\"\nwebhook = true\n");
-    let daemon = installation.daemon().await;
-    let set = daemon
-        .request("PUT", "/v1/types/t")
-        .header("content-type", "application/json");
-    assert_eq!(set.body("{}").send().await.status, 200);
+    let (receiver, installation, daemon) = with_subscribers().await;
     receiver.behave("/hook", Behaviour::Status(503));
     let path = "/v1/types/t/subscriptions";
     let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";

@@ -27,9 +27,8 @@ async fn administer(url: &str, statements: &str) {
     connection.close().await.unwrap();
 }
 
-/// As a failover looks from a session that stayed with the old primary: reads go on, writes are refused.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_session_stays_with_a_server_that_takes_no_writes() {
+/// A server with a role of its own, and what it connects with.
+async fn with_a_writer() -> (PrivatePostgres, url::Url) {
     let server = PrivatePostgres::start().await;
     administer(
         &server.url,
@@ -38,6 +37,13 @@ async fn no_session_stays_with_a_server_that_takes_no_writes() {
     .await;
     let mut url = url::Url::parse(&server.url).unwrap();
     url.set_username("writer").unwrap();
+    (server, url)
+}
+
+/// As a failover looks from a session that stayed with the old primary: reads go on, writes are refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_session_stays_with_a_server_that_takes_no_writes() {
+    let (server, url) = with_a_writer().await;
     let store: Box<dyn Store> = Box::new(
         PostgresStore::connect_with_patience(url.as_str(), PATIENCE)
             .await
@@ -84,14 +90,7 @@ async fn no_session_stays_with_a_server_that_takes_no_writes() {
 /// As a shared server looks whose clients take all of its connections.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_has_no_room_for_another_connection_is_told_as_that() {
-    let server = PrivatePostgres::start().await;
-    administer(
-        &server.url,
-        "CREATE ROLE writer LOGIN; GRANT ALL ON DATABASE postgres TO writer",
-    )
-    .await;
-    let mut url = url::Url::parse(&server.url).unwrap();
-    url.set_username("writer").unwrap();
+    let (server, url) = with_a_writer().await;
     let connect = || PostgresStore::connect_with_patience(url.as_str(), PATIENCE);
     let store = connect().await.unwrap();
     let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'writer'";
