@@ -57,7 +57,8 @@ pub(super) struct Of {
     reason: Option<String>,
     /// Carry out the plan of this id, and refuse where it does not fit any more.
     plan: Option<String>,
-    /// Only in the place of this version.
+    /// Only in the place of this version. Of a restore: the version that is saved again; without it the one before the
+    /// newest.
     version: Option<i64>,
 }
 
@@ -128,40 +129,14 @@ pub(super) struct Restored {
     reason: Option<String>,
 }
 
-/// Whose policy, which version of it, and how the change is asked for.
-#[derive(JsonSchema, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RestoredOf {
-    /// The event type.
-    r#type: Option<String>,
-    /// The URL that it is for.
-    url: Option<String>,
-    /// Answer the plan, and change nothing.
-    #[serde(default)]
-    dry_run: bool,
-    /// Why; for the audit.
-    reason: Option<String>,
-    /// Carry out the plan of this id, and refuse where it does not fit any more.
-    plan: Option<String>,
-    /// The version that is saved again; without it the one before the newest.
-    version: Option<i64>,
-}
-
 pub(super) async fn restore(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    Params(asked_of): Params<RestoredOf>,
+    Params(mut of): Params<Of>,
     Input(asked): Input<Restored>,
 ) -> Result<Acted<Policy>, Problem> {
-    let version = asked.version.or(asked_of.version);
-    let of = Of {
-        r#type: asked_of.r#type,
-        url: asked_of.url,
-        dry_run: asked_of.dry_run,
-        reason: asked.reason.or(asked_of.reason),
-        plan: asked_of.plan,
-        version: None,
-    };
+    let version = asked.version.or(of.version);
+    of.reason = asked.reason.or(of.reason);
     change(&shared, &caller, &of, PolicyAct::Restore(version), None).await
 }
 

@@ -49,9 +49,7 @@ impl Listing {
             (None, None) => Ok(()),
         }
     }
-}
 
-impl Listing {
     /// What it means that a queue is not in it; `None`: it was read, and has no such queue.
     pub(super) fn absence(&self) -> Option<Absence> {
         let unread = self.unread.as_ref()?;

@@ -3,7 +3,7 @@
 use crate::domain::id::QueueName;
 use crate::engine::EngineError;
 use crate::engine::core::Core;
-use crate::engine::paging::bounded;
+use crate::engine::paging::{bounded, cut};
 use crate::engine::view::Page;
 use crate::store::{RescuedMessage, RescuedRow};
 
@@ -15,12 +15,13 @@ pub(in crate::engine) async fn rescued(
     limit: u32,
 ) -> Result<Page<RescuedRow>, EngineError> {
     let limit = bounded(limit);
-    let items = core.store.rescued_list(queue, before, limit).await?;
-    let full = items.len() == limit as usize;
+    // One more says that there is another page.
+    let rows = core.store.rescued_list(queue, before, limit + 1).await?;
+    let (items, next_cursor) = cut(rows, limit, |row| row.id.to_string());
     Ok(Page {
         problems: Vec::new(),
-        next_cursor: items.last().filter(|_| full).map(|row| row.id.to_string()),
         items,
+        next_cursor,
         taken_at: core.clock.now(),
     })
 }
