@@ -71,7 +71,7 @@ fn a_seed_is_the_same_run_twice() {
 }
 
 /// Seeds that broke a promise once, each with what it was.
-const FOUND: [(u64, &str); 2] = [
+const FOUND: [(u64, &str); 3] = [
     (
         2_637,
         "a worker that waited for the broker went on under a lease that a failover had given to another one",
@@ -79,6 +79,10 @@ const FOUND: [(u64, &str); 2] = [
     (
         3_783,
         "a store that failed over had forgotten the URL of a queue, and a redelivery of the URL did not find the queue",
+    ),
+    (
+        423_669_504,
+        "a store that failed over twice remembered a lease again that the first time had given to another worker",
     ),
 ];
 

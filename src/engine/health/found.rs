@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::losses::Losses;
-use crate::domain::id::{QueueName, StoreId};
+use crate::domain::id::{Epoch, QueueName, StoreId};
 use crate::domain::numbers::Numbers;
 use crate::domain::time::Timestamp;
 use crate::engine::view::PartState;
@@ -31,10 +31,19 @@ pub(in crate::engine) struct Health {
     pub(super) look_now: Arc<Notify>,
     /// The identity of the store that this process works with.
     pub(super) store: Mutex<Option<StoreId>>,
-    /// As last seen, by whichever incarnation: whoever restores a store ends those that looked at it before.
-    pub(super) numbers: Mutex<Numbers>,
+    /// Of the store, by whichever incarnation: whoever restores a store ends those that looked at it before.
+    pub(super) numbers: Mutex<Seen>,
     pub(in crate::engine) losses: Losses,
     pub(super) unbound: Arc<Unbound>,
+}
+
+/// What this process saw of the numbers of its store.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) highest: Numbers,
+    /// The highest epoch before the store last went back: whatever a row says now, others may have worked since under
+    /// a later one.
+    pub(super) fell_from: Option<Epoch>,
 }
 
 #[derive(Debug, Default)]
@@ -96,15 +105,29 @@ impl Health {
         found.beats.last = Some(PartState::follow(found.beats.last.as_ref(), problem, now));
     }
 
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The highest numbers of the store that this process saw.
-    pub(super) fn numbers(&self) -> Numbers {
-        *self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(in crate::engine) fn numbers(&self) -> Numbers {
+        self.seen().highest
     }
 
     /// Remembers what the store had, or gave to this process, a moment ago.
     pub(in crate::engine) fn saw(&self, now: Numbers) {
-        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
-        *numbers = numbers.highest(now);
+        let mut seen = self.seen();
+        seen.highest = seen.highest.highest(now);
+    }
+
+    /// The store went back, and had these numbers before.
+    pub(super) fn fell_from(&self, before: Numbers) {
+        self.seen().fell_from = Some(Epoch(before.epoch));
+    }
+
+    /// Whether the store went back after it gave `epoch`.
+    pub(in crate::engine) fn is_from_before_a_fall(&self, epoch: Epoch) -> bool {
+        self.seen().fell_from.is_some_and(|before| epoch <= before)
     }
 
     /// Looks at the broker at once: something of ours is not there.
@@ -134,7 +157,7 @@ impl Health {
 
     pub(in crate::engine) fn set_store(&self, store: StoreId) {
         // Another store counts for itself.
-        *self.numbers.lock().unwrap_or_else(PoisonError::into_inner) = Numbers::default();
+        *self.seen() = Seen::default();
         *self.store.lock().unwrap_or_else(PoisonError::into_inner) = Some(store);
     }
 }

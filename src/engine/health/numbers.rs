@@ -56,6 +56,7 @@ impl Healing {
         let Some(what) = now.fell_below(before) else {
             return Ok(());
         };
+        self.health.fell_from(before);
         // Nothing that is drawn from now on was there before, whatever the clock says.
         self.store.numbers_raise(before).await?;
         self.store_went_back(what).await;

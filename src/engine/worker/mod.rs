@@ -32,7 +32,7 @@ use crate::domain::id::{Epoch, IncarnationId, QueueName};
 use crate::domain::queue::QueueRecord;
 use crate::engine::delivery::Delivery;
 use crate::engine::series::Meter;
-use crate::store::{Lease, QueueMark};
+use crate::store::{Lease, QueueMark, StoreError};
 use crate::telemetry::names;
 
 /// Messages after which a worker lets others have a turn, when others wait.
@@ -447,18 +447,28 @@ impl Worker {
 
 impl Hold {
     /// While a channel is open the broker keeps everybody else from the queue's messages. Whoever had none for a while
-    /// asks: a store that failed over may have forgotten the lease, and given the queue to another one. A store that
-    /// does not answer took nothing away.
+    /// asks: a store that failed over may have forgotten the lease, and given the queue to another one, and a store
+    /// that failed over twice may remember the lease again (docs/protocols.md 34). A store that does not answer took
+    /// nothing away.
     async fn lost_its_lease(&self) -> bool {
-        match self.engine.store.queue_get(&self.queue).await {
-            Ok(found) => {
-                !found.is_some_and(|record| record.epoch == self.epoch && record.owner == Some(self.incarnation))
-            }
+        match self.is_leased_to_us().await {
+            Ok(ours) => !ours,
             Err(error) => {
                 tracing::debug!(queue = ?self.queue, error = ?error, "whose the queue is cannot be asked now");
                 false
             }
         }
+    }
+
+    async fn is_leased_to_us(&self) -> Result<bool, StoreError> {
+        let (store, health) = (&self.engine.store, &self.engine.healing.health);
+        // Remembered before it is asked: what is seen meanwhile may be newer than the answer.
+        let before = health.numbers();
+        let has_it = |record: QueueRecord| record.epoch == self.epoch && record.owner == Some(self.incarnation);
+        let is_noted = store.queue_get(&self.queue).await?.is_some_and(has_it);
+        Ok(is_noted
+            && store.numbers().await?.fell_below(before).is_none()
+            && !health.is_from_before_a_fall(self.epoch))
     }
 
     /// docs/protocols.md 23: a queue whose order a policy breaks is not delivered; one whose messages a policy
