@@ -112,12 +112,21 @@ pub(super) async fn rates(
 ) -> Result<Or<Json<List<Rate>>, Json<Series>>, Problem> {
     let engine = shared.engine()?;
     if moved.queue.is_none() && moved.url.is_none() {
+        if moved.week {
+            let why = "week is of one queue or of one endpoint: give queue or url too, or leave week out";
+            return Err(Problem::field("week", why));
+        }
         let query = query::Rates {
             of_endpoints: moved.endpoints,
             limit: input::limit(moved.limit, 100, input::LIMIT_MAX)?,
         };
         let page = engine.query(query).await?;
         return Ok(Or::One(Json(List::<Rate>::of(&page))));
+    }
+    if moved.endpoints || moved.limit.is_some() {
+        let field = if moved.endpoints { "endpoints" } else { "limit" };
+        let why = format!("{field} is for the list of all: leave it out, or leave queue and url out");
+        return Err(Problem::field(field, why));
     }
     let query = query::RateSeries {
         queue: moved.queue.as_deref().map(input::queue).transpose()?,

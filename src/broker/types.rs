@@ -336,6 +336,9 @@ pub struct ListedQueue {
     pub idle_since: Option<Timestamp>,
     /// The broker's state: `running`, `down`, `minority`, …
     pub state: Option<String>,
+    /// Whether the broker deletes it, with all that is in it, when its last consumer is gone; where it is asked for alone
+    /// or by pages.
+    pub auto_delete: bool,
     /// Arguments with effect on order or life, as text: `x-queue-type`, `x-expires`, `x-delivery-limit`, …
     pub arguments: Vec<(String, String)>,
     /// How often a message of it was delivered that was delivered before, since the broker's node began; where it is
@@ -359,6 +362,19 @@ impl ListedQueue {
             },
             arguments: &self.arguments,
         }
+    }
+
+    /// Why nothing is taken from it, not even to look at it.
+    #[must_use]
+    pub fn not_consumed(&self) -> Option<&'static str> {
+        if self.auto_delete {
+            return Some(
+                "it is auto-delete: RabbitMQ would delete it with all its messages as soon as redrive stopped consuming it. \
+                 Bind a queue without auto-delete instead",
+            );
+        }
+        (self.queue_type.as_deref() == Some("stream"))
+            .then_some("it is a stream, from which no message can be taken: redrive works on classic and quorum queues")
     }
 }
 

@@ -187,7 +187,7 @@ pub(super) struct Rates {
     /// The last hour of this endpoint, by the minute.
     #[arg(long)]
     pub(super) url: Option<String>,
-    /// The last week instead, by four hours.
+    /// Of the queue or endpoint the last week instead, by four hours.
     #[arg(long)]
     pub(super) week: bool,
     /// Print at most this many.

@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use super::paging::bounded;
+use super::paging::{bounded, cut};
 use super::view::Page;
 use super::{Engine, EngineError, core::Core};
 use crate::domain::time::Timestamp;
@@ -70,9 +70,8 @@ struct Position {
 impl Core {
     pub(super) async fn audit_page(&self, before: Option<i64>, limit: u32) -> Result<Page<AuditEntry>, EngineError> {
         let limit = bounded(limit);
-        let items = self.store.audit_list(before, limit).await?;
-        let full = items.len() == limit as usize;
-        let next_cursor = items.last().filter(|_| full).map(|entry| entry.id.to_string());
+        let items = self.store.audit_list(before, limit + 1).await?;
+        let (items, next_cursor) = cut(items, limit, |entry| entry.id.to_string());
         Ok(Page {
             problems: Vec::new(),
             items,

@@ -152,6 +152,9 @@ async fn a_wrong_value_is_named_by_its_field_in_query_and_body() {
     for (method, path, field) in [
         ("GET", "/v1/endpoints?unavailable=yes", "unavailable"),
         ("GET", "/v1/rates?week=1", "week"),
+        ("GET", "/v1/rates?week=true", "week"),
+        ("GET", "/v1/rates?queue=a&endpoints=true", "endpoints"),
+        ("GET", "/v1/rates?queue=a&limit=5", "limit"),
         ("GET", "/v1/queues?limit=abc", "limit"),
         ("GET", "/v1/queues?limit=-1", "limit"),
         ("GET", "/v1/queues?limit=1&limit=2", "limit"),

@@ -214,6 +214,7 @@ impl Shared {
             }),
             oldest_at: counted.oldest_at,
             state: Some("running".to_owned()),
+            auto_delete: false,
             arguments: arguments(counted),
             redelivered: None,
             policy: None,

@@ -201,6 +201,22 @@ impl RabbitMq {
         })
     }
 
+    /// Refuses what would destroy a queue of others, or cannot work. What the management API does not tell stops nothing.
+    async fn may_consume(&self, operation: &'static str, queue: &QueueName) -> Result<(), BrokerError> {
+        if self.settings.naming.is_delivery_queue(queue.as_str()) {
+            return Ok(());
+        }
+        let Ok(Some(listed)) = self.queue_detail(queue).await else {
+            return Ok(());
+        };
+        listed.not_consumed().map_or(Ok(()), |why| {
+            Err(BrokerError::Failed {
+                operation,
+                detail: format!("queue {:?} is not touched: {why}", queue.as_str()),
+            })
+        })
+    }
+
     fn management(&self) -> Result<&Management, BrokerError> {
         self.management.as_ref().ok_or_else(|| BrokerError::Management {
             detail: "broker.management_url is not set".to_owned(),
@@ -437,11 +453,13 @@ impl Reading for RabbitMq {
     }
 
     async fn browse(&self, queue: &QueueName, limit: u32) -> Result<Vec<Browsed>, BrokerError> {
+        self.may_consume("browse", queue).await?;
         let listed = async { self.queue_detail(queue).await.ok().flatten() };
         browse::browse(&self.dialer, &short(queue.as_str())?, limit, listed).await
     }
 
     async fn walk(&self, queue: &QueueName, options: WalkOptions) -> Result<Option<Box<dyn Walk>>, BrokerError> {
+        self.may_consume("walk", queue).await?;
         walk::walk(&self.dialer, &short(queue.as_str())?, options).await
     }
 
@@ -450,7 +468,11 @@ impl Reading for RabbitMq {
     }
 
     async fn intake(&self, queue: &IntakeQueue, prefetch: u16) -> Result<Box<dyn Intake>, BrokerError> {
-        intake::intake(&self.dialer, self.settings.naming.queue_type, queue, prefetch).await
+        let naming = &self.settings.naming;
+        if queue.vhost == naming.vhost {
+            self.may_consume("intake", &queue.name).await?;
+        }
+        intake::intake(&self.dialer, naming.queue_type, queue, prefetch).await
     }
 
     async fn intake_rescue(&self, queue: &IntakeQueue) -> Result<Option<Box<dyn Rescued>>, BrokerError> {

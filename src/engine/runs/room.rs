@@ -110,6 +110,7 @@ mod tests {
             oldest_at: None,
             idle_since: None,
             state: None,
+            auto_delete: false,
             redelivered: None,
             policy: None,
             taken_at: Timestamp::EPOCH,

@@ -292,6 +292,7 @@ impl Client {
             oldest_at: None,
             idle_since: None,
             state: Some("running".to_owned()),
+            auto_delete: false,
             arguments: shown.collect(),
             redelivered: None,
             policy: None,

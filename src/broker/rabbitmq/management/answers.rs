@@ -28,6 +28,7 @@ pub(super) fn queue(value: &Value, taken_at: Timestamp) -> Option<ListedQueue> {
             .and_then(Value::as_i64)
             .map(Timestamp::from_seconds),
         state: text(value, "state"),
+        auto_delete: value.get("auto_delete").and_then(Value::as_bool).unwrap_or(false),
         arguments: pairs(value.get("arguments")),
         redelivered: value.get("message_stats").and_then(redelivered),
         policy: policy_in_force(value),

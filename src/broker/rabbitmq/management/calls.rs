@@ -17,7 +17,7 @@ use crate::domain::naming::Naming;
 use crate::domain::on_broker::{OnBroker, QueueBinding};
 
 /// What a listing asks for: cuts bytes, not the broker's work.
-const COLUMNS: &str = "name,type,state,arguments,policy,consumers,messages_ready,messages_unacknowledged,message_bytes,idle_since,head_message_timestamp,message_stats.redeliver";
+const COLUMNS: &str = "name,type,auto_delete,state,arguments,policy,consumers,messages_ready,messages_unacknowledged,message_bytes,idle_since,head_message_timestamp,message_stats.redeliver";
 const PAGE_MAX: u32 = 500;
 /// What is asked for of all queues at once: what is known without statistics.
 const COLUMNS_FEW: &str = "name,type,state,arguments,policy,messages_ready,messages_unacknowledged";
