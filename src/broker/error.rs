@@ -124,6 +124,12 @@ impl BrokerError {
         }
     }
 
+    /// Whether it is about a queue that another connection has for itself alone.
+    #[must_use]
+    pub fn is_exclusive(&self) -> bool {
+        matches!(self, Self::Failed { detail, .. } if detail.contains("RESOURCE_LOCKED"))
+    }
+
     /// What is wrong, without that: for those who show both beside each other.
     #[must_use]
     pub fn found(&self) -> String {

@@ -45,7 +45,10 @@ pub(super) async fn rates(session: &Session<'_>, which: &Rates) -> Result<Exit, 
         return series(session, which).await;
     }
     if which.week {
-        return Err(Failure::new(Exit::Usage, "--week is of one queue or of one endpoint: give --queue or --url too"));
+        return Err(Failure::new(
+            Exit::Usage,
+            "--week is of one queue or of one endpoint: give --queue or --url too",
+        ));
     }
     let query = query::Rates {
         of_endpoints: which.endpoints,

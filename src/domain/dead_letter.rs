@@ -520,7 +520,8 @@ fn error(message: &Message, given_up: Option<&GivenUp>) -> Failure {
 
 /// The earlier of its own end and its queue's. It came into its queue when it died last.
 fn expires_at(message: &Message, history: &DeathHistory, found: &Found<'_>) -> Option<Timestamp> {
-    let came = died_last(message, history).or_else(|| message.created_at());
+    // When its publisher says that it was made is not when it came here.
+    let came = died_last(message, history);
     let own_ms = message.expiration.as_deref().and_then(|text| text.parse::<u64>().ok());
     let ttl_ms = own_ms.into_iter().chain(found.message_ttl_ms).min();
     let message_ends = came.zip(ttl_ms);
@@ -782,6 +783,7 @@ mod tests {
         let queue = queue();
         let mut message = ours(404);
         message.expiration = Some("5000".into());
+        message.timestamp_s = Some(1);
         let read = |found: &Found<'_>| read(&message, &likeness("dlq", &message), 1, found).expires_at;
         let mut message_at = found(&queue);
         assert_eq!(read(&message_at), None, "when it came is not known");

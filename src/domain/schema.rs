@@ -79,6 +79,15 @@ pub enum SchemaRefusal {
         /// Which.
         table: String,
     },
+    /// The database cannot hold every text.
+    #[error(
+        "the database has the encoding {found}, which cannot hold every letter: make one with \
+         `CREATE DATABASE redrive ENCODING 'UTF8' TEMPLATE template0`, and name it in store.url"
+    )]
+    Encoding {
+        /// Its encoding.
+        found: String,
+    },
     /// The place is in use by something else.
     #[error("{what} is not redrive's: it has {found}; name another store")]
     Foreign {

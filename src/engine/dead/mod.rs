@@ -13,6 +13,7 @@ mod events;
 mod heard;
 mod list;
 mod look;
+mod loops;
 mod map;
 mod outlet;
 mod pages;

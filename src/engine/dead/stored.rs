@@ -60,6 +60,7 @@ impl DeadTargets {
             message_ttl_ms: None,
             expires_at: None,
             renewed_by_looks: false,
+            not_consumed: None,
             unread: None,
         }))
     }

@@ -30,6 +30,7 @@ use crate::engine::rules::compiled;
 use crate::engine::view::Unread;
 
 use super::DeadTargets;
+use super::loops::{leave_out, waiting_rooms};
 use super::ways::{Exchanges, Way};
 
 /// How long what was found is good for.
@@ -59,7 +60,7 @@ pub struct Feeder {
 }
 
 /// The names of dead-letter queues, whether they are there or not, with the queues that dead-letter into each.
-type Fed = BTreeMap<String, Vec<Feeder>>;
+pub(super) type Fed = BTreeMap<String, Vec<Feeder>>;
 
 /// A queue that dead letters end in.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,7 +82,9 @@ pub(in crate::engine) struct DeadTarget {
     pub(in crate::engine) expires_at: Option<Timestamp>,
     /// A look by AMQP would count as use, and prolong its life.
     pub(super) renewed_by_looks: bool,
-    /// Why its numbers could not be read.
+    /// Why nothing is taken from it, not even for a look.
+    pub(super) not_consumed: Option<&'static str>,
+    /// Why its numbers, or its letters, cannot be read.
     pub(super) unread: Option<String>,
 }
 
@@ -219,7 +222,7 @@ impl DeadTargets {
     }
 
     async fn numbers_of(&self, mut target: DeadTarget) -> Result<Option<DeadTarget>, BrokerError> {
-        target.unread = None;
+        target.unread = target.not_consumed.map(str::to_owned);
         if target.renewed_by_looks {
             let Some(listed) = self.broker.queue_detail(&target.name).await? else {
                 return Ok(None);
@@ -321,6 +324,7 @@ impl DeadTargets {
             message_ttl_ms: None,
             expires_at: None,
             renewed_by_looks: false,
+            not_consumed: None,
             unread: None,
         });
         named.into_iter().collect()
@@ -362,6 +366,7 @@ impl DeadTargets {
         for name in filled.chain(self.error_queues_by_headers()) {
             fed.entry(name).or_default();
         }
+        let named: BTreeSet<String> = fed.keys().cloned().collect();
         let mut ways: BTreeMap<Way, Vec<&QueueName>> = BTreeMap::new();
         for queue in listed {
             let text = |key: &str| policies.text(&queue.declared(), key).map(str::to_owned);
@@ -388,6 +393,13 @@ impl DeadTargets {
                 feed(&mut fed, name, &way, &from, &reached.doubts);
             }
         }
+        let expiring: BTreeSet<&str> = listed
+            .iter()
+            .filter(|queue| policies.smallest(&queue.declared(), "message-ttl").is_some())
+            .map(|queue| queue.name.as_str())
+            .collect();
+        let rooms = waiting_rooms(&fed, |name| expiring.contains(name));
+        leave_out(&mut fed, &rooms, &named);
         fed.retain(|name, _| !naming.is_delivery_queue(name) && *name != naming.wake_queue());
         Ok(fed)
     }
@@ -427,6 +439,7 @@ impl DeadTargets {
                 .idle_since
                 .zip(expires)
                 .map(|(idle, ms)| idle.plus(Duration::from_millis(ms))),
+            not_consumed: detail.not_consumed(),
             unread: None,
         }
     }

@@ -14,7 +14,8 @@ use super::health::Healing;
 use super::queues::Queues;
 use super::rules::PolicyGuard;
 use super::view::{Check, CheckResult};
-use crate::domain::words::lasts;
+use crate::domain::numbers::Numbers;
+use crate::domain::words::{lasts, plural};
 
 /// Clocks that differ by more than this are worth a warning, in seconds.
 const SKEW_S: u64 = 2;
@@ -86,7 +87,16 @@ impl Doctor {
             Ok(now) => {
                 let here = self.clock.now();
                 let skew = now.since(here).max(here.since(now)).as_secs();
+                // What can be read may take no writes: a full disk, a database that is read-only.
+                if let Err(error) = self.store.numbers_raise(Numbers::default()).await {
+                    return vec![Check::broken(
+                        "store",
+                        format!("can be read, and takes no writes: {}", super::error::chain(&error)),
+                        "make room on its disk, or allow writes: nothing is delivered until then",
+                    )];
+                }
                 let mut checks = self.version_checks().await;
+                checks.extend(self.outbox_check().await);
                 if skew > SKEW_S {
                     checks.push(Check::warning(
                         "clock",
@@ -102,6 +112,20 @@ impl Doctor {
                 "check store.url, and that the database runs",
             )],
         }
+    }
+
+    /// Notifications of events that are not on the broker yet.
+    async fn outbox_check(&self) -> Option<Check> {
+        let waiting = self.store.outbox_count().await.ok().filter(|waiting| *waiting > 0)?;
+        let waiting = plural(
+            waiting,
+            "notification of an event waits",
+            "notifications of events wait",
+        );
+        Some(Check::fine(
+            "outbox",
+            format!("{waiting} in the store until a daemon publishes"),
+        ))
     }
 
     async fn version_checks(&self) -> Vec<Check> {
@@ -159,11 +183,11 @@ impl Doctor {
     }
 
     async fn daemon_checks(&self) -> Vec<Check> {
-        let incarnations = match self.store.incarnations_living().await {
+        let incarnations = match self.store.incarnations().await {
             Ok(incarnations) => incarnations,
             Err(error) => return vec![Check::unread("daemon", &super::error::chain(&error))],
         };
-        let daemons = incarnations.iter().filter(|one| one.delivers).count();
+        let daemons = incarnations.iter().filter(|one| one.alive && one.delivers).count();
         vec![if daemons == 0 {
             Check::warning(
                 "daemon",

@@ -49,6 +49,8 @@ pub(super) struct Letter {
     pub(super) died_in: Option<QueueName>,
     /// Why it is not sent anywhere, whatever its target: its queue could drop it, or another one.
     pub(super) refused: Option<String>,
+    /// Some of its headers could not be read whole: what is kept or sent of it would be another message.
+    pub(super) is_cut: bool,
     /// Why it would not be delivered from where it goes.
     pub(super) misplaced: Option<String>,
     pub(super) bytes: u64,
@@ -582,17 +584,13 @@ pub(super) fn selected(letter: &DeadLetter, message: &Message, bound: &Bound) ->
         }
         Err(unknown) => Err(unknown.to_string()),
     };
-    let target = if message.is_whole() {
-        target
-    } else {
-        Err("its headers are nested too deeply to be sent on as they were".to_owned())
-    };
     Letter {
         id: letter.id.as_str().to_owned(),
         source: letter.queue.clone(),
         misplaced: bound.misplaced(letter, target.as_ref().ok(), message),
         target,
         died_in: letter.origin.as_deref().and_then(|name| QueueName::parse(name).ok()),
+        is_cut: !message.is_whole(),
         refused: None,
         bytes: letter.size_bytes,
         at: letter.last_failed_at.or(letter.first_failed_at),
@@ -616,6 +614,7 @@ fn discarded(kept: KeptMessage) -> Letter {
             .map(|_| Target::Queue(kept.queue.clone()))
             .ok_or_else(|| "it cannot be read any more".to_owned()),
         died_in: None,
+        is_cut: false,
         refused: None,
         misplaced: None,
         bytes: message.as_ref().map_or(0, |message| message.body.len() as u64),

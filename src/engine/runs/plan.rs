@@ -279,6 +279,10 @@ impl RunPlanner {
         letter: &Letter,
         gathered: &mut Gathered,
     ) -> Result<Result<Target, String>, EngineError> {
+        if letter.is_cut {
+            let why = "its headers are nested too deeply to be kept or sent on as they are";
+            return Ok(Err(why.to_owned()));
+        }
         if let Some(why) = letter.refused.as_ref().filter(|_| order.kind != OrderKind::Discard) {
             return Ok(Err(why.clone()));
         }
@@ -315,7 +319,11 @@ impl RunPlanner {
         let exists = if let Some(exists) = gathered.targets.get(&target) {
             *exists
         } else {
-            let exists = self.takes(&target, gathered.ways.exchanges()).await?;
+            let exists = match self.takes(&target, gathered.ways.exchanges()).await {
+                // Another connection's own: it goes with that, and with all that is in it.
+                Err(error) if error.is_exclusive() => false,
+                taken => taken?,
+            };
             gathered.targets.insert(target.clone(), exists);
             exists
         };

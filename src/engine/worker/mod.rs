@@ -466,9 +466,11 @@ impl Hold {
         let before = health.numbers();
         let has_it = |record: QueueRecord| record.epoch == self.epoch && record.owner == Some(self.incarnation);
         let is_noted = store.queue_get(&self.queue).await?.is_some_and(has_it);
-        Ok(is_noted
-            && store.numbers().await?.fell_below(before).is_none()
-            && !health.is_from_before_a_fall(self.epoch))
+        Ok(
+            is_noted
+                && store.numbers().await?.fell_below(before).is_none()
+                && !health.is_from_before_a_fall(self.epoch),
+        )
     }
 
     /// docs/protocols.md 23: a queue whose order a policy breaks is not delivered; one whose messages a policy

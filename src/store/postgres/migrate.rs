@@ -7,6 +7,7 @@ use sqlx::{Connection as _, PgConnection, PgPool};
 
 use super::error::failed;
 use super::session::within;
+use super::version::holds_all;
 use super::{Exclusive, MIGRATION, exclusively};
 use crate::domain::schema::{self, Applied, Change, SchemaMode, SchemaRefusal};
 use crate::domain::text;
@@ -72,7 +73,8 @@ const RIGHTS: &str = "SELECT pg_catalog.current_database()::text, current_user::
     EXISTS (SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = 'redrive'), \
     pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'), \
     coalesce((SELECT pg_catalog.has_schema_privilege(oid, 'CREATE') AND pg_catalog.has_schema_privilege(oid, 'USAGE') \
-        FROM pg_catalog.pg_namespace WHERE nspname = 'redrive'), false)";
+        FROM pg_catalog.pg_namespace WHERE nspname = 'redrive'), false), \
+    pg_catalog.current_setting('server_encoding')";
 /// The table of before the first release.
 const DEVELOPMENT: &str = "schema_version";
 const OURS: &str = "schema_changes";
@@ -195,12 +197,17 @@ async fn apply_missing(pool: &PgPool) -> Result<Result<(), SchemaRefusal>, sqlx:
     let mut connection = pool.acquire().await?;
     let mut transaction = connection.begin().await?;
     exclusively(&mut transaction, Exclusive::Migrating).await?;
-    if !rights_of(&mut transaction).await?.schema_exists {
+    let rights = rights_of(&mut transaction).await?;
+    if !rights.schema_exists {
         sqlx::raw_sql(SCHEMA).execute(&mut *transaction).await?;
     }
     let (relations, all) = read(&mut transaction).await?;
     if let Err(refusal) = ours(&relations) {
         return Ok(Err(refusal));
+    }
+    if relations.is_empty() && !holds_all(&rights.encoding) {
+        let found = rights.encoding;
+        return Ok(Err(SchemaRefusal::Encoding { found }));
     }
     for (track, applied) in TRACKS.iter().zip(&all) {
         let missing = match schema::missing(applied, track.changes) {
@@ -230,6 +237,7 @@ struct Rights {
     schema_exists: bool,
     may_make_schema: bool,
     may_use_schema: bool,
+    encoding: String,
 }
 
 async fn rights(pool: &PgPool) -> Result<Rights, sqlx::Error> {
@@ -237,7 +245,7 @@ async fn rights(pool: &PgPool) -> Result<Rights, sqlx::Error> {
 }
 
 async fn rights_of(connection: &mut PgConnection) -> Result<Rights, sqlx::Error> {
-    let (database, user, schema_exists, may_make_schema, may_use_schema) =
+    let (database, user, schema_exists, may_make_schema, may_use_schema, encoding) =
         sqlx::query_as(RIGHTS).fetch_one(connection).await?;
     Ok(Rights {
         database,
@@ -245,6 +253,7 @@ async fn rights_of(connection: &mut PgConnection) -> Result<Rights, sqlx::Error>
         schema_exists,
         may_make_schema,
         may_use_schema,
+        encoding,
     })
 }
 

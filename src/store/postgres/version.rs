@@ -7,15 +7,30 @@ use crate::store::StoreVersion;
 /// The oldest and the newest major version that the tests ran on; docs/operations.md names them.
 const CHECKED: (i32, i32) = (15, 18);
 
-const VERSION: &str =
-    "SELECT current_setting('server_version') AS text, current_setting('server_version_num')::integer AS number";
+const VERSION: &str = "SELECT current_setting('server_version') AS text, \
+    current_setting('server_version_num')::integer AS number, current_setting('server_encoding') AS encoding";
 
 pub(super) async fn version(connection: &mut PgConnection) -> Result<StoreVersion, sqlx::Error> {
     let row = sqlx::query(VERSION).fetch_one(connection).await?;
     let text: String = row.try_get("text")?;
+    let encoding: String = row.try_get("encoding")?;
     Ok(StoreVersion {
-        warning: unchecked(row.try_get("number")?, &text),
+        warning: unchecked(row.try_get("number")?, &text).or_else(|| cannot_hold(&encoding)),
         text,
+    })
+}
+
+/// Whether a database of this encoding takes every text: `SQL_ASCII` takes all bytes as they are.
+pub(super) fn holds_all(encoding: &str) -> bool {
+    matches!(encoding, "UTF8" | "SQL_ASCII")
+}
+
+fn cannot_hold(encoding: &str) -> Option<String> {
+    (!holds_all(encoding)).then(|| {
+        format!(
+            "the database has the encoding {encoding}, which cannot hold every letter: an id or a name with another one \
+             stops deliveries. Move to a database with the encoding UTF8"
+        )
     })
 }
 

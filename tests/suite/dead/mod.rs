@@ -8,6 +8,7 @@ mod map;
 pub(crate) mod queues;
 pub(crate) mod shop;
 mod sum;
+mod untouched;
 
 use std::time::Duration;
 

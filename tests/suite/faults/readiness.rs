@@ -409,6 +409,8 @@ async fn a_full_disk_is_told_confirms_nothing_that_it_cannot_keep_and_is_over_wh
     limit("--fsize=4096:");
     not_ready(&daemon, "store").await;
     assert_eq!(publish_large("full").await, 503);
+    let checks = daemon.get("/v1/doctor").await.json().to_string();
+    assert!(checks.contains("can be read, and takes no writes"), "{checks}");
 
     limit("--fsize=unlimited");
     wait_until("a publish that is confirmed", BOUND, async || {

@@ -204,6 +204,19 @@ async fn a_missing_management_api_is_named_when_the_vhost_has_to_be_made() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_cannot_hold_every_letter_is_refused_before_the_first_table() {
+    let (vhost, database) = (Vhost::create().await, Database::create().await);
+    let latin = Database::create_like("ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0").await;
+    let refused = ["LATIN1", "UTF8"];
+    check(&Installation::on_servers(&vhost, &latin.url()), 78, &refused).await;
+    let mut connection = PgConnection::connect(&latin.url()).await.unwrap();
+    let made = sqlx::query("SELECT FROM pg_namespace WHERE nspname = 'redrive'");
+    assert!(made.fetch_optional(&mut connection).await.unwrap().is_none());
+    let installation = Installation::on_servers(&vhost, &database.url());
+    assert_eq!(installation.daemon().await.stop().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_of_a_newer_version_is_refused() {
     let database = Database::create().await;
     let mut installation = Installation::on_servers(&Vhost::create().await, &database.url());

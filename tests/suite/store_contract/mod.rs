@@ -142,6 +142,7 @@ contract! {
     incarnations:
         a_living_incarnation_beats_and_is_listed_with_its_leases
         a_living_incarnation_is_listed_behind_any_number_that_ended
+        one_that_was_killed_is_shown_as_dead_although_nobody_marked_it
         one_that_was_marked_dead_is_disowned_at_its_next_heartbeat
         marking_dead_is_guarded_by_the_counter
         evidence_says_no_more_than_it_proves

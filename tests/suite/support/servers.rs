@@ -195,11 +195,20 @@ impl Database {
         Self::create_on(&variable("REDRIVE_TEST_POSTGRES")).await
     }
 
+    /// On the shared server, with these options.
+    pub async fn create_like(options: &str) -> Self {
+        Self::make(&variable("REDRIVE_TEST_POSTGRES"), options).await
+    }
+
     /// On a server given by a superuser's URL.
     pub async fn create_on(server: &str) -> Self {
+        Self::make(server, "").await
+    }
+
+    async fn make(server: &str, options: &str) -> Self {
         let server = Url::parse(server).expect("a URL");
         let name = unique_name("test").replace('-', "_");
-        execute(&server, format!("CREATE DATABASE {name}"))
+        execute(&server, format!("CREATE DATABASE {name} {options}"))
             .await
             .expect("a database");
         Self { name, server }
