@@ -365,6 +365,12 @@ impl ListedQueue {
     }
 
     /// Why nothing is taken from it, not even to look at it.
+    /// Whether it keeps what was taken, and drops by age alone.
+    #[must_use]
+    pub fn is_stream(&self) -> bool {
+        self.queue_type.as_deref() == Some("stream")
+    }
+
     #[must_use]
     pub fn not_consumed(&self) -> Option<&'static str> {
         if self.auto_delete {
@@ -373,7 +379,7 @@ impl ListedQueue {
                  Bind a queue without auto-delete instead",
             );
         }
-        (self.queue_type.as_deref() == Some("stream"))
+        self.is_stream()
             .then_some("it is a stream, from which no message can be taken: redrive works on classic and quorum queues")
     }
 }

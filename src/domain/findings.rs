@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::as_text;
-use super::broker_rules::{DELIVERY_LIMIT_MIN, Declared, Policies, first_default_limit};
+use super::broker_rules::{DELIVERY_LIMIT_MIN, Declared, Fate, Policies, Value, bounds, fate, first_default_limit};
 use super::naming::QueueType;
 use super::queue::QueueKind;
 use super::run;
@@ -57,46 +57,9 @@ pub struct Examined<'a> {
 /// How long a walk over dead letters or a batch of an intake queue may be in hand.
 pub const LONG_HOLD: Duration = Duration::from_mins(10);
 
-/// A value in force, and where it comes from.
-struct Value {
-    text: String,
-    origin: String,
-}
-
-impl Value {
-    fn number(&self) -> Option<i64> {
-        self.text.parse().ok()
-    }
-}
-
 impl Examined<'_> {
-    /// Argument before policy, and of numbers the smallest, as the broker merges them.
     fn value(&self, key: &str) -> Option<Value> {
-        let argument = self
-            .declared
-            .arguments
-            .iter()
-            .find(|(name, _)| name.strip_prefix("x-") == Some(key))
-            .map(|(name, value)| Value {
-                text: value.clone(),
-                origin: format!("argument {name}"),
-            });
-        let in_force = self.policies.in_force(self.declared.name, self.declared.queue_type);
-        let by_policies = in_force.filter_map(|policy| {
-            let (_, value) = policy.definition.iter().find(|(name, _)| name == key)?;
-            let word = if policy.operator { "operator policy" } else { "policy" };
-            Some(Value {
-                text: value.clone(),
-                origin: format!("{word} {:?}", policy.name),
-            })
-        });
-        argument
-            .into_iter()
-            .chain(by_policies)
-            .reduce(|first, second| match (first.number(), second.number()) {
-                (Some(a), Some(b)) if b < a => second,
-                _ => first,
-            })
+        self.policies.value(&self.declared, key)
     }
 
     fn is_quorum(&self) -> bool {
@@ -267,24 +230,20 @@ fn routes(kind: &str, bound: &[String], key: Option<&str>) -> bool {
 }
 
 fn drops(queue: &Examined<'_>, found: &mut Vec<Finding>) {
-    let overflow = queue.value("overflow");
-    if overflow.is_some_and(|value| value.text.starts_with("reject-publish")) {
+    let Some((measure, value)) = bounds(&queue.declared, queue.policies).into_iter().next() else {
         return;
-    }
-    let bound = ["max-length", "max-length-bytes"]
-        .into_iter()
-        .find_map(|key| Some((key, queue.value(key)?)));
-    let Some((key, value)) = bound else { return };
-    let where_to = if queue.value("dead-letter-exchange").is_some() {
-        "becomes a dead letter"
-    } else {
-        "is dropped"
+    };
+    let becomes = match fate(&queue.declared, queue.policies) {
+        Fate::DeadLetter => "becomes a dead letter",
+        Fate::Lost => "is dropped",
     };
     found.push(Finding {
         code: "drops_head",
         effect: format!(
-            "beyond {key} {} the oldest message {where_to} ({})",
-            value.text, value.origin
+            "beyond {} {} the oldest message {becomes} ({})",
+            measure.key(),
+            value.text,
+            value.origin
         ),
         mend: "set overflow to reject-publish, so that publishers are told",
     });

@@ -61,6 +61,7 @@ mod recorder;
 mod refused;
 mod retention;
 pub mod reveal;
+mod room;
 mod row;
 mod rules;
 pub mod runs;

@@ -284,6 +284,7 @@ const ENGINE: &[&[&str]] = &[
         "sources",
         "walking",
     ],
+    &["room"],
     &[
         "confirmation",
         "expiring",

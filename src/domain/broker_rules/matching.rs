@@ -40,6 +40,23 @@ pub struct Declared<'a> {
     pub arguments: &'a [(String, String)],
 }
 
+/// A value in force, and where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Value {
+    /// As it is set.
+    pub text: String,
+    /// Which argument or policy sets it.
+    pub origin: String,
+}
+
+impl Value {
+    /// The number that it is.
+    #[must_use]
+    pub fn number(&self) -> Option<i64> {
+        self.text.parse().ok()
+    }
+}
+
 /// The names of the ordinary policies that are in force, as the broker says, by what they are in force for. It tells
 /// nobody cheaply which operator policies are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -139,6 +156,34 @@ impl Policies {
     #[must_use]
     pub fn text<'a>(&'a self, queue: &Declared<'a>, key: &str) -> Option<&'a str> {
         self.values(queue, key).next()
+    }
+
+    /// What counts, with where it comes from: of numbers the smallest, of everything else what [`Self::text`] is.
+    #[must_use]
+    pub fn value(&self, queue: &Declared<'_>, key: &str) -> Option<Value> {
+        let argument = queue
+            .arguments
+            .iter()
+            .find(|(name, _)| name.strip_prefix("x-") == Some(key))
+            .map(|(name, value)| Value {
+                text: value.clone(),
+                origin: format!("argument {name}"),
+            });
+        let by_policies = self.in_force(queue.name, queue.queue_type).filter_map(|policy| {
+            let (_, value) = policy.definition.iter().find(|(name, _)| name == key)?;
+            let word = if policy.operator { "operator policy" } else { "policy" };
+            Some(Value {
+                text: value.clone(),
+                origin: format!("{word} {:?}", policy.name),
+            })
+        });
+        argument
+            .into_iter()
+            .chain(by_policies)
+            .reduce(|first, second| match (first.number(), second.number()) {
+                (Some(a), Some(b)) if b < a => second,
+                _ => first,
+            })
     }
 
     fn values<'a>(&'a self, queue: &Declared<'a>, key: &str) -> impl Iterator<Item = &'a str> {

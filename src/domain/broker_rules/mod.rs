@@ -1,12 +1,14 @@
 //! What a queue's arguments and the broker's policies do to order and to what waits (docs/protocols.md 23).
 
+mod drops;
 mod looks;
 mod matching;
 mod pattern;
 mod versions;
 
+pub use drops::{Fate, Measure, bounds, fate};
 pub use looks::Looks;
-pub use matching::{Declared, Policies, Policy, Told};
+pub use matching::{Declared, Policies, Policy, Told, Value};
 pub use pattern::{Pattern, may_match};
 pub use versions::{BelowZero, CHECKED, Facts, Version, delivery_limit, facts, first_default_limit};
 

@@ -25,6 +25,7 @@ use crate::engine::dead::dead_filter;
 use crate::engine::error::chain;
 use crate::engine::fields::DeadFields;
 use crate::engine::looks::{Charge, Cost, returns_of};
+use crate::engine::room::Load;
 use crate::engine::sieve::{Question, Sieve};
 use crate::engine::view::Unread;
 use crate::store::{KeptKind, KeptMessage, KeptPlace, KeptQuery};
@@ -64,6 +65,15 @@ pub(super) struct Letter {
 
 /// Some selected messages.
 #[derive(Debug, Default)]
+impl Letter {
+    pub(super) const fn load(&self) -> Load {
+        Load {
+            messages: 1,
+            bytes: self.bytes,
+        }
+    }
+}
+
 pub(super) struct Batch {
     pub(super) letters: Vec<Letter>,
     /// Not selected because they died again after a redrive.

@@ -29,7 +29,6 @@ mod plan;
 mod reader;
 mod receivers;
 mod restore;
-mod room;
 mod source;
 mod taken;
 mod tend;

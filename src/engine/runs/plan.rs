@@ -24,6 +24,7 @@ use crate::engine::EngineError;
 use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, RunPlan, WriteGrant, at_most};
 use crate::engine::dead::{Exchanges, SEARCHED, Way};
 use crate::engine::operation::{About, Friction, Operation, Subject};
+use crate::engine::room::{Load, warn_of_room};
 use crate::engine::view::Unread;
 use crate::store::{Frozen, NewItem, NewRun};
 
@@ -85,7 +86,7 @@ pub(super) struct Gathered {
     oldest: Option<Timestamp>,
     newest: Option<Timestamp>,
     /// By source and target, or why there is none.
-    pairs: BTreeMap<(String, Result<String, String>), u64>,
+    pairs: BTreeMap<(String, Result<String, String>), Load>,
     /// Existing or not.
     pub(super) targets: BTreeMap<Target, bool>,
     pub(super) ways: WaysBack,
@@ -384,7 +385,7 @@ impl RunPlanner {
         warnings.extend(gathered.ways.warnings());
         self.warn_of_targets(order, gathered, &mut warnings).await?;
         if matches!(order.kind, OrderKind::Redrive | OrderKind::Move | OrderKind::Restore) {
-            warnings.extend(self.warn_of_room(gathered).await?);
+            warnings.extend(warn_of_room(self, &self.sent_to_others(gathered)).await?);
         }
         warnings.extend(self.warn_of_events(order).await?);
         let sources = gathered.pairs.keys().map(|(source, _)| source.as_str()).collect();
@@ -415,6 +416,18 @@ impl RunPlanner {
                 receivers: gathered.ways.receivers(),
             }),
         })
+    }
+
+    /// What goes to queues of others.
+    fn sent_to_others(&self, gathered: &Gathered) -> BTreeMap<QueueName, Load> {
+        let mut sent = gathered.ways.sent();
+        for target in gathered.targets.keys() {
+            if let Target::Queue(queue) = target {
+                *sent.entry(queue.clone()).or_default() += gathered.sent_to(target);
+            }
+        }
+        sent.retain(|queue, _| !self.settings.naming.is_delivery_queue(queue.as_str()));
+        sent
     }
 
     async fn warn_of_targets(
@@ -492,11 +505,14 @@ pub(super) fn is_store(target: &Target) -> bool {
 }
 
 impl Gathered {
-    /// How many messages go to a target.
-    pub(super) fn sent_to(&self, target: &Target) -> u64 {
+    /// What goes to a target.
+    fn sent_to(&self, target: &Target) -> Load {
         let named = target.to_string();
-        let pairs = self.pairs.iter().filter(|((_, to), _)| to.as_ref() == Ok(&named));
-        pairs.map(|(_, count)| count).sum()
+        let mut sent = Load::default();
+        for (_, load) in self.pairs.iter().filter(|((_, to), _)| to.as_ref() == Ok(&named)) {
+            sent += *load;
+        }
+        sent
     }
 
     /// Where some that are named are not there, nothing is done to the others: who named them knows less than there is.
@@ -531,6 +547,7 @@ impl Gathered {
     }
 
     fn take(&mut self, letter: Letter, target: Result<Target, String>) -> NewItem {
+        let load = letter.load();
         self.bytes += letter.bytes;
         self.redriven += u64::from(letter.redriven > 0);
         self.oldest = self.oldest.into_iter().chain(letter.at).min();
@@ -542,7 +559,7 @@ impl Gathered {
             self.samples.push(letter.sample);
         }
         let key = target.as_ref().map(ToString::to_string).map_err(Clone::clone);
-        *self.pairs.entry((letter.source.as_str().to_owned(), key)).or_default() += 1;
+        *self.pairs.entry((letter.source.as_str().to_owned(), key)).or_default() += load;
         let ordinal = self.ordinal;
         self.ordinal += 1;
         let (target, reason) = match target {
@@ -704,9 +721,9 @@ fn title(order: &Order, count: u64) -> String {
 }
 
 fn lines(order: &Order, gathered: &Gathered) -> Vec<PlanLine> {
-    let line = |((source, target), count): (&(String, Result<String, String>), &u64)| PlanLine {
+    let line = |((source, target), load): (&(String, Result<String, String>), &Load)| PlanLine {
         target: source.clone(),
-        now: plural(*count, "message", "messages"),
+        now: plural(load.messages, "message", "messages"),
         effect: match (target, order.kind) {
             (Err(why), _) => format!("refused: {why}"),
             (Ok(_), OrderKind::Discard) => "taken out, and kept for a while".to_owned(),

@@ -17,6 +17,7 @@ use crate::engine::EngineError;
 use crate::engine::command::Receivers;
 use crate::engine::dead::{Exchanges, Way};
 use crate::engine::error::chain;
+use crate::engine::room::Load;
 
 /// Answers about keys that are kept.
 const KEYS_MAX: usize = 10_000;
@@ -46,7 +47,7 @@ struct Alike {
 struct Counted {
     key: String,
     keys: BTreeSet<String>,
-    messages: u64,
+    sent: Load,
 }
 
 /// What was found out while a plan is made.
@@ -153,7 +154,7 @@ impl WaysBack {
             return;
         }
         let counted = self.told.entry(alike).or_default();
-        counted.messages += 1;
+        counted.sent += letter.load();
         if counted.key.is_empty() {
             key.clone_into(&mut counted.key);
         }
@@ -162,14 +163,14 @@ impl WaysBack {
         }
     }
 
-    /// How many messages each queue gets through exchanges, as far as that is known.
-    pub(super) fn sent(&self) -> BTreeMap<QueueName, u64> {
-        let mut sent = BTreeMap::new();
+    /// What each queue gets through exchanges, as far as that is known.
+    pub(super) fn sent(&self) -> BTreeMap<QueueName, Load> {
+        let mut sent: BTreeMap<QueueName, Load> = BTreeMap::new();
         let through = self.told.iter().filter(|(alike, _)| alike.via == Via::Exchange);
         for (alike, counted) in through {
             let Bound::Known(queues) = &alike.bound else { continue };
             for queue in queues.iter().filter_map(|queue| QueueName::parse(queue).ok()) {
-                *sent.entry(queue).or_default() += counted.messages;
+                *sent.entry(queue).or_default() += counted.sent;
             }
         }
         sent
@@ -181,7 +182,7 @@ impl WaysBack {
             exchange: alike.exchange.clone(),
             routing_key: counted.key.clone(),
             keys: counted.keys.len() as u64,
-            messages: counted.messages,
+            messages: counted.sent.messages,
             via: alike.via.as_str(),
             bound: match &alike.bound {
                 Bound::Known(queues) => Some(queues.iter().cloned().collect()),
@@ -268,11 +269,11 @@ fn says(alike: &Alike, counted: &Counted) -> String {
         0 | 1 => format!("exchange {exchange:?} with key {:?}", counted.key),
         keys => format!("exchange {exchange:?} with {keys} keys ({:?} is one)", counted.key),
     };
-    let these = match counted.messages {
+    let these = match counted.sent.messages {
         1 => "this one".to_owned(),
         many => format!("these {many}"),
     };
-    let goes = if counted.messages == 1 { "goes" } else { "go" };
+    let goes = if counted.sent.messages == 1 { "goes" } else { "go" };
     let home = died_in.as_deref().unwrap_or("of origin");
     let straight = format!("{these} {goes} straight to queue {home:?}");
     let others = |queues: &BTreeSet<String>| -> BTreeSet<String> {
@@ -369,7 +370,10 @@ mod tests {
         let counted = Counted {
             key: "order.created".to_owned(),
             keys: BTreeSet::from(["order.created".to_owned()]),
-            messages: 800,
+            sent: Load {
+                messages: 800,
+                bytes: 0,
+            },
         };
         assert_eq!(
             says(&alike(known(&["orders", "analytics"]), Via::Queue), &counted),

@@ -135,6 +135,48 @@ async fn what_would_push_others_out_of_a_queue_without_consumers_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bound_of_bytes_is_room_too_and_a_lifetime_of_messages_is_told() {
+    let scene = Scene::sqlite().await;
+    scene.die(3).await;
+    let (connection, channel) = scene.channel().await;
+    let durable = QueueDeclareOptions {
+        durable: true,
+        ..QueueDeclareOptions::default()
+    };
+    for (queue, argument, value) in [
+        ("small", "x-max-length-bytes", 2),
+        ("short", "x-message-ttl", 86_400_000),
+    ] {
+        let mut arguments = FieldTable::default();
+        arguments.insert(argument.into(), AMQPValue::LongInt(value));
+        channel.queue_declare(queue.into(), durable, arguments).await.unwrap();
+    }
+    for run in [
+        ["dead", "redrive", "--all", "--to", "small", "--yes"],
+        ["queue", "move", DEAD, "--to", "small", "--yes"],
+    ] {
+        let refused = scene.run(&run).await.expect_code(5);
+        assert!(
+            refused.stderr.contains("keeps 2 bytes at most") && refused.stderr.contains("the oldest 1 would be lost"),
+            "{refused:?}"
+        );
+    }
+    let planned = scene
+        .run(&["dead", "redrive", "--all", "--to", "short", "--dry-run"])
+        .await
+        .expect_code(0);
+    assert!(
+        planned.stdout.contains("queue short keeps a message for 1 d") && planned.stdout.contains("is lost"),
+        "{planned:?}"
+    );
+    assert_eq!(
+        (scene.ready(DEAD).await, scene.ready("small").await),
+        (Some(3), Some(0))
+    );
+    connection.close(200, "done".into()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_discarded_can_be_restored() {
     let scene = Scene::sqlite().await;
     scene.die(20).await;
