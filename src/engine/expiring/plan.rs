@@ -3,11 +3,12 @@
 //! Planning uses no queue. What was frozen is looked at again, queue by queue, when it is done: one that somebody
 //! uses meanwhile, or that holds something else, is left and said so.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::order::{ExpiringOrder, Keep, PlannedQueue, Which};
-use super::restore::lifetime_in;
+use super::restore::{lifetime_in, load};
 use super::{LifetimeRecord, facts};
 use crate::domain::expiry::{Extends, extends};
 use crate::domain::id::QueueName;
@@ -15,6 +16,7 @@ use crate::domain::queue::QueueKind;
 use crate::domain::words::{about, lasts, plural, plural_if_known, plural_of};
 use crate::engine::command::{at_most, hash};
 use crate::engine::expiring::Expiring;
+use crate::engine::room::{Load, warn_of_room};
 use crate::engine::{Command, Danger, EngineError, Plan, PlanLine};
 use crate::store::{SaveRecord, SaveState};
 
@@ -106,6 +108,7 @@ impl Expiring {
         }
         let mut lines = Vec::new();
         let (mut messages, mut bytes, mut unbound) = (0, 0, Vec::new());
+        let mut sent: BTreeMap<QueueName, Load> = BTreeMap::new();
         for id in saves {
             let record = self.store.save_get(id).await?.ok_or_else(|| EngineError::NotFound {
                 what: format!("save {id:?}"),
@@ -134,6 +137,7 @@ impl Expiring {
             }
             messages += record.left;
             bytes += record.bytes;
+            *sent.entry(target.clone()).or_default() += load(&record);
             lines.push(PlanLine {
                 target: record.queue.as_str().to_owned(),
                 now: format!("{} in save {id}", plural(record.left, "message", "messages")),
@@ -154,6 +158,7 @@ impl Expiring {
         plan.warnings
             .push("if redrive crashes, up to 500 messages may be put back twice".to_owned());
         plan.warnings.extend(unbound);
+        plan.warnings.extend(warn_of_room(self, &sent).await?);
         Ok(plan)
     }
 

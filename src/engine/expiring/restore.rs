@@ -7,6 +7,7 @@
 //! Published with confirms, window by window, looked after the target, and only then forgotten here
 //! (docs/protocols.md 12): a crash in between puts at most one window back twice.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::EXPIRES;
@@ -20,6 +21,7 @@ use crate::domain::storable::storable;
 use crate::engine::EngineError;
 use crate::engine::error::chain;
 use crate::engine::expiring::Saves;
+use crate::engine::room::{Load, warn_of_room};
 use crate::store::{SaveRecord, SaveState, SaveTaken, SavedMessage};
 use crate::telemetry::names;
 
@@ -94,6 +96,8 @@ impl Saves {
             }
             (Some(_), _) => {}
         }
+        // Again, as it is now: what was put back before may have filled it.
+        warn_of_room(self, &BTreeMap::from([(target.clone(), load(record))])).await?;
         let mut outcome = ExpiringOutcome::of(target.clone(), ExpiringResult::Restored);
         outcome.save = Some(record.id.clone());
         loop {
@@ -185,6 +189,14 @@ fn sent(message: &Message) -> Message {
         .headers
         .retain(|(name, _)| !matches!(name.as_str(), "x-delivery-count" | "x-acquired-count"));
     message
+}
+
+/// What of a save is put back: those that were before are taken to be as large as the others.
+pub(super) fn load(record: &SaveRecord) -> Load {
+    Load {
+        messages: record.left,
+        bytes: record.bytes.saturating_mul(record.left) / record.messages.max(1),
+    }
 }
 
 /// How long a queue with these saved arguments lives unused, where they say it.

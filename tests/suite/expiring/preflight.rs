@@ -169,21 +169,70 @@ async fn the_doctor_tells_what_is_lost_within_the_hour_and_what_should_have_gone
     .await;
 }
 
+async fn publish(scene: &Scene, queue: &str, messages: usize) {
+    let published = json!({
+        "properties": {}, "routing_key": queue, "payload": "1", "payload_encoding": "string",
+    });
+    let path = format!("/api/exchanges/{}/amq.default/publish", scene.vhost.name);
+    for _ in 0..messages {
+        scene.vhost.manage("POST", &path, Some(&published)).await;
+    }
+}
+
+/// The save of a queue.
+async fn saved(scene: &Scene, queue: &str) -> String {
+    let arguments = ["expiring", "save", queue, "--yes", "--json"];
+    let saved = scene.run(&arguments).await.expect_code(0).json();
+    saved[0]["save"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_saved_is_not_restored_into_a_queue_that_would_drop_some_of_it() {
+    let scene = Scene::sqlite().await;
+    declare(&scene, "theirs", json!({"x-expires": 3_600_000, "x-max-length": 3})).await;
+    declare(&scene, "small", json!({"x-max-length-bytes": 2})).await;
+    publish(&scene, "theirs", 3).await;
+    let first = saved(&scene, "theirs").await;
+    let refused = scene
+        .run(&["expiring", "restore", &first, "--to", "small", "--yes"])
+        .await
+        .expect_code(5);
+    assert!(refused.stderr.contains("the oldest 1 would be lost"), "{refused:?}");
+    publish(&scene, "theirs", 2).await;
+    let second = saved(&scene, "theirs").await;
+    // Each has room alone, and while the queue is gone nothing is in the way of both.
+    scene.delete("theirs").await;
+    let both = scene
+        .run(&["expiring", "restore", &first, &second, "--yes", "--json"])
+        .await
+        .expect_code(3)
+        .json();
+    assert_eq!(
+        (&both[0]["messages"], &both[1]["messages"]),
+        (&3.into(), &0.into()),
+        "{both}"
+    );
+    assert!(
+        both[1]["why"].as_str().unwrap().contains("the oldest 2 would be lost"),
+        "{both}"
+    );
+    let saves = scene.run(&["expiring", "saves", "--json"]).await.expect_code(0).json();
+    let left = saves
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|save| save["id"] == *second)
+        .unwrap();
+    assert_eq!(left["left"], 2, "{saves}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_of_others_is_made_again_without_bindings_and_the_plan_says_so() {
     let scene = Scene::sqlite().await;
     declare(&scene, "theirs", json!({"x-expires": 3_600_000})).await;
-    let published = json!({
-        "properties": {}, "routing_key": "theirs", "payload": "1", "payload_encoding": "string",
-    });
-    let path = format!("/api/exchanges/{}/amq.default/publish", scene.vhost.name);
-    scene.vhost.manage("POST", &path, Some(&published)).await;
-    let saved = scene
-        .run(&["expiring", "save", "theirs", "--yes", "--json"])
-        .await
-        .expect_code(0)
-        .json();
-    let save = saved[0]["save"].as_str().unwrap();
+    publish(&scene, "theirs", 1).await;
+    let save = saved(&scene, "theirs").await;
+    let save = save.as_str();
     scene.delete("theirs").await;
     let plan = scene
         .run(&["expiring", "restore", save, "--dry-run"])
