@@ -336,9 +336,14 @@ impl RunPlanner {
         if exists || self.is_ours(&target) {
             return Ok(Ok(target));
         }
-        Ok(Err(format!(
-            "{target} does not exist, or takes nothing: name a queue with --to"
-        )))
+        Ok(Err(match order.kind {
+            OrderKind::Restore | OrderKind::Skip => {
+                format!("{target} does not exist: declare it again first")
+            }
+            OrderKind::Redrive | OrderKind::Move | OrderKind::Discard => {
+                format!("{target} does not exist, or takes nothing: name a queue with --to")
+            }
+        }))
     }
 
     /// Whether a target takes messages: the queue is there, or some queue that the exchange routes to.

@@ -177,6 +177,27 @@ async fn a_bound_of_bytes_is_room_too_and_a_lifetime_of_messages_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restore_into_a_queue_that_is_gone_says_how_it_becomes_possible() {
+    let scene = Scene::sqlite().await;
+    scene.die(2).await;
+    scene.run(&["dead", "discard", "--all", "--yes"]).await.expect_code(0);
+    scene.delete(DEAD).await;
+    let plan = scene
+        .run(&["dead", "restore", "--all", "--dry-run"])
+        .await
+        .expect_code(0);
+    assert!(
+        plan.stdout.contains("does not exist: declare it again first") && !plan.stdout.contains("--to"),
+        "{plan:?}"
+    );
+    let (connection, channel) = scene.channel().await;
+    scene.declare(&channel, DEAD, None).await;
+    scene.run(&["dead", "restore", "--all", "--yes"]).await.expect_code(0);
+    assert_eq!(scene.ready(DEAD).await, Some(2));
+    connection.close(200, "done".into()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_discarded_can_be_restored() {
     let scene = Scene::sqlite().await;
     scene.die(20).await;
