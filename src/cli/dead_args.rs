@@ -113,8 +113,8 @@ pub(super) struct NewProperties {
     /// The new content type.
     #[arg(long, value_name = "TYPE")]
     pub(super) content_type: Option<String>,
-    /// A header of the message to set, or @FILE with one on each line; without a value it is removed. May be repeated. A
-    /// notification has a header NAME of its request as x-redrive-header-NAME.
+    /// A header of the message to set, or @FILE with one on each line; without a value it is removed. May be repeated. One
+    /// that is there keeps its AMQP type, and a new one is a text. A notification has a header NAME of its request as x-redrive-header-NAME.
     #[arg(long = "header", value_name = "NAME: VALUE")]
     pub(super) headers: Vec<String>,
 }

@@ -9,6 +9,8 @@ pub(crate) mod arbitrary;
 mod codec;
 mod shown;
 
+use std::str::FromStr;
+
 use bytes::Bytes;
 
 use super::as_text;
@@ -110,6 +112,40 @@ impl HeaderValue {
             | Self::Table(_)
             | Self::Void
             | Self::Other(_) => None,
+        }
+    }
+
+    /// What a text says as a value of this kind. Refused, with the kind, where it says none: a receiver that expects a
+    /// number would fail on a text.
+    ///
+    /// # Errors
+    /// What this is, for people.
+    pub fn of_this_kind(&self, text: &str) -> Result<Self, &'static str> {
+        fn parsed<T: FromStr>(
+            text: &str,
+            of: fn(T) -> HeaderValue,
+            what: &'static str,
+        ) -> Result<HeaderValue, &'static str> {
+            text.parse().map(of).map_err(|_| what)
+        }
+        match self {
+            Self::Text(_) | Self::Void => Ok(Self::text(text)),
+            Self::Bytes(_) => Ok(Self::Bytes(Bytes::copy_from_slice(text.as_bytes()))),
+            Self::Integer(_) => parsed(text, Self::Integer, "an integer of 64 bits"),
+            Self::I8(_) => parsed(text, Self::I8, "an integer of 8 bits"),
+            Self::U8(_) => parsed(text, Self::U8, "an unsigned integer of 8 bits"),
+            Self::I16(_) => parsed(text, Self::I16, "an integer of 16 bits"),
+            Self::U16(_) => parsed(text, Self::U16, "an unsigned integer of 16 bits"),
+            Self::I32(_) => parsed(text, Self::I32, "an integer of 32 bits"),
+            Self::U32(_) => parsed(text, Self::U32, "an unsigned integer of 32 bits"),
+            Self::Bool(_) => parsed(text, Self::Bool, "true or false"),
+            Self::Float(_) => parsed(text, Self::Float, "a number"),
+            Self::Double(_) => parsed(text, Self::Double, "a number"),
+            Self::Timestamp(_) => parsed(text, Self::Timestamp, "a time, in seconds since 1970"),
+            Self::Decimal { .. } => Err("a decimal, which cannot be written"),
+            Self::Array(_) => Err("a list, which cannot be written"),
+            Self::Table(_) => Err("a table, which cannot be written"),
+            Self::Other(_) => Err("nested too deeply to be written"),
         }
     }
 
@@ -262,4 +298,37 @@ impl Message {
 #[must_use]
 pub fn timestamp_s(at: Timestamp) -> u64 {
     u64::try_from(at.seconds()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_becomes_a_value_of_the_kind_that_was_there() {
+        for (was, text, becomes) in [
+            (HeaderValue::I32(5), "7", HeaderValue::I32(7)),
+            (HeaderValue::U8(5), "255", HeaderValue::U8(255)),
+            (HeaderValue::Bool(true), "false", HeaderValue::Bool(false)),
+            (HeaderValue::Double(1.5), "2.25", HeaderValue::Double(2.25)),
+            (HeaderValue::Timestamp(5), "6", HeaderValue::Timestamp(6)),
+            (
+                HeaderValue::Bytes(Bytes::new()),
+                "a",
+                HeaderValue::Bytes(Bytes::from_static(b"a")),
+            ),
+            (HeaderValue::text("a"), "7", HeaderValue::text("7")),
+            (HeaderValue::Void, "7", HeaderValue::text("7")),
+        ] {
+            assert_eq!(was.of_this_kind(text), Ok(becomes), "{was:?}");
+        }
+        for (was, text) in [
+            (HeaderValue::I32(5), "yes"),
+            (HeaderValue::U8(5), "256"),
+            (HeaderValue::Bool(true), "1"),
+            (HeaderValue::Array(Vec::new()), "[]"),
+        ] {
+            assert!(was.of_this_kind(text).is_err(), "{was:?}");
+        }
+    }
 }

@@ -44,7 +44,7 @@ pub(super) fn header(
         };
     }
     let (Some(HeaderValue::Text(was)), true) = (was, has_mask(written.as_bytes())) else {
-        return Ok(Some(HeaderValue::text(written)));
+        return of_its_kind(name, was, written).map(Some);
     };
     match restored(rules, was, written.as_bytes(), "") {
         Ok(kept) => Ok(Some(
@@ -52,6 +52,19 @@ pub(super) fn header(
         )),
         Err(place) => Err(nothing("headers", &format!("header {name} {place}"))),
     }
+}
+
+/// A header that is there keeps its kind; one that is not becomes a text.
+fn of_its_kind(name: &str, was: Option<&HeaderValue>, written: &str) -> Result<HeaderValue, EngineError> {
+    let Some(was) = was else {
+        return Ok(HeaderValue::text(written));
+    };
+    was.of_this_kind(written).map_err(|kind| EngineError::Invalid {
+        field: format!("headers.{name}"),
+        message: format!(
+            "header {name} is {kind}: give such a value, or remove the header first and set it as text then"
+        ),
+    })
 }
 
 fn nothing(field: &str, place: &str) -> EngineError {
@@ -271,7 +284,9 @@ mod tests {
         };
         let header = |name: &str, value: &str| header(&rules(), &before, name, value);
         assert_eq!(header("x-token", "***").unwrap(), None);
-        assert_eq!(header("x-token", "8").unwrap(), Some(HeaderValue::text("8")));
+        assert_eq!(header("x-token", "8").unwrap(), Some(HeaderValue::I32(8)));
+        assert!(header("x-token", "eight").is_err());
+        assert_eq!(header("x-new", "8").unwrap(), Some(HeaderValue::text("8")));
         let note = header("x-note", "a=1&password=***").unwrap();
         assert_eq!(note, Some(HeaderValue::text("a=1&password=b")));
         assert!(header("authorization", "***").is_err() && header("x-note", "a=2&password=***").is_err());
