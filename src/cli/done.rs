@@ -101,13 +101,19 @@ pub(super) async fn tell(session: &Session<'_>, done: &Done, how: How) -> Result
             ("rescued from", Some(queue.as_str().to_owned())),
             ("id", Some(id.to_string())),
         ],
-        Done::Patched { letters } => vec![("patched", Some(letters.to_string()))],
+        Done::Patched { letters, .. } => vec![("patched", Some(letters.to_string()))],
         Done::Edited(letter) => vec![("edited", Some(letter.id.clone()))],
         Done::Adopted { store } => vec![("the broker is delivered by the store", Some(store.clone()))],
         Done::VhostMade { vhost } => vec![("made vhost", Some(vhost.clone()))],
     };
     session.output.facts(&plan::done(done, how.asked), &facts)?;
-    Ok(Exit::Done)
+    let Done::Patched { left: 1.., why, .. } = done else {
+        return Ok(Exit::Done);
+    };
+    for why in why {
+        say(why);
+    }
+    Ok(Exit::Partly)
 }
 
 const REDELIVERED: &[Column] = &[Column::Text("endpoint"), Column::Text("was"), Column::Number("queues")];

@@ -425,6 +425,12 @@ pub enum Done {
     Patched {
         /// How many.
         letters: u64,
+        /// How many of those that are meant stay as they are.
+        #[serde(default)]
+        left: u64,
+        /// Why, in a few sentences.
+        #[serde(default)]
+        why: Vec<String>,
     },
     /// What came of each queue or save.
     Expiring(Vec<ExpiringOutcome>),

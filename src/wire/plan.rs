@@ -204,10 +204,14 @@ pub struct Rescued {
 }
 
 /// Dead letters that were changed.
-#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Patched {
     /// How many.
     pub patched: u64,
+    /// How many the patch does not apply to: they stay as they are. Those that a `test` of it leaves out are not counted.
+    pub left: u64,
+    /// Why, in a few sentences.
+    pub why: Vec<String>,
 }
 
 /// How many endpoints were asked for: one answers an object, several a list.
@@ -252,7 +256,11 @@ pub fn done(done: &Done, asked: Asked) -> Value {
         Done::Events(done) => super::event::done(done, asked),
         Done::Endpoint(view) => to_value(&Endpoint::from(view.as_ref())),
         Done::Run(view) => to_value(&Run::from(view.as_ref())),
-        Done::Patched { letters } => to_value(&Patched { patched: *letters }),
+        Done::Patched { letters, left, why } => to_value(&Patched {
+            patched: *letters,
+            left: *left,
+            why: why.clone(),
+        }),
         Done::Edited(letter) => to_value(&EditedLetter::from(letter.as_ref())),
         Done::Expiring(outcomes) => match (asked, outcomes.as_slice()) {
             (Asked::One, [one]) => to_value(&ExpiringOutcomeShape::from(one)),

@@ -1,7 +1,7 @@
 //! What an action on dead letters is about: letters by their ids, groups by their fingerprints, or what the
 //! filter says, which the plan then freezes into ids.
 
-use super::report::changed;
+use super::report::{changed, edited};
 use crate::console::state::action::{Action, Also, Context, Possible, Reason, Shows, named, require};
 use crate::console::state::detail::{Compared, Subject};
 use crate::console::state::dialog::{Asked, COMMANDS_MAX, Scope, ScopeKind};
@@ -62,7 +62,7 @@ pub(super) const ACT: &[Action] = &[
         })
         .opens_form(|state, _| edit::begin(state, patched(state).ok()))
         .shows(Shows::Message)
-        .reports(|task| changed(task, "edited", "dead letter"))
+        .reports(edited)
         .hinted(),
 ];
 

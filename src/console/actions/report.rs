@@ -69,6 +69,11 @@ pub(super) fn queues(task: &Task, verb: &str) -> String {
     with_those_left(report, format!("{verb} {queues} with {messages}"))
 }
 
+/// Dead letters that are sent otherwise from now on, and those that a patch does not apply to.
+pub(super) fn edited(task: &Task) -> String {
+    with_those_left(&task.report, changed(task, "edited", "dead letter"))
+}
+
 fn with_those_left(report: &Report, done: String) -> String {
     match &report.left_because {
         Some(why) => format!("{done}; {} left: {why}", report.left),

@@ -99,7 +99,13 @@ fn note(report: &mut Report, done: Done) {
         Done::Queue(queue) => report.last = Some(say::name(queue.name.as_str())),
         Done::Events(done) => of_events(report, done),
         Done::Expiring(outcomes) => of_expiring(report, outcomes),
-        Done::Patched { letters } => report.last = Some(say::counted(letters, "dead letter")),
+        Done::Patched { letters, left, why } => {
+            report.last = Some(say::counted(letters, "dead letter"));
+            report.left += usize::try_from(left).unwrap_or(usize::MAX);
+            if let Some(why) = why.first() {
+                report.left_because.get_or_insert_with(|| say::name(why));
+            }
+        }
         Done::Edited(letter) => report.last = Some(say::name(&letter.id)),
         Done::Run(run) => report.last = Some(say::name(&run.record.id)),
         Done::Endpoint(view) => report.last = Some(say::url(&view.endpoint.url)),

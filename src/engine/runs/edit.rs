@@ -27,6 +27,8 @@ use crate::store::{KeptKind, KeptMessage, KeptQuery, StoreError, StoreHandle};
 
 /// How long looks and runs that have the letter's queue are waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// What AMQP takes of the name of a header, or of a content type.
+const SHORT_BYTES_MAX: usize = 255;
 /// Characters of a value that a plan's difference shows.
 const SHOWN_MAX: usize = 400;
 
@@ -41,11 +43,6 @@ impl Edit {
             edited.content_type = Some(content_type.clone());
         }
         for (name, value) in &self.headers {
-            if value.is_some() && name.strip_prefix(HEADER_REQUEST).is_some_and(is_reserved) {
-                let field = format!("headers.{name}");
-                let message = format!("{field} {RESERVED}");
-                return Err(EngineError::Invalid { field, message });
-            }
             let value = match value {
                 Some(value) => match kept::header(rules, original, name, value)? {
                     Some(value) => Some(value),
@@ -57,6 +54,30 @@ impl Edit {
             edited.headers.extend(value.map(|value| (name.clone(), value)));
         }
         Ok(edited)
+    }
+
+    /// Whatever the message is, this could not be sent.
+    pub(super) fn refuse_unsendable(&self) -> Result<(), EngineError> {
+        let invalid = |field: String, message: String| Err(EngineError::Invalid { field, message });
+        if self
+            .content_type
+            .as_ref()
+            .is_some_and(|text| text.len() > SHORT_BYTES_MAX)
+        {
+            let message = format!("content_type must be at most {SHORT_BYTES_MAX} bytes");
+            return invalid("content_type".to_owned(), message);
+        }
+        for (name, value) in &self.headers {
+            if name.is_empty() || name.len() > SHORT_BYTES_MAX {
+                let message = format!("headers has a name that is not of 1 to {SHORT_BYTES_MAX} bytes");
+                return invalid("headers".to_owned(), message);
+            }
+            if value.is_some() && name.strip_prefix(HEADER_REQUEST).is_some_and(is_reserved) {
+                let field = format!("headers.{name}");
+                return invalid(field.clone(), format!("{field} {RESERVED}"));
+            }
+        }
+        Ok(())
     }
 
     /// What goes back to one of our delivery queues has to be delivered from there.
@@ -233,6 +254,7 @@ impl Runs {
         id: &str,
         edit: &Edit,
     ) -> Result<EditedLetter, EngineError> {
+        edit.refuse_unsendable()?;
         let detail = self.dead_letters.dead_detail(id, PATIENCE).await?;
         if detail.letter.home == Home::Event {
             return Err(EngineError::Refused {

@@ -20,6 +20,21 @@ const QUOTED_MAX: usize = 60;
 #[serde(transparent)]
 pub struct JsonPatch(json_patch::Patch);
 
+/// Why a patch does not apply to a letter.
+#[derive(Debug, PartialEq, Eq)]
+pub struct NotPatched {
+    /// For people.
+    pub why: String,
+    /// Whether a test of the patch says that the letter is not meant.
+    pub is_test: bool,
+}
+
+impl NotPatched {
+    pub(in crate::engine) const fn refused(why: String) -> Self {
+        Self { why, is_test: false }
+    }
+}
+
 impl JsonPatch {
     /// Reads the document of a patch: an array of `{"op": …, "path": …, "value": …}`.
     ///
@@ -45,26 +60,28 @@ impl JsonPatch {
     ///
     /// # Errors
     /// Why it does not apply: nothing of it is done then.
-    pub fn apply(&self, body: &[u8]) -> Result<Vec<u8>, String> {
-        let text = std::str::from_utf8(body).map_err(|_| "its body is no JSON".to_owned())?;
-        let mut value: Value = serde_json::from_str(text).map_err(|_| "its body is no JSON".to_owned())?;
+    pub fn apply(&self, body: &[u8]) -> Result<Vec<u8>, NotPatched> {
+        let no_json = || NotPatched::refused("its body is no JSON".to_owned());
+        let text = std::str::from_utf8(body).map_err(|_| no_json())?;
+        let mut value: Value = serde_json::from_str(text).map_err(|_| no_json())?;
         if let Some(number) = numbers(text).find(|number| !is_kept(number)) {
-            return Err(format!(
-                "its body has the number {}, which would not be kept",
-                show(number, QUOTED_MAX)
-            ));
+            let number = show(number, QUOTED_MAX);
+            let why = format!("its body has the number {number}, which would not be kept");
+            return Err(NotPatched::refused(why));
         }
         json_patch::patch(&mut value, &self.0).map_err(|error| {
             let place = show(error.path.as_str(), QUOTED_MAX);
-            if matches!(error.kind, PatchErrorKind::TestFailed) {
+            let is_test = matches!(error.kind, PatchErrorKind::TestFailed);
+            let why = if is_test {
                 format!("the test at {place:?} fails")
             } else if matches!(error.kind, PatchErrorKind::InvalidPointer) {
                 format!("there is nothing at {place:?}")
             } else {
                 format!("operation {} does not apply at {place:?}", error.operation + 1)
-            }
+            };
+            NotPatched { why, is_test }
         })?;
-        serde_json::to_vec(&value).map_err(|error| format!("it cannot be written: {error}"))
+        serde_json::to_vec(&value).map_err(|error| NotPatched::refused(format!("it cannot be written: {error}")))
     }
 }
 
@@ -119,7 +136,7 @@ mod tests {
 
     fn patched(patch: &str, body: &str) -> Result<String, String> {
         let patch = JsonPatch::parse(patch).unwrap();
-        let body = patch.apply(body.as_bytes())?;
+        let body = patch.apply(body.as_bytes()).map_err(|not| not.why)?;
         Ok(String::from_utf8(body).unwrap())
     }
 

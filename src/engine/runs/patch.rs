@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use super::Runs;
 use super::edit::{any_edit, cannot_go_back, differences, edits_of};
+use super::json_patch::NotPatched;
 use super::order::Selection;
 use super::view::{Edit, Patch};
 use crate::ambient::{self, HashMap};
@@ -35,14 +37,20 @@ const SAMPLES: usize = 3;
 const DIFFERENCES: usize = 20;
 
 impl Patch {
-    fn apply(&self, before: &Message, rules: &MaskRules) -> Result<Message, String> {
-        let body = self.operations.as_ref().map(|patch| patch.apply(&before.body));
-        let edit = Edit {
-            body: body.transpose()?.map(Into::into),
+    /// What it does to every letter alike.
+    fn edit(&self, body: Option<Bytes>) -> Edit {
+        Edit {
+            body,
             content_type: self.content_type.clone(),
             headers: self.headers.clone(),
-        };
-        edit.apply(before, rules).map_err(|error| error.to_string())
+        }
+    }
+
+    fn apply(&self, before: &Message, rules: &MaskRules) -> Result<Message, NotPatched> {
+        let body = self.operations.as_ref().map(|patch| patch.apply(&before.body));
+        let edit = self.edit(body.transpose()?.map(Bytes::from));
+        edit.apply(before, rules)
+            .map_err(|error| NotPatched::refused(error.to_string()))
     }
 }
 
@@ -61,6 +69,8 @@ struct Patched {
     events: u64,
     /// Those that it does not apply to, by the reason.
     refused: BTreeMap<String, u64>,
+    /// Those that a test of it says are not meant, by the test.
+    not_meant: BTreeMap<String, u64>,
     lines: Vec<PlanLine>,
 }
 
@@ -114,6 +124,7 @@ impl Operation<Runs> for PatchDead<'_> {
             });
         }
         let (at, letters) = (runs.clock.now(), patched.changed.len());
+        let (left, why) = (patched.left(), patched.left_because());
         let kept = patched.changed.into_iter().map(|changed| KeptMessage {
             letter: changed.letter,
             kind: KeptKind::Edited,
@@ -129,6 +140,8 @@ impl Operation<Runs> for PatchDead<'_> {
         runs.store.kept_put(&kept.collect::<Vec<_>>()).await?;
         Ok(Done::Patched {
             letters: u64::try_from(letters).unwrap_or(u64::MAX),
+            left,
+            why,
         })
     }
 }
@@ -147,6 +160,7 @@ impl PatchDead<'_> {
                 message: "nothing would change: give a patch of the body, a content type or headers".to_owned(),
             });
         }
+        self.patch.edit(None).refuse_unsendable()?;
         let (selection, ids) = self.which()?;
         let has_edits = any_edit(&runs.store).await?;
         let mut letters = runs.dead_letters.read(selection)?;
@@ -169,7 +183,7 @@ impl PatchDead<'_> {
             }
         }
         let found =
-            patched.changed.len() as u64 + patched.unchanged + patched.events + patched.refused.values().sum::<u64>();
+            patched.changed.len() as u64 + patched.unchanged + patched.left() + patched.not_meant.values().sum::<u64>();
         match ids {
             Some(ids) if found < ids.len() as u64 => Err(EngineError::NotFound {
                 what: format!("{} of the dead letters that are named", ids.len() as u64 - found),
@@ -222,32 +236,25 @@ impl PatchDead<'_> {
                 plural(patched.unchanged, "dead letter is", "dead letters are")
             ));
         }
-        for (why, count) in patched.refused.iter().take(SAMPLES) {
-            let letters = plural(*count, "dead letter stays as it is", "dead letters stay as they are");
-            warnings.push(format!("{letters}: {why}"));
-        }
-        if patched.refused.len() > SAMPLES {
-            warnings.push(format!(
-                "and for {} more",
-                plural_of(patched.refused.len() - SAMPLES, "reason", "reasons")
-            ));
-        }
-        if patched.events > 0 {
-            warnings.push(format!(
-                "{}: an event is not edited",
-                plural(
-                    patched.events,
-                    "dead event stays as it is",
-                    "dead events stay as they are"
-                )
-            ));
-        }
+        warnings.extend(stay(&patched.not_meant));
+        warnings.extend(patched.left_because());
         if self.patch.operations.is_some() {
             warnings.push("bodies are written anew: without space, the keys of objects in order".to_owned());
         }
         warnings.push("they are sent when they are redriven; the originals are kept beside them".to_owned());
         warnings
     }
+}
+
+/// How many stay as they are, by the reason, as far as there is room.
+fn stay(by_reason: &BTreeMap<String, u64>) -> Vec<String> {
+    let told = by_reason.iter().take(SAMPLES).map(|(why, count)| {
+        let letters = plural(*count, "dead letter stays as it is", "dead letters stay as they are");
+        format!("{letters}: {why}")
+    });
+    let more = by_reason.len().saturating_sub(SAMPLES);
+    let more = (more > 0).then(|| format!("and for {}", plural_of(more, "more reason", "more reasons")));
+    told.chain(more).collect()
 }
 
 /// What is sent instead of these letters at present, of those that were edited before.
@@ -272,7 +279,7 @@ impl Patched {
         let before = edited.unwrap_or(&detail.message);
         let goes_back = |after: Message| {
             let why = cannot_go_back(naming, detail.letter.queue.as_str(), &detail.message, &after);
-            why.map_or(Ok(after), Err)
+            why.map_or(Ok(after), |why| Err(NotPatched::refused(why)))
         };
         let after = match patch.apply(before, rules).and_then(goes_back) {
             Ok(after) if after == *before => {
@@ -280,8 +287,13 @@ impl Patched {
                 return Ok(());
             }
             Ok(after) => after,
-            Err(why) => {
-                *self.refused.entry(why).or_default() += 1;
+            Err(NotPatched { why, is_test }) => {
+                let by_reason = if is_test {
+                    &mut self.not_meant
+                } else {
+                    &mut self.refused
+                };
+                *by_reason.entry(why).or_default() += 1;
                 return Ok(());
             }
         };
@@ -314,9 +326,23 @@ impl Patched {
         Ok(())
     }
 
+    /// How many stay as they are though the patch is meant for them.
+    fn left(&self) -> u64 {
+        self.events + self.refused.values().sum::<u64>()
+    }
+
+    /// Why they do.
+    fn left_because(&self) -> Vec<String> {
+        let events = (self.events > 0).then(|| {
+            let stay = ["dead event stays as it is", "dead events stay as they are"];
+            format!("{}: an event is not edited", plural(self.events, stay[0], stay[1]))
+        });
+        stay(&self.refused).into_iter().chain(events).collect()
+    }
+
     /// Why nothing would change.
     fn nothing(&self) -> EngineError {
-        let refused = self.refused.iter().next();
+        let refused = self.refused.iter().chain(&self.not_meant).next();
         match refused {
             Some((why, _)) => EngineError::Refused {
                 why: format!("the patch applies to none of them: {why}"),

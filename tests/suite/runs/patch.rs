@@ -53,7 +53,7 @@ async fn a_patch_of_a_group_is_shown_on_samples_and_sent_instead_when_it_is_redr
             .await
             .expect_code(0)
             .json();
-        assert_eq!(done, json!({"patched": 30}));
+        assert_eq!(done, json!({"patched": 30, "left": 0, "why": []}));
         assert_eq!(scene.ready(DEAD).await, Some(30), "they stay where they are");
         // The same once more changes nothing.
         let again = patch(&scene, RENEWED, &[&header[..], &["--yes"]].concat())
@@ -93,9 +93,14 @@ async fn letters_that_a_patch_does_not_apply_to_stay_as_they_are_and_are_counted
             .contains("2 dead letters stay as they are: the test at"),
         "{plan}"
     );
-    patch(&scene, only, &["--filter", "reason = rejected", "--yes"])
+    let done = patch(&scene, only, &["--filter", "reason = rejected", "--yes"])
         .await
         .expect_code(0);
+    assert_eq!(
+        done.json(),
+        json!({"patched": 1, "left": 0, "why": []}),
+        "a test says which are meant"
+    );
     let none = r#"[{"op":"remove","path":"/currency"}]"#;
     let refused = patch(&scene, none, &["--filter", "reason = rejected", "--yes"])
         .await
@@ -109,6 +114,29 @@ async fn letters_that_a_patch_does_not_apply_to_stay_as_they_are_and_are_counted
     );
     scene.run(&["dead", "redrive", "--all", "--yes"]).await.expect_code(0);
     assert_eq!(numbers(&scene.take_all(ORIGIN).await), [0, 77, 2]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_patch_that_does_not_apply_to_all_that_are_meant_says_so_when_it_is_done() {
+    let scene = Scene::sqlite().await;
+    scene.die(3).await;
+    let first = scene.run(&["dead", "list", "--json"]).await.expect_code(0).json();
+    let id = first[0]["id"].as_str().unwrap();
+    let document = r#"[{"op":"replace","path":"","value":{"currency":"XXX"}}]"#;
+    patch(&scene, document, &[id, "--yes"]).await.expect_code(0);
+    let replace = r#"[{"op":"replace","path":"/currency","value":"EUR"}]"#;
+    let done = patch(&scene, replace, &["--filter", "reason = rejected", "--yes"])
+        .await
+        .expect_code(3);
+    let why = "2 dead letters stay as they are: there is nothing at \"/currency\"";
+    assert!(done.stderr.contains(why), "{done:?}");
+    assert_eq!(done.json(), json!({"patched": 1, "left": 2, "why": [why]}));
+    for wrong in [": value", &format!("{}: value", "n".repeat(300))] {
+        let refused = patch(&scene, replace, &[id, "--header", wrong, "--yes"])
+            .await
+            .expect_code(2);
+        assert!(refused.stderr.contains("not of 1 to 255 bytes"), "{refused:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -160,7 +188,10 @@ async fn what_is_no_patch_changes_nothing_and_is_said() {
         planned.text()
     );
     let done = daemon.post("/v1/dead/patch", &patch).await;
-    assert_eq!((done.status, done.json()), (200, json!({"patched": 1})));
+    assert_eq!(
+        (done.status, done.json()),
+        (200, json!({"patched": 1, "left": 0, "why": []}))
+    );
     assert_eq!(daemon.stop().await, Some(0));
     scene.run(&["dead", "redrive", "--all", "--yes"]).await.expect_code(0);
     assert_eq!(numbers(&scene.take_all(ORIGIN).await), [77]);
