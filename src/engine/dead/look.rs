@@ -360,18 +360,23 @@ impl DeadIndex {
         }
     }
 
-    /// Has the index know a queue that counts looks, with one look at most; answers how many there were.
-    pub(in crate::engine) async fn indexed(&self, target: &DeadTarget) -> Result<u64, EngineError> {
+    /// Has the index know a queue that counts looks, with one look at most; answers how many there were, and why what came
+    /// since the last one is not known.
+    pub(in crate::engine) async fn indexed(&self, target: &DeadTarget) -> Result<(u64, Option<String>), EngineError> {
         let known = self.store.dead_queues().await?;
         let known = known.iter().find(|known| known.name == target.name);
-        let is_whole = known.is_some_and(|known| !target.differs(known));
-        if is_whole || target.out_of_bounds(known, &self.looks_of(target).await?).is_some() {
-            return Ok(known.map_or(0, |known| known.looks));
+        let looks = known.map_or(0, |known| known.looks);
+        if known.is_some_and(|known| !target.differs(known)) {
+            return Ok((looks, None));
+        }
+        let out_of_bounds = target.out_of_bounds(known, &self.looks_of(target).await?);
+        if out_of_bounds.is_some() {
+            return Ok((looks, out_of_bounds));
         }
         self.look_claimed(target).await?;
         let known = self.store.dead_queues().await?;
         let known = known.iter().find(|known| known.name == target.name);
-        Ok(known.map_or(0, |known| known.looks))
+        Ok((known.map_or(0, |known| known.looks), None))
     }
 }
 

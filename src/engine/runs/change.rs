@@ -49,9 +49,14 @@ impl Operation<Runs> for ChangeRun<'_> {
         let run = runs.run_reader.run_record(id).await?;
         let Some(next) = run.state.after(wish) else {
             let possible: Vec<&str> = wish.possible_from().into_iter().map(RunState::as_str).collect();
+            let dead = if run.state == RunState::Running && wish == RunWish::Resume {
+                "; where the process that worked on it is dead and no daemon is alive, pause it first"
+            } else {
+                ""
+            };
             return Err(EngineError::Refused {
                 why: format!(
-                    "run {id} is {}: {} is possible when it is {}",
+                    "run {id} is {}: {} is possible when it is {}{dead}",
                     run.state.as_str(),
                     wish.as_str(),
                     possible.join(", ")

@@ -28,7 +28,7 @@ impl RunPlanner {
         (selection, bound): (&Selection, &Bound),
         sieve: &mut Sieve,
     ) -> Result<Batch, EngineError> {
-        let looks = self.dead_index.indexed(target).await?;
+        let (looks, unknown) = self.dead_index.indexed(target).await?;
         let known = self.looks.looks_at(&target.name).await?;
         let others = target
             .redelivered
@@ -36,7 +36,11 @@ impl RunPlanner {
         let limit = target.delivery_limit.unwrap_or(u64::MAX);
         // Unknown is as bad as can be.
         let mut room = Room::of(target.name.clone(), limit, others.unwrap_or(limit));
-        let mut batch = Batch::default();
+        let unknown = unknown.map(|why| format!("queue {:?}: {why}", target.name.as_str()));
+        let mut batch = Batch {
+            warnings: unknown.into_iter().collect(),
+            ..Batch::default()
+        };
         let now = self.clock.now();
         let mut pages = DeadPages::of(Some(target.name.clone()), None, DeadSort::Position);
         while let Some(rows) = pages.next(self).await? {

@@ -83,6 +83,8 @@ async fn a_command_that_is_killed_is_resumed_by_the_next_one() {
     let run = scene.newest_run().await;
     assert_eq!(run["state"], "running", "nobody works on it, and it is not over: {run}");
     let id = run["id"].as_str().unwrap();
+    let refused = scene.resume(id).await.expect_code(5);
+    assert!(refused.stderr.contains("pause it first"), "{refused:?}");
     scene.run(&["run", "pause", id, "--yes"]).await.expect_code(0);
     let run = scene.resume(id).await.expect_code(0).json();
     assert_run(&run, "done", 300);

@@ -53,6 +53,23 @@ async fn plans_take_no_delivery_of_what_was_seen_and_say_what_the_run_takes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_may_not_be_looked_at_is_not_said_to_be_empty() {
+    let scene = Scene::sqlite().await;
+    dead(&scene, 1, 3).await;
+    for run in [
+        ["dead", "redrive", "--all", "--to", ORIGIN, "--yes"],
+        ["queue", "move", DEAD, "--to", ORIGIN, "--yes"],
+    ] {
+        let refused = scene.run(&run).await.expect_code(5);
+        assert!(
+            refused.stderr.contains(DEAD) && refused.stderr.contains("delivery-limit"),
+            "{refused:?}"
+        );
+    }
+    assert_eq!(numbers(&scene.take_all(DEAD).await), [0, 1, 2]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn near_the_limit_a_run_to_another_queue_is_refused_and_nothing_is_dropped() {
     let scene = Scene::sqlite().await;
     dead(&scene, 2, 3).await;
