@@ -184,7 +184,8 @@ pub struct Browsed {
 /// How to walk a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WalkOptions {
-    /// Messages that the client may have in memory ahead of the caller, at most (more on quorum queues).
+    /// Messages that the client may have in memory ahead of the caller, at most; more on quorum queues, but for 1, with
+    /// which nothing comes that is not asked for.
     pub window_messages: u32,
     /// Bytes of bodies that it may have in memory, as far as the sizes before let one tell.
     pub window_bytes: usize,
@@ -194,6 +195,9 @@ pub struct WalkOptions {
     /// Whether it goes on to the end of the queue whatever it meets: then the next window may be asked for as soon as one is
     /// taken, and comes while the caller works on that. What is asked for counts as delivered.
     pub whole: bool,
+    /// Whether a quorum queue keeps its order where the walk does not come to its end: then it takes, before it gives
+    /// anything back, all that was given back before, which counts as delivered.
+    pub in_order: bool,
 }
 
 impl Default for WalkOptions {
@@ -203,6 +207,7 @@ impl Default for WalkOptions {
             window_bytes: 8 << 20,
             quorum: false,
             whole: false,
+            in_order: false,
         }
     }
 }
@@ -364,13 +369,13 @@ impl ListedQueue {
         }
     }
 
-    /// Why nothing is taken from it, not even to look at it.
     /// Whether it keeps what was taken, and drops by age alone.
     #[must_use]
     pub fn is_stream(&self) -> bool {
         self.queue_type.as_deref() == Some("stream")
     }
 
+    /// Why nothing is taken from it, not even to look at it.
     #[must_use]
     pub fn not_consumed(&self) -> Option<&'static str> {
         if self.auto_delete {

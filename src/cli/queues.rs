@@ -1,6 +1,7 @@
 //! Queues: list, why, browse, and what an operator does to one.
 
 use crate::domain::id::QueueName;
+use crate::domain::naming::QueueType;
 use crate::domain::queue::QueueKind;
 use crate::engine::dead::QueueStep;
 use crate::engine::query;
@@ -15,7 +16,7 @@ use super::delivery_args::{Queue, Queues, SkipTo};
 use super::done::{How, OfRun};
 use super::exit::{Exit, Failure};
 use super::named;
-use super::output::{Column, number, or_dash};
+use super::output::{Column, note, number, or_dash};
 use super::paged::paged;
 use super::when::relative_or;
 use crate::domain::words::about as span;
@@ -249,6 +250,12 @@ const BROWSED: &[Column] = &[
 ];
 
 async fn browse(session: &Session<'_>, queue: QueueName, limit: u32) -> Result<Exit, Failure> {
+    let naming = session.engine.naming();
+    if naming.queue_type == QueueType::Quorum && naming.is_delivery_queue(queue.as_str()) {
+        note(
+            "of a delivery queue that is a quorum queue only the first message is looked at: a look at more could change its order",
+        );
+    }
     let messages = session.engine.query(query::Browse { queue, limit }).await?;
     let items: Vec<BrowsedItem<'_>> = messages.iter().map(BrowsedItem::of).collect();
     session.output.list(&items, BROWSED, |item| {

@@ -39,13 +39,30 @@ pub(super) async fn browse(
         seen => seen,
     };
     feed.close().await;
-    seen.map_err(|error| match error.ended() {
+    seen.map_err(|error| worded(dialer, &error))
+}
+
+/// The same of a quorum queue of others. Each get would be a consumer of its own there.
+pub(super) async fn browse_quorum(
+    dialer: &Dialer,
+    queue: &ShortString,
+    limit: u32,
+    listed: &ListedQueue,
+) -> Result<Vec<Browsed>, BrokerError> {
+    let feed = Feed::open(dialer, "browse").await?;
+    let seen = consume(&feed, queue, limit.min(LIMIT_MAX), Some(listed)).await;
+    feed.close().await;
+    seen.map_err(|error| worded(dialer, &error))
+}
+
+fn worded(dialer: &Dialer, error: &CallError) -> BrokerError {
+    match error.ended() {
         Some(Ended::Undecodable(reason)) => BrokerError::Failed {
             operation: "browse",
             detail: format!("a message of it cannot be decoded: {reason}"),
         },
-        _ => call_error("browse", &dialer.address, &dialer.vhost, &error),
-    })
+        _ => call_error("browse", &dialer.address, &dialer.vhost, error),
+    }
 }
 
 async fn get(feed: &Arc<Feed>, queue: &ShortString, limit: u32) -> Result<Vec<Browsed>, CallError> {

@@ -202,19 +202,24 @@ impl RabbitMq {
     }
 
     /// Refuses what would destroy a queue of others, or cannot work. What the management API does not tell stops nothing.
-    async fn may_consume(&self, operation: &'static str, queue: &QueueName) -> Result<(), BrokerError> {
+    async fn may_consume(
+        &self,
+        operation: &'static str,
+        queue: &QueueName,
+    ) -> Result<Option<ListedQueue>, BrokerError> {
         if self.settings.naming.is_delivery_queue(queue.as_str()) {
-            return Ok(());
+            return Ok(None);
         }
         let Ok(Some(listed)) = self.queue_detail(queue).await else {
-            return Ok(());
+            return Ok(None);
         };
-        listed.not_consumed().map_or(Ok(()), |why| {
-            Err(BrokerError::Failed {
+        match listed.not_consumed() {
+            Some(why) => Err(BrokerError::Failed {
                 operation,
                 detail: format!("queue {:?} is not touched: {why}", queue.as_str()),
-            })
-        })
+            }),
+            None => Ok(Some(listed)),
+        }
     }
 
     fn management(&self) -> Result<&Management, BrokerError> {
@@ -453,9 +458,13 @@ impl Reading for RabbitMq {
     }
 
     async fn browse(&self, queue: &QueueName, limit: u32) -> Result<Vec<Browsed>, BrokerError> {
-        self.may_consume("browse", queue).await?;
+        let others = self.may_consume("browse", queue).await?;
+        let name = short(queue.as_str())?;
+        if let Some(listed) = others.filter(|listed| listed.declared().queue_type == QueueType::Quorum) {
+            return browse::browse_quorum(&self.dialer, &name, limit, &listed).await;
+        }
         let listed = async { self.queue_detail(queue).await.ok().flatten() };
-        browse::browse(&self.dialer, &short(queue.as_str())?, limit, listed).await
+        browse::browse(&self.dialer, &name, limit, listed).await
     }
 
     async fn walk(&self, queue: &QueueName, options: WalkOptions) -> Result<Option<Box<dyn Walk>>, BrokerError> {

@@ -9,7 +9,8 @@
 //! nobody's.
 //!
 //! Quorum queues return what they get back consumer by consumer, by name, as long as the consumers are
-//! few: there the windows are larger and their number is bounded.
+//! few: there the windows are larger and their number is bounded. They put it behind what they got back before: a walk
+//! that keeps their order takes all of that before it gives anything back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +35,10 @@ const FIRST_BYTES_EACH: usize = 1 << 20;
 const GROWTH: u32 = 8;
 /// Consumers of one walk of a quorum queue: it keeps them ordered as long as they are so few.
 const QUORUM_CONSUMERS_MAX: u32 = 30;
+/// Messages that are taken at once of those that nobody wants to see.
+const PASSED: usize = 2_000;
+/// How long a walk of a quorum queue goes on to give back in order.
+const IN_ORDER_WITHIN: Duration = Duration::from_secs(20);
 /// How long a consumer with room may be silent before the queue is looked at.
 const SILENT: Duration = Duration::from_millis(30);
 /// Silent times before a queue that is not empty counts as ended: others hold what is there. After each one the broker
@@ -70,6 +75,7 @@ pub(super) async fn walk(
         held: Held::default(),
         position: 0,
         again: 0,
+        has_returned: false,
     })))
 }
 
@@ -112,6 +118,8 @@ struct Walking {
     /// Messages that were taken, and of those, how many were delivered before.
     position: u64,
     again: u64,
+    /// All that was given back before is in hand: the end was met, or a message that never was given back.
+    has_returned: bool,
 }
 
 /// The consumers of a walk, one after the other.
@@ -177,6 +185,7 @@ impl Walking {
         self.chain.window.saw(size);
         self.position += 1;
         self.again += u64::from(walked.redelivered);
+        self.has_returned |= !walked.redelivered;
         self.chain.last_tag = tag;
         self.held.add(tag);
         Ok(walked)
@@ -235,6 +244,18 @@ impl Walking {
         Ok(())
     }
 
+    /// Takes what a quorum queue would put before, or behind, what is given back: the rest of what was given back before, and
+    /// what is on its way (docs/rabbitmq.md, *Where a returned message goes*).
+    async fn take_the_rest(&mut self) -> Result<(), CallError> {
+        if self.chain.consumers == 0 || !self.options.quorum {
+            return Ok(());
+        }
+        while self.options.in_order && !self.has_returned {
+            self.has_returned = self.batch(PASSED).await?.is_empty();
+        }
+        self.tap.cancel(&Chain::tag(self.chain.consumers - 1)).await
+    }
+
     async fn acked(&mut self, tags: &[DeliveryTag]) -> Result<(), CallError> {
         let acks = self.held.settle(tags.iter().map(|tag| tag.0).collect());
         if self.tap.settled(&acks).await {
@@ -249,6 +270,7 @@ impl Walk for Walking {
     async fn next(&mut self, limit: usize) -> Result<Vec<Walked>, BrokerError> {
         self.chain.cut = false;
         let walked = self.batch(limit.max(1)).await;
+        self.has_returned |= walked.as_ref().is_ok_and(Vec::is_empty);
         walked.map_err(|error| self.source.worded(&error))
     }
 
@@ -261,7 +283,15 @@ impl Walk for Walking {
         acked.map_err(|error| self.source.worded(&error))
     }
 
-    async fn close(self: Box<Self>) -> Result<u64, BrokerError> {
+    async fn close(mut self: Box<Self>) -> Result<u64, BrokerError> {
+        // Everything is given back next, however far this came.
+        match ambient::timeout(IN_ORDER_WITHIN, self.take_the_rest()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(error = ?error, "a walk ends before all that was given back"),
+            Err(_) => {
+                tracing::warn!(queue = ?self.source.queue.as_str(), "a quorum queue has more that was given back than can be taken in time: its order changes");
+            }
+        }
         let Self { source, tap, again, .. } = *self;
         let closed = tap.close().await;
         source.feed.close().await;
@@ -285,7 +315,7 @@ struct Window {
 impl Window {
     fn new(options: &WalkOptions) -> Self {
         // A quorum queue's consumers are few, so that each has to reach further.
-        let messages_max = if options.quorum {
+        let messages_max = if options.quorum && options.window_messages > 1 {
             u32::from(u16::MAX)
         } else {
             options.window_messages.clamp(1, u32::from(u16::MAX))

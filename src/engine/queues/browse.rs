@@ -26,6 +26,9 @@ impl Queues {
         let _turn = self.page_with_bodies().await?;
         let cost = self.looks.cost_of(queue).await?;
         let browsed = if self.kind_of(queue) == QueueKind::Delivery {
+            // Of several that are given back, a quorum queue would put the first behind the others when a worker gives it back
+            // in turn (docs/rabbitmq.md, *Where a returned message goes*).
+            let limit = if cost.quorum { 1 } else { limit };
             self.under_lease(queue, "browse", |lease| async move {
                 self.browse_parts(&lease.record, limit, cost).await
             })

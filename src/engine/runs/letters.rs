@@ -32,6 +32,8 @@ use crate::store::{KeptKind, KeptMessage, KeptPlace, KeptQuery};
 
 /// Messages of one batch.
 const BATCH: usize = 2_000;
+/// Messages that come before they are asked for.
+const WINDOW: u32 = 2_000;
 /// A plan that does not go on for so long has lost its claim on a queue.
 pub(super) const CLAIM: Duration = Duration::from_secs(15);
 /// How long somebody else's claim is waited for.
@@ -63,8 +65,6 @@ pub(super) struct Letter {
     pub(super) sample: String,
 }
 
-/// Some selected messages.
-#[derive(Debug, Default)]
 impl Letter {
     pub(super) const fn load(&self) -> Load {
         Load {
@@ -74,6 +74,8 @@ impl Letter {
     }
 }
 
+/// Some selected messages.
+#[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) letters: Vec<Letter>,
     /// Not selected because they died again after a redrive.
@@ -277,7 +279,7 @@ impl Letters {
                         let batch = planner.indexed_batch(&limited, wanted, &mut self.sieve).await;
                         return or_left_out(batch, &queue, &self.selection).map(Some);
                     }
-                    match begin(planner, queue.clone(), self.others).await {
+                    match begin(planner, queue.clone(), self.others, WINDOW).await {
                         Ok(Begun::Walking(begun)) => *walking = Some(begun),
                         Ok(Begun::Missing) => continue,
                         Ok(Begun::Consumed(why)) if is_of_several(&self.selection) => return Ok(Some(left_out(&why))),
@@ -425,13 +427,18 @@ async fn choose(
 }
 
 /// Begins to walk a queue, as far as that costs nothing that it may not cost.
-async fn begin(planner: &RunPlanner, queue: QueueName, others: Others) -> Result<Begun, EngineError> {
+async fn begin(
+    planner: &RunPlanner,
+    queue: QueueName,
+    others: Others,
+    window_messages: u32,
+) -> Result<Begun, EngineError> {
     let cost = planner.looks.cost_of(&queue).await?;
     let claim = match others {
         Others::Wait => Some(planner.dead_index.claim_dead(&queue, "plan", CLAIM_PATIENCE).await?),
         Others::MayLook => None,
     };
-    let begun = begin_claimed(planner, &queue, &cost, claim).await;
+    let begun = begin_claimed(planner, &queue, (&cost, window_messages), claim).await;
     if let (Ok(Begun::Missing | Begun::Consumed(_)) | Err(_), Some(generation)) = (&begun, claim) {
         planner.store.dead_free(&queue, generation).await?;
     }
@@ -441,7 +448,7 @@ async fn begin(planner: &RunPlanner, queue: QueueName, others: Others) -> Result
 async fn begin_claimed(
     planner: &RunPlanner,
     queue: &QueueName,
-    cost: &Cost,
+    (cost, window_messages): (&Cost, u32),
     claim: Option<i64>,
 ) -> Result<Begun, EngineError> {
     let ready = match planner.looks.unconsumed(queue).await {
@@ -453,6 +460,8 @@ async fn begin_claimed(
     let options = WalkOptions {
         quorum: cost.quorum,
         whole: claim.is_some(),
+        window_messages,
+        in_order: cost.limit().is_none() && window_messages > 1,
         ..WalkOptions::default()
     };
     let Some(walk) = planner.walk_letters(queue, options).await? else {
@@ -656,6 +665,8 @@ impl RunPlanner {
                 why: "a decision about its head is being carried out: try again in a moment".to_owned(),
             });
         }
+        // Of a quorum queue no more than is asked for may be in hand: what is given back may change places with it later.
+        let window = if limit == 1 { 1 } else { WINDOW };
         self.under_lease(queue, "plan", |lease| async move {
             let mut batch = Batch::default();
             let (mut alike, mut exists) = (HashMap::default(), false);
@@ -663,7 +674,7 @@ impl RunPlanner {
                 if batch.letters.len() >= limit {
                     break;
                 }
-                let mut walking = match begin(self, part, Others::MayLook).await? {
+                let mut walking = match begin(self, part, Others::MayLook, window).await? {
                     Begun::Walking(walking) => walking,
                     Begun::Missing => continue,
                     Begun::Consumed(why) => return Err(EngineError::Refused { why }),

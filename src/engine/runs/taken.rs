@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Runs;
+use super::order::OrderKind;
 use super::plan::Document;
 use super::source::AHEAD;
 use crate::ambient::HashMap;
@@ -260,13 +261,17 @@ impl<'a> TakenRun<'a> {
     }
 
     pub(super) fn walk_options(&self, cost: &Cost) -> WalkOptions {
-        let window_messages = self
-            .record
-            .rate
-            .map_or(AHEAD, |rate| rate.saturating_mul(30).clamp(1, AHEAD));
+        let window_messages = match (self.document.kind, self.record.rate) {
+            // The others stay where they are: a quorum queue might bring them out of order.
+            (OrderKind::Skip, _) => 1,
+            (_, Some(rate)) => rate.saturating_mul(30).clamp(1, AHEAD),
+            (_, None) => AHEAD,
+        };
         WalkOptions {
             window_messages,
             quorum: cost.quorum,
+            // Where deliveries are counted, none is taken that was not planned.
+            in_order: cost.limit().is_none() && window_messages > 1,
             ..WalkOptions::default()
         }
     }

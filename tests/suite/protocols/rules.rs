@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use redrive::internals::broker::{EventExchange, Look};
+use redrive::internals::broker::{AttachOutcome, EventExchange, Look};
 use redrive::internals::domain::naming::QueueType;
 use redrive::internals::engine::query;
+use redrive::internals::engine::runs::Order;
 use redrive::internals::engine::{Command, Engine};
 use serde_json::{Value, json};
 
+use crate::broker_contract::bench::{next, options};
 use crate::engine::stage::{BOUND, Ground, Stage, notification};
 use crate::support::receiver::Behaviour;
 use crate::support::wait::{stays_absent, wait_until};
@@ -117,6 +119,43 @@ async fn a_queue_whose_policy_limits_deliveries_is_not_delivered_until_the_polic
     stage.delivered(4).await;
     stage.stop().await;
     stage.assert_kept();
+}
+
+/// A quorum queue puts what is given back behind what was given back before: a worker that ended before it had settled the
+/// first message found the second one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_look_at_a_quorum_queue_its_first_message_stays_the_first() {
+    let mut stage = Stage::quiet(Ground::rabbit_sqlite().await, |settings| {
+        settings.naming.queue_type = QueueType::Quorum;
+    })
+    .await;
+    stage.publish_many("a", "/ok", 20).await;
+    let queue = stage.queue("a", "/ok");
+    let look = async || {
+        let query = query::Browse {
+            queue: queue.clone(),
+            limit: 10,
+        };
+        let seen = stage.engine.query(query).await.unwrap();
+        assert_eq!(seen.len(), 1, "no more than one may be in hand");
+        seen[0].message.body.clone()
+    };
+    let first = look().await;
+    for _ in 0..3 {
+        let AttachOutcome::Attached(mut attached) = stage.broker.attach(&queue, options(1)).await.unwrap() else {
+            panic!("not attached");
+        };
+        let delivered = next(&mut attached).await;
+        attached.close().await;
+        assert_eq!((delivered.message.body, look().await), (first.clone(), first.clone()));
+    }
+    let skip = Command::Run(Order::skip(queue.clone()));
+    stage.engine.plan(skip).await.unwrap();
+    assert_eq!(
+        (look().await, look().await),
+        (first.clone(), first),
+        "a plan looks as well"
+    );
 }
 
 /// A foreign publisher declared it: we neither deliver it out of order nor touch it.

@@ -134,6 +134,44 @@ async fn what_would_push_others_out_of_a_queue_without_consumers_is_refused() {
     connection.close(200, "done".into()).await.unwrap();
 }
 
+/// A quorum queue puts what is given back behind what was given back before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_stays_in_a_quorum_queue_keeps_its_order() {
+    let scene = Scene::sqlite().await.with_quorum_queues();
+    let (connection, channel) = scene.channel().await;
+    scene.declare(&channel, DEAD, None).await;
+    scene.declare(&channel, ORIGIN, Some(DEAD)).await;
+    scene.declare(&channel, "fresh", None).await;
+    publish(&channel, DEAD, 0..100).await;
+    let listed = ["dead", "list", "--limit", "1000", "--json"];
+    let listed = scene.run(&listed).await.expect_code(0).json();
+    let ids: Vec<&str> = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|letter| letter["position"].as_u64().unwrap() <= 5)
+        .map(|letter| letter["id"].as_str().unwrap())
+        .collect();
+    assert_eq!(ids.len(), 5, "{listed}");
+    let discard = [&["dead", "discard", "--yes"], &ids[..]].concat();
+    scene.run(&discard).await.expect_code(0);
+    wait_until("the run to let go", BOUND, async || {
+        (scene.ready(DEAD).await == Some(95)).then_some(())
+    })
+    .await;
+    assert_eq!(numbers(&scene.take_all(DEAD).await), (5..100).collect::<Vec<_>>());
+    publish(&channel, "fresh", 0..40).await;
+    let browse = ["queue", "browse", "fresh", "--limit", "20", "--json"];
+    let seen = scene.run(&browse).await.expect_code(0).json();
+    assert_eq!(seen.as_array().unwrap().len(), 20, "{seen}");
+    wait_until("the look to be over", BOUND, async || {
+        (scene.ready("fresh").await == Some(40)).then_some(())
+    })
+    .await;
+    assert_eq!(numbers(&scene.take_all("fresh").await), (0..40).collect::<Vec<_>>());
+    connection.close(200, "done".into()).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bound_of_bytes_is_room_too_and_a_lifetime_of_messages_is_told() {
     let scene = Scene::sqlite().await;

@@ -352,10 +352,17 @@ impl Tap {
         tag: &str,
         prefetch: u16,
     ) -> Result<(), CallError> {
-        let cancel = before.map(|before| (Method::new(CANCEL).short_string(before).u8(0), CANCEL_OK));
-        let asked = cancel.into_iter().chain(consuming(queue, tag, prefetch));
+        let asked = before
+            .map(cancelling)
+            .into_iter()
+            .chain(consuming(queue, tag, prefetch));
         let asked: Vec<_> = asked.collect();
         self.call(&asked).await.map(drop)
+    }
+
+    /// Ends a consumer. What it was sent is here then, and stays in the hand of the channel.
+    pub(super) async fn cancel(&self, tag: &str) -> Result<(), CallError> {
+        self.call(&[cancelling(tag)]).await.map(drop)
     }
 
     /// Until the broker has answered here: what it had sent before is here then. The question changes nothing.
@@ -460,6 +467,10 @@ fn channel_open() -> Asked {
 
 fn qos(prefetch: u16) -> Asked {
     (Method::new(QOS).u32(0).u16(prefetch).u8(0), QOS_OK)
+}
+
+fn cancelling(tag: &str) -> Asked {
+    (Method::new(CANCEL).short_string(tag).u8(0), CANCEL_OK)
 }
 
 /// The prefetch before consume, or the first consumer has no limit (docs/rabbitmq.md, *Prefetch*).
