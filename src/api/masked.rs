@@ -1,9 +1,12 @@
 //! What leaves for those who may only look: every document, without the values that the masks name.
 //!
 //! One pass over the finished JSON, whatever route made it, so that no route can forget it: values by their names
-//! (headers, keys of payloads, forms in texts), payloads and bodies by the places in them, also in base64, lines of
-//! plans by what they are about, and what follows the names in the query of a URL. What is no JSON leaves only where
-//! its route says that there is nothing to hide in it, or that it hid it.
+//! (headers, keys of payloads and options, forms in texts), payloads and bodies by the places in them, also in base64,
+//! lines of plans by what they are about, and what follows the names in the query of a URL. What is no JSON leaves only
+//! where its route says that there is nothing to hide in it, or that it hid it.
+//!
+//! Names are those that users gave. The keys of the program's own documents hide nothing, whatever they are called: the
+//! token of a lease is a number that an attached process has to read.
 
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
@@ -21,6 +24,30 @@ use super::answer::whole;
 
 /// What somebody wrote, with places of its own.
 const WRITTEN: [&str; 4] = ["payload", "body", "properties", "metadata"];
+/// Where else in a document the keys are of users: of headers, subscriptions and queues.
+const NAMED_BY_USERS: [&str; 5] = ["headers", "value", "options", "arguments", "in_force"];
+
+/// Whose the keys of an object are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keys {
+    /// The program's: no rule is about them.
+    Own,
+    /// Users'.
+    Users,
+}
+
+impl Keys {
+    /// Of what stands under this name.
+    fn under(self, name: &str, value: &Value) -> Self {
+        // A list of headers has the program's `name` and `value` in it.
+        let is_list = name == "headers" && value.is_array();
+        if WRITTEN.contains(&name) || (NAMED_BY_USERS.contains(&name) && !is_list) {
+            Self::Users
+        } else {
+            self
+        }
+    }
+}
 
 /// An answer in which is hidden already what has to be, or that has nothing to hide: it leaves as it is.
 pub(super) struct MasksItself<A>(pub(super) A);
@@ -75,7 +102,7 @@ fn is_json(response: &Response) -> bool {
 pub(super) fn hidden_in(rules: &MaskRules, document: &[u8]) -> usize {
     let mut cover = Cover::new(rules);
     if let Ok(mut value) = serde_json::from_slice::<Value>(document) {
-        cover.walk(&mut value);
+        cover.walk(&mut value, Keys::Own);
     }
     cover.hidden
 }
@@ -86,7 +113,7 @@ pub(super) fn without(rules: &MaskRules, document: &[u8]) -> Bytes {
         // What cannot be looked through does not leave.
         return Bytes::from_static(b"null");
     };
-    Cover::new(rules).walk(&mut value);
+    Cover::new(rules).walk(&mut value, Keys::Own);
     value.to_string().into()
 }
 
@@ -102,10 +129,10 @@ impl<'a> Cover<'a> {
         Self { rules, hidden: 0 }
     }
 
-    fn walk(&mut self, value: &mut Value) {
+    fn walk(&mut self, value: &mut Value, keys: Keys) {
         match value {
-            Value::Object(entries) => self.object(entries),
-            Value::Array(items) => items.iter_mut().for_each(|item| self.walk(item)),
+            Value::Object(entries) => self.object(entries, keys),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.walk(item, keys)),
             Value::String(text) => self.string(text),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
@@ -118,7 +145,7 @@ impl<'a> Cover<'a> {
         }
     }
 
-    fn object(&mut self, entries: &mut Map<String, Value>) {
+    fn object(&mut self, entries: &mut Map<String, Value>, keys: Keys) {
         // A header of a message is such a pair.
         let is_hidden = entries
             .get("name")
@@ -133,7 +160,8 @@ impl<'a> Cover<'a> {
             if value.is_null() || value.is_boolean() {
                 continue;
             }
-            if self.rules.hides_header(name) {
+            let may_hide = keys == Keys::Users || WRITTEN.contains(&name.as_str());
+            if may_hide && self.rules.hides_header(name) {
                 self.hide(value);
                 continue;
             }
@@ -146,7 +174,7 @@ impl<'a> Cover<'a> {
             if WRITTEN.contains(&name.as_str()) && (value.is_object() || value.is_array()) {
                 self.written(value);
             }
-            self.walk(value);
+            self.walk(value, keys.under(name, value));
         }
     }
 
@@ -209,7 +237,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::domain::endpoint::{Endpoint, EndpointState, ProbeClaim};
+    use crate::domain::event::EventLease;
     use crate::domain::mask::MaskRule;
+    use crate::domain::time::Timestamp;
+    use crate::domain::url::EndpointUrl;
 
     fn rules() -> MaskRules {
         MaskRules::new(vec![MaskRule::parse("/account/number").unwrap()], Vec::new())
@@ -265,6 +297,49 @@ mod tests {
     fn what_names_nothing_stays_as_it_is() {
         let document = json!({"items": [{"url": "https://a.example/", "ready": 3, "age_s": 0.5, "paused": false}], "cursor": null});
         assert_eq!(shown(&document), document);
+    }
+
+    #[test]
+    fn what_the_program_names_itself_is_read_by_an_attached_process_whatever_the_rules_name() {
+        let names = ["token", "name", "state", "url", "until", "count"].map(|name| MaskRule::parse(name).unwrap());
+        let rules = MaskRules::new(names.to_vec(), Vec::new());
+        let same = |document: &Value| {
+            let bytes = document.to_string().into_bytes();
+            assert_eq!(
+                serde_json::from_slice::<Value>(&without(&rules, &bytes)).unwrap(),
+                *document
+            );
+        };
+        let url = EndpointUrl::parse("https://a.example/hook").unwrap();
+        let now = Timestamp::from_seconds(5);
+        let mut endpoint = Endpoint::of(url, EndpointState::Unavailable, now);
+        endpoint.probe = Some(ProbeClaim { token: 7, until: now });
+        same(&serde_json::to_value(endpoint).unwrap());
+        let lease = EventLease {
+            token: 8,
+            revision: 1,
+            owner: None,
+            claim: None,
+            until: now,
+        };
+        same(&serde_json::to_value(lease).unwrap());
+        // Names of queues are keys here.
+        same(&json!({"dead_places": {"card-payments.dead": 3, "session-token": 1}}));
+    }
+
+    #[test]
+    fn keys_of_users_are_hidden_wherever_users_have_keys() {
+        let secret = "S3CRET";
+        for document in [
+            json!({"headers": {"x-token": secret}}),
+            json!({"headers": [{"name": "x-context", "value": {"token": secret}}]}),
+            json!({"arguments": {"x-token": secret}, "in_force": {"x-token": secret}}),
+            json!({"options": {"headers": {"x-token": secret}}}),
+            json!({"metadata": {"token": [secret]}, "properties": {"headers": {"token": secret}}}),
+            json!({"payload": {"deep": [{"token": secret}]}, "body": {"token": {"inner": secret}}}),
+        ] {
+            assert!(!shown(&document).to_string().contains(secret), "{document}");
+        }
     }
 
     #[tokio::test]
