@@ -51,6 +51,15 @@ pub(in crate::engine) struct DeadCounts {
     pub(in crate::engine) unread: Option<String>,
 }
 
+/// For how long what was read is not read again. What failed only waited for a broker or store that does not answer, and
+/// says nothing of what reading costs.
+fn good_for<T, E>(read: &Result<T, E>, took: Duration) -> Duration {
+    match read {
+        Ok(_) => GOOD.max(took * SHARE),
+        Err(_) => GOOD,
+    }
+}
+
 impl DeadPlaces {
     /// Finds them in a listing, unless that was done a moment ago.
     pub(super) async fn find(&mut self, engine: &DeadTargets, listed: &[ListedQueue]) {
@@ -58,12 +67,13 @@ impl DeadPlaces {
         if begun < self.next_at {
             return;
         }
-        match self.found(engine, listed).await {
+        let found = self.found(engine, listed).await;
+        let ended = engine.clock.uptime();
+        self.next_at = ended + good_for(&found, ended.saturating_sub(begun));
+        match found {
             Ok(()) => (self.unread, self.is_found) = (None, true),
             Err(error) => self.unread = Some(chain(&error)),
         }
-        let now = engine.clock.uptime();
-        self.next_at = now + GOOD.max(now.saturating_sub(begun) * SHARE);
     }
 
     async fn found(&mut self, engine: &DeadTargets, listed: &[ListedQueue]) -> Result<(), EngineError> {
@@ -94,15 +104,13 @@ impl DeadPlaces {
         if begun < self.events_next_at {
             return;
         }
-        self.events = match engine.store.events_counts().await {
-            Ok(counts) => {
-                let dead = counts.iter().filter(|count| count.state == EventState::Dead);
-                Some(dead.map(|count| count.count).sum())
-            }
-            Err(_) => None,
-        };
-        let now = engine.clock.uptime();
-        self.events_next_at = now + GOOD.max(now.saturating_sub(begun) * SHARE);
+        let counts = engine.store.events_counts().await;
+        let ended = engine.clock.uptime();
+        self.events_next_at = ended + good_for(&counts, ended.saturating_sub(begun));
+        self.events = counts.ok().map(|counts| {
+            let dead = counts.iter().filter(|count| count.state == EventState::Dead);
+            dead.map(|count| count.count).sum()
+        });
     }
 
     /// What is in them by this listing, with what is `stored`; unknown where something of it was not read.
@@ -134,5 +142,18 @@ impl DeadPlaces {
             places: is_known.then(|| counted.collect()),
             unread: self.unread.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_read_is_read_again_soon_however_long_the_failure_took() {
+        let (short, long) = (Duration::from_millis(20), Duration::from_secs(5));
+        assert_eq!(good_for(&Ok::<(), ()>(()), short), GOOD);
+        assert_eq!(good_for(&Ok::<(), ()>(()), long), Duration::from_secs(100));
+        assert_eq!(good_for(&Err::<(), ()>(()), long), GOOD);
     }
 }
