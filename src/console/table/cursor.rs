@@ -11,6 +11,8 @@ pub struct Cursor<Id> {
     pub place: usize,
     /// Whether somebody chose it, or did something with it; until then it is the first.
     pub moved: bool,
+    /// Whether it is only the neighbour of the row that somebody chose, which went.
+    pub fallen: bool,
     /// The first place on the screen.
     pub offset: usize,
     /// Rows on the screen when it was last laid out.
@@ -23,6 +25,7 @@ impl<Id> Default for Cursor<Id> {
             id: None,
             place: 0,
             moved: false,
+            fallen: false,
             offset: 0,
             page: 1,
         }
@@ -32,6 +35,12 @@ impl<Id> Default for Cursor<Id> {
 impl<Id> Cursor<Id> {
     /// Selects a row, wherever it is or will be in the list.
     pub fn choose(&mut self, id: Id) {
+        self.fallen = false;
+        self.fix(id);
+    }
+
+    /// The row that is selected stays so, wherever it goes.
+    pub(super) fn fix(&mut self, id: Id) {
         (self.id, self.moved) = (Some(id), true);
     }
 

@@ -49,6 +49,8 @@ pub trait List: Columns + Filtering + Marking {
     fn point(&mut self, position: usize);
     /// The selected row stays selected, wherever it goes: something is done with it.
     fn fix_selection(&mut self);
+    /// Whether the selected row is only the neighbour of the one that somebody chose, which went.
+    fn has_fallen(&self) -> bool;
 }
 
 impl<R: Row> Default for Table<R> {
@@ -116,6 +118,7 @@ impl<R: Row> Table<R> {
         let last = self.order.len().saturating_sub(1);
         self.cursor.place = place.unwrap_or(self.cursor.place).min(last);
         if place.is_none() && !self.order.is_empty() {
+            self.cursor.fallen |= chosen.is_some();
             self.cursor.id = self.row(self.cursor.place).map(|row| row.id());
         }
         if self.cursor.offset > 0 || self.cursor.place >= self.cursor.page {
@@ -216,7 +219,11 @@ impl<R: Row> List for Table<R> {
 
     fn fix_selection(&mut self) {
         if let Some(id) = self.selected_row().map(|row| row.id()) {
-            self.cursor.choose(id);
+            self.cursor.fix(id);
         }
+    }
+
+    fn has_fallen(&self) -> bool {
+        self.cursor.fallen
     }
 }

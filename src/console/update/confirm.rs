@@ -11,6 +11,7 @@ use crate::console::state::Mode;
 use crate::console::state::action::{Action, Also};
 use crate::console::state::dialog::{Asked, Dialog, Friction, Planning, ReasonLine, Report, ScopeKind, Task};
 use crate::console::state::effect::Effect;
+use crate::console::table::List;
 use crate::domain::text::is_hidden;
 use crate::engine::{Caution, Confirmation, Plan, confirmation};
 
@@ -30,7 +31,9 @@ pub(super) fn begin(state: &mut State, action: &'static Action, trigger: KeyCode
     state.commands.next_request += 1;
     // A click is no key: it asks.
     let is_one = commands.len() == 1 && scope.kind == ScopeKind::One && trigger != KeyCode::Null;
-    let at_once = is_one && action.has(|also| matches!(also, Also::AtOnce));
+    // Nor is a row that took the place of the chosen one a moment ago.
+    let has_fallen = state.nav.details.is_empty() && state.list().is_some_and(List::has_fallen);
+    let at_once = is_one && !has_fallen && action.has(|also| matches!(also, Also::AtOnce));
     state.commands.tasks.push(Task {
         request,
         action,

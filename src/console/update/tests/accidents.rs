@@ -12,13 +12,14 @@
 //! | *purge all?* without a number | count and name in the dialog, the name is typed | `a_purge_says_how_much_and_asks_for_the_name` |
 //! | too many prompts are skipped | friction grows with what is touched | `friction_grows_with_what_is_touched` |
 //! | a replay became a thundering herd or a loop | a run has a rate and a canary; what died again is left out of all | `a_redrive_of_everything_has_a_pace_and_leaves_out_what_died_again` |
+//! | the row went while the key was pressed, and its neighbour was hit | what is done at once asks first where the selection fell | `what_is_done_at_once_asks_where_the_chosen_row_went` |
 //! | nobody knew who did what | every end is in the log of the session, and the engine audits before and after | `what_was_done_and_what_was_refused_is_in_the_log` |
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::Stage;
-use super::fixture::{incident, is_execution, planned, queues, snapshot, stage, stage_with};
+use super::fixture::{endpoint, incident, is_execution, planned, queues, snapshot, stage, stage_with};
 use crate::console::actions::{action, all};
 use crate::console::runtime::picture;
 use crate::console::state::dialog::Friction;
@@ -28,6 +29,7 @@ use crate::console::state::keymap::Keymap;
 use crate::console::state::{Mode, View};
 use crate::console::theme::Theme;
 use crate::console::view;
+use crate::domain::endpoint::EndpointState;
 use crate::engine::{Access, Command};
 
 fn screen(stage: &Stage) -> String {
@@ -50,6 +52,30 @@ fn marks_that_a_filter_hides_are_counted_before_anything_is_done() {
     stage.plan("2 * /stock Enter P");
     let text = screen(&stage);
     assert!(text.contains("4 hidden by"), "{text}");
+}
+
+#[test]
+fn what_is_done_at_once_asks_where_the_chosen_row_went() {
+    let named = |name: &str, state| endpoint(&format!("https://{name}.example/"), state);
+    let all = |second| {
+        let rows = [
+            ("a", EndpointState::Available),
+            ("b", second),
+            ("c", EndpointState::Available),
+        ];
+        rows.map(|(name, state)| named(name, state)).to_vec()
+    };
+    let mut stage = stage(snapshot(1, Vec::new(), all(EndpointState::Available)));
+    stage.play("3 /state=available Enter j");
+    stage.event(Event::Snapshot(
+        snapshot(2, Vec::new(), all(EndpointState::Unavailable)).into(),
+    ));
+    let selected = stage.state.lists.endpoints.selected_row().unwrap();
+    assert_eq!(selected.endpoint.url.as_str(), "https://c.example/");
+    stage.play("P");
+    assert!(matches!(stage.state.input.mode, Mode::Dialog(_)), "it asks");
+    stage.play("Esc k P");
+    assert!(matches!(stage.state.input.mode, Mode::Browse), "that one was chosen");
 }
 
 #[test]
