@@ -123,6 +123,12 @@ fn redelivered(session: &Session<'_>, list: &[RedeliveredView]) -> Result<Exit, 
     session.output.list(&rows, REDELIVERED, |row| {
         vec![row.url.clone(), row.before.to_owned(), row.queues.to_string()]
     })?;
+    for row in rows.iter().filter(|row| row.paused) {
+        say(&format!(
+            "{} stays paused: `redrive endpoint resume` resumes it",
+            row.url
+        ));
+    }
     Ok(Exit::Done)
 }
 

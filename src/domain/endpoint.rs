@@ -2,7 +2,7 @@
 
 use super::id::{EndpointEpoch, NotificationId, QueueName};
 use super::named::named;
-use super::pace::{Pace, PaceOrder};
+use super::pace::{Brake, Pace, PaceOrder};
 use super::time::Timestamp;
 use super::url::EndpointUrl;
 
@@ -31,6 +31,9 @@ named! {
 }
 
 impl EndpointState {
+    /// All words that a filter may ask for: see [`Endpoint::words`].
+    pub const WORDS: [&'static str; 5] = ["available", "unavailable", "parked", "disabled", "paused"];
+
     /// The state of that name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -150,9 +153,10 @@ pub enum EndpointChange {
         /// Why, for people.
         reason: String,
     },
-    /// A person: everything goes on at once, every head with its whole budget.
+    /// A person: everything goes on at once, every head with its whole budget. A pace or a pause that a person asked for
+    /// stays.
     Open,
-    /// The same at a pace.
+    /// The same at another pace; a pause stays.
     OpenPaced {
         /// Which.
         order: PaceOrder,
@@ -166,7 +170,52 @@ pub enum EndpointChange {
     },
 }
 
+/// What the reason of a person who disabled an endpoint begins with.
+const DISABLED_BY: &str = "disabled by ";
+
+/// Why an endpoint is disabled that this person disabled.
+#[must_use]
+pub fn disabled_by(who: &str) -> String {
+    format!("{DISABLED_BY}{who}")
+}
+
+/// Whether an endpoint's error is such a reason.
+#[must_use]
+pub fn is_disabled_by(error: &str) -> bool {
+    error.starts_with(DISABLED_BY)
+}
+
 impl Endpoint {
+    /// Who paused it, whatever its state: then nothing but probes goes there until somebody resumes it.
+    #[must_use]
+    pub fn paused(&self) -> Option<&Brake> {
+        self.pace.as_ref()?.brake.as_ref()
+    }
+
+    /// What a filter finds it by: its state, and that it is paused.
+    #[must_use]
+    pub fn words(&self) -> &'static [&'static str] {
+        match (self.state, self.paused()) {
+            (EndpointState::Available, Some(_)) => &["paused", "available"],
+            (EndpointState::Available, None) => &["available"],
+            (EndpointState::Unavailable, Some(_)) => &["unavailable", "paused"],
+            (EndpointState::Unavailable, None) => &["unavailable"],
+            (EndpointState::Parked, Some(_)) => &["parked", "paused"],
+            (EndpointState::Parked, None) => &["parked"],
+            (EndpointState::Disabled, Some(_)) => &["disabled", "paused"],
+            (EndpointState::Disabled, None) => &["disabled"],
+        }
+    }
+
+    /// Since when it is as lists say: an available one that is paused, since then.
+    #[must_use]
+    pub fn shown_since(&self) -> Timestamp {
+        match self.paused() {
+            Some(brake) if self.state == EndpointState::Available => brake.at,
+            Some(_) | None => self.since,
+        }
+    }
+
     /// As it is shown where so much waits for it: where nothing does, nothing is tried before the next notification comes.
     #[must_use]
     pub fn with_waiting(mut self, waiting: Option<u64>) -> Self {
@@ -174,6 +223,26 @@ impl Endpoint {
             self.next_attempt_at = None;
         }
         self
+    }
+
+    /// Its pace once a person had it redelivered, at the `asked` pace of that person where there is one. What a person
+    /// asked for before stays where nothing else is asked for, and a pause stays always; a slow start is over.
+    #[must_use]
+    pub fn pace_after_redelivery(&self, asked: Option<(PaceOrder, &str)>, now: Timestamp) -> Option<Pace> {
+        let before = self.pace.as_ref();
+        match asked {
+            Some((order, by)) => Some(Pace {
+                brake: self.paused().cloned(),
+                revision: before.map_or(1, |pace| pace.revision + 1),
+                ..Pace::new(order, Some(by.to_owned()), now)
+            }),
+            None => before
+                .filter(|pace| pace.is_of_a_person())
+                .map(|pace| match self.state {
+                    EndpointState::Available => pace.clone(),
+                    EndpointState::Unavailable | EndpointState::Parked | EndpointState::Disabled => pace.reopened(now),
+                }),
+        }
     }
 
     /// What `order` makes of its pace: what that does not say stays.
@@ -188,5 +257,86 @@ impl EndpointChange {
     #[must_use]
     pub const fn opens(&self) -> bool {
         matches!(self, Self::Open | Self::OpenPaced { .. } | Self::Reopen { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pace::{PaceChange, after};
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_seconds(seconds)
+    }
+
+    const SLOW: PaceOrder = PaceOrder {
+        rate: Some(2),
+        ramp: None,
+        canary: None,
+        watch_s: None,
+        stop_after: None,
+        ends_at_rate: false,
+    };
+
+    /// Down, with the pace that this person asked for, or its retry policy.
+    fn down(by: Option<&str>) -> Endpoint {
+        let url = EndpointUrl::parse("https://a.example/").unwrap();
+        Endpoint {
+            pace: Some(Pace::new(SLOW, by.map(str::to_owned), at(1))),
+            ..Endpoint::of(url, EndpointState::Unavailable, at(1))
+        }
+    }
+
+    fn paused(mut endpoint: Endpoint) -> Endpoint {
+        let brake = PaceChange::Brake { by: "ana".to_owned() };
+        endpoint.pace = after(endpoint.pace.as_ref(), &brake, at(2)).unwrap();
+        endpoint
+    }
+
+    #[test]
+    fn a_redelivery_keeps_a_pause_and_what_a_person_asked_for_and_ends_a_slow_start() {
+        let order = |endpoint: &Endpoint, asked: Option<PaceOrder>| {
+            let after = endpoint.pace_after_redelivery(asked.map(|order| (order, "bob")), at(9));
+            after.map(|pace| (pace.order.rate, pace.by, pace.brake.map(|brake| brake.by)))
+        };
+        let (ana, bob) = (Some("ana".to_owned()), Some("bob".to_owned()));
+        assert_eq!(order(&down(None), None), None);
+        assert_eq!(order(&down(Some("ana")), None), Some((Some(2), ana.clone(), None)));
+        assert_eq!(order(&paused(down(None)), None), Some((Some(2), None, ana.clone())));
+        let fast = PaceOrder { rate: Some(9), ..SLOW };
+        assert_eq!(
+            order(&down(Some("ana")), Some(fast)),
+            Some((Some(9), bob.clone(), None))
+        );
+        assert_eq!(order(&paused(down(None)), Some(fast)), Some((Some(9), bob, ana)));
+        // One that is available already does not begin its ramp again.
+        let available = Endpoint {
+            state: EndpointState::Available,
+            ..down(Some("ana"))
+        };
+        assert_eq!(available.pace_after_redelivery(None, at(9)), available.pace);
+    }
+
+    #[test]
+    fn one_that_is_paused_is_found_by_that_word_and_says_since_when() {
+        let all = [
+            EndpointState::Available,
+            EndpointState::Unavailable,
+            EndpointState::Parked,
+            EndpointState::Disabled,
+        ];
+        for state in all {
+            let free = Endpoint { state, ..down(None) };
+            assert_eq!((free.words(), free.shown_since()), (&[state.as_str()][..], at(1)));
+            let paused = paused(free);
+            assert!(paused.words().contains(&"paused") && paused.words().contains(&state.as_str()));
+            let since = if state == EndpointState::Available {
+                at(2)
+            } else {
+                at(1)
+            };
+            assert_eq!(paused.shown_since(), since);
+            assert!(paused.words().iter().all(|word| EndpointState::WORDS.contains(word)));
+        }
     }
 }

@@ -321,6 +321,23 @@ impl Pace {
         }
     }
 
+    /// Whether a person asked for it, or stopped it: only a person takes that away.
+    #[must_use]
+    pub const fn is_of_a_person(&self) -> bool {
+        self.by.is_some() || self.brake.is_some()
+    }
+
+    /// What is left where its order is over: the brake, which only a person takes away.
+    #[must_use]
+    pub fn brake_alone(&self) -> Option<Self> {
+        let brake = self.brake.clone()?;
+        Some(Self {
+            revision: self.revision + 1,
+            brake: Some(brake),
+            ..Self::new(PaceOrder::default(), self.by.clone(), self.began_at)
+        })
+    }
+
     /// The endpoint closed meanwhile, and is available again: the ramp begins anew, what was counted stays.
     #[must_use]
     pub fn reopened(&self, now: Timestamp) -> Self {
@@ -498,9 +515,9 @@ pub fn after(before: Option<&Pace>, change: &PaceChange, now: Timestamp) -> Resu
         }
         (PaceChange::Resume, Some(pace)) => match (&pace.brake, pace.stage(now)) {
             (Some(_), _) if pace.order.is_none() => Ok(None),
-            // The ramp goes on where it was.
+            // The ramp goes on where it was, or begins where it was to begin anew meanwhile.
             (Some(brake), _) => changed(pace.clone(), &|pace| {
-                pace.ramp_at = pace.ramp_at.plus(now.since(brake.at));
+                pace.ramp_at = pace.ramp_at.plus(now.since(brake.at.max(pace.ramp_at)));
                 pace.brake = None;
             }),
             (None, Stage::Asks | Stage::Watched(_)) => changed(pace.clone(), &|pace| pass(pace, now)),
@@ -592,6 +609,24 @@ mod tests {
         // Without any limit there is nothing left after the brake.
         let alone = after(None, &PaceChange::Brake { by }, at(0)).unwrap().unwrap();
         assert_eq!(after(Some(&alone), &PaceChange::Resume, at(1)), Ok(None));
+    }
+
+    #[test]
+    fn a_ramp_that_began_anew_while_it_was_paused_begins_when_it_is_resumed() {
+        let brake = PaceChange::Brake { by: "ana".to_owned() };
+        let braked = changed(&Pace::new(RAMP, None, at(0)), &brake, at(10));
+        let resumed = changed(&braked.reopened(at(90)), &PaceChange::Resume, at(100));
+        assert_eq!(resumed.rate_at(at(100)), Some(1));
+        assert_eq!(resumed.rate_at(at(110)), Some(2));
+    }
+
+    #[test]
+    fn one_that_is_over_leaves_its_brake() {
+        let pace = Pace::new(RAMP, Some("ana".to_owned()), at(0));
+        assert_eq!(pace.brake_alone(), None);
+        let left = changed(&pace, &PaceChange::Brake { by: "ana".to_owned() }, at(1)).brake_alone();
+        let left = left.unwrap();
+        assert!(left.is_held(at(9)) && left.order.is_none());
     }
 
     fn canary(watch_s: Option<u32>) -> Pace {

@@ -445,8 +445,11 @@ pub struct Redelivered {
     pub url: EndpointUrl,
     /// What it was before.
     pub before: EndpointState,
-    /// Its queues.
+    /// Its queues, without those that are paused one by one.
     pub queues: u64,
+    /// A person paused it, and so nothing is sent until somebody resumes it.
+    #[serde(default)]
+    pub paused: bool,
 }
 
 /// A test's answer.

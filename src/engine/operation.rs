@@ -49,13 +49,18 @@ pub(super) struct About {
     pub(super) name: &'static str,
     pub(super) subject: Subject,
     pub(super) friction: Friction,
-    /// What takes it back, or why nothing does.
+    /// What takes it back, whatever it was done to; or why nothing does.
     pub(super) undo: Result<Command, &'static str>,
 }
 
 /// A command as its service carries it out.
 pub(super) trait Operation<Service> {
     fn about(&self) -> About;
+
+    /// What takes back what was planned so, or why nothing does: it leads to what the plan says was there before.
+    fn undo(&self, _plan: &Plan) -> Result<Command, &'static str> {
+        self.about().undo
+    }
 
     /// Whether it changes one thing, whatever follows from it for others: the first line of its plan.
     fn is_about_one(&self) -> bool {

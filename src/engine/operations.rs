@@ -1,6 +1,6 @@
 //! The list of commands: which operation is which one's.
 
-use super::command::Command;
+use super::command::{Command, Plan};
 use super::operation::{About, Operation, Subject};
 
 /// The list of commands: has the operation of one do something.
@@ -99,12 +99,14 @@ impl Command {
     pub fn subject(&self) -> Subject {
         self.about().subject
     }
+}
 
-    /// What takes it back.
+impl Plan {
+    /// What takes it back, once it was carried out.
     ///
     /// # Errors
     /// Why nothing does.
-    pub fn undo(&self) -> Result<Self, &'static str> {
-        self.about().undo
+    pub fn undo(&self) -> Result<Command, &'static str> {
+        operation!(&self.command, it => it.undo(self))
     }
 }

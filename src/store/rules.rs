@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::columns::{Columns, integer};
 use super::{HeadMove, LeaseOutcome, MoveTo, NewAudit, PaceChanged, Purpose, StoreError, Success};
 use crate::domain::attempt::Attempt;
-use crate::domain::endpoint::{Endpoint, EndpointChange, EndpointState};
+use crate::domain::endpoint::{Endpoint, EndpointChange, EndpointState, is_disabled_by};
 use crate::domain::fingerprint::Fingerprint;
 use crate::domain::id::{EndpointEpoch, IncarnationId, QueueName, StoreId};
 use crate::domain::naming::hex;
@@ -98,12 +98,11 @@ pub fn endpoint_after(
         EndpointChange::Disable { reason } => {
             after.state = EndpointState::Disabled;
             after.next_attempt_at = None;
-            after.pace = None;
             note(&mut after, attempt, Some(reason));
         }
-        EndpointChange::Open => open(&mut after, None),
+        EndpointChange::Open => open(&mut after, before.pace_after_redelivery(None, now)),
         EndpointChange::OpenPaced { order, by } => {
-            open(&mut after, Some(Pace::new(*order, Some(by.clone()), now)));
+            open(&mut after, before.pace_after_redelivery(Some((*order, by)), now));
         }
         EndpointChange::Reopen { slow_start } => {
             let kept = before.pace.as_ref().map(|pace| pace.reopened(now));
@@ -129,6 +128,8 @@ fn open(endpoint: &mut Endpoint, pace: Option<Pace>) {
     endpoint.probe_queue = None;
     endpoint.probe_message = None;
     endpoint.pace = pace;
+    // That it was disabled is over; what was wrong stays until something is delivered.
+    endpoint.last_error.take_if(|error| is_disabled_by(error));
 }
 
 /// What comes of a change of its pace; of one that somebody changed since it had the revision `expected`, nothing.
@@ -165,7 +166,7 @@ pub fn endpoint_after_failure(before: &Endpoint, attempt: &Attempt, now: Timesta
     after.probe = None;
     after.probe_queue = Some(attempt.queue.clone());
     after.probe_message = Some(attempt.message_id.clone());
-    after.pace = None;
+    after.pace = pace.brake_alone();
     after.last_status = attempt.status;
     after.last_error = Some(why);
     if before.state != EndpointState::Parked {

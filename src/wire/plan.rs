@@ -97,8 +97,10 @@ pub struct Redelivered {
     /// What it was.
     #[schemars(with = "words::Availability")]
     pub before: &'static str,
-    /// Its queues.
+    /// Its queues, without those that are paused one by one.
     pub queues: u64,
+    /// Whether a person paused it, so that nothing is sent to it until somebody resumes it.
+    pub paused: bool,
 }
 
 impl From<&RedeliveredView> for Redelivered {
@@ -108,6 +110,7 @@ impl From<&RedeliveredView> for Redelivered {
             was_unavailable: view.before != EndpointState::Available,
             before: view.before.as_str(),
             queues: view.queues,
+            paused: view.paused,
         }
     }
 }
@@ -288,6 +291,7 @@ mod tests {
             url: EndpointUrl::parse("http://example.com").unwrap(),
             before: EndpointState::Parked,
             queues: 2,
+            paused: false,
         };
         let answer = Done::Redelivered(vec![one]);
         let object = done(&answer, Asked::One);

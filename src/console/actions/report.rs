@@ -26,12 +26,14 @@ fn number(number: usize) -> u64 {
 
 pub(super) fn redelivered(task: &Task) -> String {
     let report = &task.report;
+    let endpoints = counted(number(report.endpoints), "endpoint");
+    let queues = counted(report.queues, "queue");
     let verb = if report.queues == 1 { "continues" } else { "continue" };
-    format!(
-        "redelivered {}: {} {verb}",
-        counted(number(report.endpoints), "endpoint"),
-        counted(report.queues, "queue")
-    )
+    match report.paused {
+        0 => format!("redelivered {endpoints}: {queues} {verb}"),
+        paused if paused == report.endpoints => format!("redelivered {endpoints}: still paused, U resumes"),
+        paused => format!("redelivered {endpoints}: {paused} still paused, U resumes; {queues} in all"),
+    }
 }
 
 pub(super) fn tested(task: &Task) -> String {

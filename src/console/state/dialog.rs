@@ -370,6 +370,8 @@ pub struct Task {
     pub action: &'static Action,
     /// The commands, as they were planned or are being planned.
     pub commands: Vec<Command>,
+    /// What takes each of them back as it was planned, or why nothing does.
+    pub back: Vec<Result<Command, &'static str>>,
     /// Since when.
     pub since: Timestamp,
     /// It is done as soon as it is planned.
@@ -394,6 +396,8 @@ pub struct Last {
 pub struct Report {
     /// Endpoints that are available again.
     pub endpoints: usize,
+    /// Of those, the ones that stay paused.
+    pub paused: usize,
     /// Queues that go on.
     pub queues: u64,
     /// Test requests that were not answered with a 2xx.

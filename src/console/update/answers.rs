@@ -90,6 +90,7 @@ fn note(report: &mut Report, done: Done) {
     match done {
         Done::Redelivered(redelivered) => {
             report.endpoints += redelivered.len();
+            report.paused += redelivered.iter().filter(|one| one.paused).count();
             report.queues += redelivered.iter().map(|one| one.queues).sum::<u64>();
         }
         Done::Tested(tested) => {

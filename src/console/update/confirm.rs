@@ -38,6 +38,7 @@ pub(super) fn begin(state: &mut State, action: &'static Action, trigger: KeyCode
         request,
         action,
         commands: commands.clone(),
+        back: Vec::new(),
         since: state.now,
         at_once,
         ended: None,
@@ -290,6 +291,7 @@ fn execute(state: &mut State, request: u64, plans: Vec<Plan>, reason: Option<Str
         task.ended = Some((0, 0));
         task.unanswered = (0..plans.len()).collect();
         task.commands = plans.iter().map(|plan| plan.command.clone()).collect();
+        task.back = plans.iter().map(Plan::undo).collect();
         task.since = now;
     }
     vec![Effect::Execute { request, plans, reason }]

@@ -3,7 +3,6 @@
 use super::State;
 use crate::console::state::action::{Possible, Reason};
 use crate::console::state::dialog::{Asked, Last, Scope, ScopeKind, Task};
-use crate::engine::Command;
 
 /// Whether the last action can be undone.
 pub(in crate::console) fn possible(state: &State) -> Possible {
@@ -27,11 +26,9 @@ pub(in crate::console) fn freeze(state: &State) -> Result<Asked, Reason> {
 
 /// Notes what a task did; what failed needs no undoing.
 pub(super) fn note(state: &mut State, task: &Task) {
-    let done = task.report.done.iter().filter_map(|item| task.commands.get(*item));
-    let done: Vec<&Command> = done.collect();
-    if done.is_empty() {
+    if task.report.done.is_empty() {
         return;
     }
-    let back: Result<Vec<Command>, &'static str> = done.into_iter().map(Command::undo).collect();
-    state.commands.last = Some(Last { back });
+    let back = task.report.done.iter().filter_map(|item| task.back.get(*item).cloned());
+    state.commands.last = Some(Last { back: back.collect() });
 }

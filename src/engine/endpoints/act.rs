@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use super::Endpoints;
+use super::pace::in_words;
 use crate::delivery::{Method, Request};
-use crate::domain::endpoint::{Endpoint, EndpointChange, EndpointState};
+use crate::domain::endpoint::{Endpoint, EndpointChange, EndpointState, disabled_by};
 use crate::domain::id::{NotificationId, TEST_ID_PREFIX};
 use crate::domain::outcome::Outcome;
-use crate::domain::pace::PaceOrder;
+use crate::domain::pace::{Pace, PaceOrder};
 use crate::domain::text;
+use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::domain::words::plural_of;
 use crate::engine::EngineError;
@@ -64,20 +66,15 @@ impl Operation<Endpoints> for Redeliver<'_> {
     async fn plan(&self, endpoints: &Arc<Endpoints>) -> Result<Plan, EngineError> {
         self.order.map_or(Ok(()), checked)?;
         let targets = endpoints.targets(self.target).await?;
-        let at_pace = self
-            .order
-            .map_or_else(String::new, |order| format!("; {}", order.in_words()));
+        let now = endpoints.clock.now();
         let mut plan = simple(String::new(), String::new(), String::new());
         plan.command = self.command();
         plan.lines.clear();
         for (endpoint, queues) in &targets {
             plan.lines.push(PlanLine {
                 target: endpoint.url.redacted(),
-                now: endpoint.state.as_str().to_owned(),
-                effect: format!(
-                    "available again; {} with all retries{at_pace}",
-                    plural_of(*queues, "queue continues", "queues continue")
-                ),
+                now: as_it_is(endpoint),
+                effect: self.effect(endpoint, queues, now),
             });
         }
         let down = targets
@@ -91,22 +88,32 @@ impl Operation<Endpoints> for Redeliver<'_> {
                 targets.len()
             ));
         }
+        let paused = targets
+            .iter()
+            .filter(|(endpoint, _)| endpoint.paused().is_some())
+            .count();
+        if paused > 0 {
+            plan.warnings.push(format!(
+                "{paused} of {} stay paused: U or `redrive endpoint resume` resumes them",
+                targets.len()
+            ));
+        }
         plan.title = format!("redeliver to {}", plural_of(targets.len(), "endpoint", "endpoints"));
-        plan.hash = hash_with(&plan, &epochs(targets.iter().map(|(endpoint, _)| endpoint)));
+        plan.hash = hash_with(&plan, &unseen(targets.iter().map(|(endpoint, _)| endpoint)));
         Ok(plan)
     }
 
     async fn perform(&self, endpoints: &Arc<Endpoints>, _: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
         let mut done = Vec::new();
-        let open = match self.order.filter(|order| !order.is_none()) {
+        let open = match self.asked() {
             None => EndpointChange::Open,
             Some(order) => EndpointChange::OpenPaced {
-                order: *order,
+                order,
                 by: grant.actor().to_owned(),
             },
         };
         for (endpoint, queues) in endpoints.targets(self.target).await? {
-            let before = endpoint.state;
+            let (before, paused) = (endpoint.state, endpoint.paused().is_some());
             if let Changed::Done { now, .. } = endpoints.store.endpoint_change(&endpoint.url, None, &open).await? {
                 endpoints.endpoint_moved(&now);
             }
@@ -119,7 +126,8 @@ impl Operation<Endpoints> for Redeliver<'_> {
             done.push(Redelivered {
                 url: endpoint.url,
                 before,
-                queues: queues as u64,
+                queues: queues.continuing as u64,
+                paused,
             });
         }
         endpoints.store.generation_raise().await?;
@@ -128,6 +136,27 @@ impl Operation<Endpoints> for Redeliver<'_> {
 }
 
 impl Redeliver<'_> {
+    /// The pace that is asked for, where that limits anything.
+    fn asked(&self) -> Option<PaceOrder> {
+        self.order.copied().filter(|order| !order.is_none())
+    }
+
+    /// What becomes of an endpoint, its pace and its pause among it.
+    fn effect(&self, endpoint: &Endpoint, queues: &Counted, now: Timestamp) -> String {
+        // Who asks is not known yet, and does not matter.
+        let after = endpoint.pace_after_redelivery(self.asked().map(|order| (order, "")), now);
+        let Some(after) = after else {
+            return format!("available again; {}", queues.in_words());
+        };
+        match &after.brake {
+            Some(_) => format!(
+                "available again; {}; nothing is sent until it is resumed",
+                in_words(Some(&after))
+            ),
+            None => format!("available again; {}; {}", queues.in_words(), in_words(Some(&after))),
+        }
+    }
+
     fn command(&self) -> Command {
         let target = self.target.clone();
         match self.order {
@@ -147,23 +176,38 @@ impl Operation<Endpoints> for Disable<'_> {
         }
     }
 
+    fn undo(&self, plan: &Plan) -> Result<Command, &'static str> {
+        let was_available = |line: &PlanLine| line.now.starts_with(EndpointState::Available.as_str());
+        if plan.lines.iter().all(was_available) {
+            self.about().undo
+        } else {
+            Err("the endpoint was not available before, and cannot be put back so: R makes it available")
+        }
+    }
+
     async fn plan(&self, endpoints: &Arc<Endpoints>) -> Result<Plan, EngineError> {
         let view = endpoints.endpoint_view(self.0).await?;
         let mut plan = simple(
             format!("disable {}", self.0.redacted()),
             self.0.redacted(),
-            "nothing is sent to it until `redrive redeliver`".to_owned(),
+            match of_a_person(&view.endpoint) {
+                None => "nothing is sent to it until `redrive redeliver`".to_owned(),
+                Some(pace) => format!(
+                    "nothing is sent to it until `redrive redeliver`; what a person set stays: {}",
+                    in_words(Some(pace))
+                ),
+            },
         );
         plan.command = Command::DisableEndpoint(self.0.clone());
-        view.endpoint.state.as_str().clone_into(&mut plan.lines[0].now);
+        plan.lines[0].now = as_it_is(&view.endpoint);
         plan.messages = view.waiting;
-        plan.hash = hash_with(&plan, &epochs([&view.endpoint]));
+        plan.hash = hash_with(&plan, &unseen([&view.endpoint]));
         Ok(plan)
     }
 
     async fn perform(&self, endpoints: &Arc<Endpoints>, _: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
         let change = EndpointChange::Disable {
-            reason: format!("disabled by {}", grant.actor()),
+            reason: disabled_by(grant.actor()),
         };
         if let Changed::Done { now, .. } = endpoints.store.endpoint_change(self.0, None, &change).await? {
             endpoints.endpoint_moved(&now);
@@ -228,10 +272,47 @@ impl Operation<Endpoints> for Test<'_> {
     }
 }
 
-/// An endpoint that was changed and changed back looks as before: its epoch does not.
-fn epochs<'a>(endpoints: impl IntoIterator<Item = &'a Endpoint>) -> String {
-    let epochs = endpoints.into_iter().map(|endpoint| endpoint.epoch.to_string());
-    epochs.collect::<Vec<_>>().join(" ")
+/// An endpoint that was changed and changed back looks as before: since when it is so does not. A probe that fails leaves
+/// all of that as it is.
+fn unseen<'a>(endpoints: impl IntoIterator<Item = &'a Endpoint>) -> String {
+    let one = |endpoint: &Endpoint| (endpoint.since, endpoint.paused().map(|brake| brake.at));
+    let all: Vec<_> = endpoints.into_iter().map(one).collect();
+    format!("{all:?}")
+}
+
+/// The pace that a person asked for: that of a slow start ends without anybody.
+fn of_a_person(endpoint: &Endpoint) -> Option<&Pace> {
+    endpoint.pace.as_ref().filter(|pace| pace.is_of_a_person())
+}
+
+/// Its state, with what a person set of its pace.
+fn as_it_is(endpoint: &Endpoint) -> String {
+    let state = endpoint.state.as_str();
+    match of_a_person(endpoint) {
+        None => state.to_owned(),
+        Some(pace) => format!("{state}; {}", in_words(Some(pace))),
+    }
+}
+
+/// Queues of an endpoint.
+#[derive(Debug, Default)]
+struct Counted {
+    continuing: usize,
+    /// A person paused them one by one.
+    paused: usize,
+}
+
+impl Counted {
+    fn in_words(&self) -> String {
+        let continuing = plural_of(self.continuing, "queue continues", "queues continue");
+        match self.paused {
+            0 => format!("{continuing} with all retries"),
+            paused => format!(
+                "{continuing} with all retries, {}",
+                plural_of(paused, "stays paused", "stay paused")
+            ),
+        }
+    }
 }
 
 /// What is out of bounds names its field.
@@ -244,13 +325,15 @@ pub(super) fn checked(order: &PaceOrder) -> Result<(), EngineError> {
 
 impl Endpoints {
     /// What is redelivered to, with the number of its queues.
-    async fn targets(&self, target: &RedeliverTarget) -> Result<Vec<(Endpoint, usize)>, EngineError> {
+    async fn targets(&self, target: &RedeliverTarget) -> Result<Vec<(Endpoint, Counted)>, EngineError> {
         let mut counted = Vec::new();
         for endpoint in self.target_endpoints(target).await? {
-            let mut queues = 0;
+            let mut queues = Counted::default();
             let mut pages = self.queue_pages(QueuesOnly::OfUrl(endpoint.url.clone()));
             while let Some(rows) = pages.next().await? {
-                queues += rows.len();
+                let paused = rows.iter().filter(|row| row.pause.is_some()).count();
+                queues.paused += paused;
+                queues.continuing += rows.len() - paused;
             }
             counted.push((endpoint, queues));
         }

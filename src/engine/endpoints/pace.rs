@@ -9,7 +9,7 @@ use crate::domain::pace::{self, PaceChange};
 use crate::domain::text;
 use crate::domain::url::EndpointUrl;
 use crate::engine::EngineError;
-use crate::engine::command::{Command, Done, PaceWish, Plan, WriteGrant, simple};
+use crate::engine::command::{Command, Done, PaceWish, Plan, PlanLine, WriteGrant, simple};
 use crate::engine::operation::{About, Friction, Operation, Subject};
 use crate::store::PaceChanged;
 
@@ -39,6 +39,16 @@ impl Operation<Endpoints> for ChangePace<'_> {
             subject: Subject::Url(self.url.clone()),
             friction: Friction::Yes,
             undo,
+        }
+    }
+
+    fn undo(&self, plan: &Plan) -> Result<Command, &'static str> {
+        let was_free = |line: &PlanLine| line.now == in_words(None);
+        match self.wish {
+            PaceWish::Go(_) if !plan.lines.iter().all(was_free) => {
+                Err("the endpoint had another pace before, which is not known any more: F sets one")
+            }
+            PaceWish::Go(_) | PaceWish::Pause | PaceWish::Resume | PaceWish::Release => self.about().undo,
         }
     }
 
@@ -111,12 +121,17 @@ fn refused(why: &'static str) -> EngineError {
 }
 
 /// Only what stays while nobody changes it: a plan that says how far a ramp is would be stale at once.
-fn in_words(pace: Option<&pace::Pace>) -> String {
-    match pace {
-        None => "as fast as it goes".to_owned(),
-        Some(pace) => match &pace.brake {
-            Some(brake) => format!("{}; paused by {}", pace.order.in_words(), text::show(&brake.by, 60)),
-            None => pace.order.in_words(),
-        },
+pub(super) fn in_words(pace: Option<&pace::Pace>) -> String {
+    let Some(pace) = pace else {
+        return "as fast as it goes".to_owned();
+    };
+    let paused = pace
+        .brake
+        .as_ref()
+        .map(|brake| format!("paused by {}", text::show(&brake.by, 60)));
+    match paused {
+        Some(paused) if pace.order.is_none() => paused,
+        Some(paused) => format!("{}; {paused}", pace.order.in_words()),
+        None => pace.order.in_words(),
     }
 }

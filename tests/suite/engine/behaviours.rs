@@ -7,11 +7,12 @@ use redrive::internals::domain::message::Message;
 use redrive::internals::domain::policy::OnExhausted;
 use redrive::internals::engine::dead::{DeadGroup, DeadListQuery, DeadSelection};
 use redrive::internals::engine::query;
-use redrive::internals::engine::{Command, Done, Ended, EngineError, RedeliverTarget};
+use redrive::internals::engine::{Access, Command, Done, Ended, EngineError, RedeliverTarget};
 
 pub(super) use super::pacing::{
     a_brake_holds_over_a_restart_and_the_rate_is_changed_while_it_goes,
     a_canary_is_sent_and_then_a_person_has_the_rest_go, a_canary_that_is_watched_passes_by_itself,
+    a_pause_outlives_disabling_and_redelivering_and_plans_say_so,
     a_redelivered_endpoint_goes_at_its_rate_until_nothing_waits,
     an_endpoint_that_comes_back_by_itself_starts_slowly_where_its_policy_says_so,
     so_many_failures_close_a_paced_endpoint_again_and_it_says_so,
@@ -135,6 +136,43 @@ pub(super) async fn a_gone_endpoint_is_disabled_until_somebody_redelivers(mut st
     assert_eq!(redelivered[0].before, EndpointState::Disabled);
     assert_eq!(redelivered[0].queues, 1);
     stage.delivered(3).await;
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+pub(super) async fn a_plan_to_redeliver_holds_while_probes_fail_and_counts_what_stays_paused(mut stage: Stage) {
+    stage.receiver.behave("/hook", Behaviour::Status(503));
+    for execution in ["a", "b"] {
+        stage.publish(execution, "/hook").await;
+    }
+    let attempts = stage.endpoint_is("/hook", "unavailable").await.endpoint.attempts;
+    stage.execute(Command::PauseQueue(stage.queue("b", "/hook"))).await;
+    let command = Command::Redeliver(RedeliverTarget::Urls(vec![stage.url("/hook")]));
+    let plan = stage.engine.plan(command).await.unwrap();
+    let effect = &plan.lines[0].effect;
+    assert!(
+        effect.contains("1 queue continues with all retries, 1 stays paused"),
+        "{effect}"
+    );
+    wait_until("another probe to fail", BOUND, async || {
+        let endpoint = stage.endpoint("/hook").await?.endpoint;
+        (endpoint.attempts > attempts).then_some(())
+    })
+    .await;
+    stage.receiver.behave("/hook", Behaviour::Status(200));
+    let grant = Access::Operator.grant("tester", None).unwrap();
+    // Where the probe was faster, the endpoint is available already.
+    match stage.engine.execute(&plan, &grant).await {
+        Ok(Done::Redelivered(done)) => assert_eq!(done[0].queues, 1),
+        other => assert_eq!(
+            stage.endpoint("/hook").await.unwrap().endpoint.state,
+            EndpointState::Available,
+            "{other:?}"
+        ),
+    }
+    stage.delivered(1).await;
+    stage.execute(Command::ResumeQueue(stage.queue("b", "/hook"))).await;
+    stage.delivered(2).await;
     stage.stop().await;
     stage.assert_kept();
 }

@@ -42,6 +42,7 @@ behaviours! {
     an_end_mark_deletes_the_queue_and_a_rerun_makes_it_again
     a_refused_message_becomes_a_dead_letter_and_the_next_goes_on
     a_gone_endpoint_is_disabled_until_somebody_redelivers
+    a_plan_to_redeliver_holds_while_probes_fail_and_counts_what_stays_paused
     an_exhausted_schedule_parks_the_url_until_somebody_redelivers
     an_exhausted_schedule_dead_letters_when_the_policy_says_so
     a_paused_queue_is_let_go_and_resumed
@@ -55,6 +56,7 @@ behaviours! {
     a_canary_that_is_watched_passes_by_itself
     so_many_failures_close_a_paced_endpoint_again_and_it_says_so
     a_brake_holds_over_a_restart_and_the_rate_is_changed_while_it_goes
+    a_pause_outlives_disabling_and_redelivering_and_plans_say_so
     an_endpoint_that_comes_back_by_itself_starts_slowly_where_its_policy_says_so
     what_was_delivered_is_in_the_rates_of_its_queue_and_its_endpoint
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive::internals::domain::pace::{Pace, PaceOrder};
 use redrive::internals::domain::queue::QueueState;
-use redrive::internals::engine::{Command, PaceWish, RedeliverTarget, query};
+use redrive::internals::engine::{Access, Command, Done, PaceWish, RedeliverTarget, query};
 use tokio_util::sync::CancellationToken;
 
 use super::stage::{BOUND, Stage};
@@ -166,6 +166,65 @@ pub(super) async fn a_brake_holds_over_a_restart_and_the_rate_is_changed_while_i
     wish(&stage, PaceWish::Resume).await;
     stage.delivered(1 + waiting).await;
     released(&stage).await;
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+pub(super) async fn a_pause_outlives_disabling_and_redelivering_and_plans_say_so(mut stage: Stage) {
+    stage.publish("first", "/hook").await;
+    stage.delivered(1).await;
+    let url = stage.url("/hook");
+    let redeliver = Command::Redeliver(RedeliverTarget::Urls(vec![url.clone()]));
+    let of_before = stage.engine.plan(redeliver.clone()).await.unwrap();
+    wish(&stage, PaceWish::Pause).await;
+    let other = Access::Operator.grant("bob", None).unwrap();
+    let refused = stage.engine.execute(&of_before, &other).await.unwrap_err();
+    assert!(refused.to_string().contains("plan is stale"), "{refused}");
+    let plan = stage.engine.plan(redeliver.clone()).await.unwrap();
+    let line = &plan.lines[0];
+    assert_eq!(line.now, "available; paused by tester");
+    assert!(
+        line.effect
+            .contains("paused by tester; nothing is sent until it is resumed"),
+        "{}",
+        line.effect
+    );
+    assert!(
+        plan.warnings.iter().any(|why| why.contains("1 of 1 stay paused")),
+        "{:?}",
+        plan.warnings
+    );
+    let disable = Command::DisableEndpoint(url);
+    let plan = stage.engine.plan(disable.clone()).await.unwrap();
+    assert!(
+        plan.lines[0]
+            .effect
+            .contains("what a person set stays: paused by tester")
+    );
+    assert_eq!(plan.undo(), Ok(redeliver.clone()));
+    stage.execute(disable.clone()).await;
+    let plan = stage.engine.plan(disable).await.unwrap();
+    assert!(plan.undo().unwrap_err().contains("was not available before"));
+    stage.publish("a", "/hook").await;
+    let Done::Redelivered(done) = stage.execute(redeliver).await else {
+        panic!("not redelivered")
+    };
+    assert!(done[0].paused);
+    let endpoint = stage.endpoint_is("/hook", "available").await.endpoint;
+    assert_eq!(endpoint.last_error, None, "it is not disabled any more");
+    assert_eq!(endpoint.paused().map(|brake| brake.by.as_str()), Some("tester"));
+    stays_absent("a message while it is paused", Duration::from_secs(1), async || {
+        (stage.receiver.count() > 1).then_some(())
+    })
+    .await;
+    wish(&stage, PaceWish::Go(rate(50))).await;
+    let plan = stage.engine.plan(Command::PaceEndpoint {
+        url: stage.url("/hook"),
+        wish: PaceWish::Go(rate(60)),
+    });
+    assert!(plan.await.unwrap().undo().unwrap_err().contains("another pace before"));
+    wish(&stage, PaceWish::Resume).await;
+    stage.delivered(2).await;
     stage.stop().await;
     stage.assert_kept();
 }

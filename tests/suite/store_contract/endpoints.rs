@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redrive::internals::domain::endpoint::{Endpoint, EndpointChange, EndpointState};
+use redrive::internals::domain::endpoint::{Endpoint, EndpointChange, EndpointState, disabled_by};
 use redrive::internals::domain::id::{EndpointEpoch, ExecutionId};
 use redrive::internals::domain::pace::{PaceChange, PaceOrder};
 use redrive::internals::domain::url::EndpointUrl;
@@ -150,6 +150,30 @@ pub(super) async fn opening_clears_everything_and_resets_every_head_of_the_url(p
     }
     assert!(record(store, "r").await.head.is_some());
     assert_eq!(store.endpoints_not_available().await.unwrap(), []);
+}
+
+pub(super) async fn a_pause_outlives_disabling_and_redelivering_and_the_reason_does_not(place: &Place) {
+    let store = &*place.store;
+    closed(store, HOUR).await;
+    let brake = PaceChange::Brake { by: "ana".to_owned() };
+    let paused = store.endpoint_pace(&url("one"), None, &brake).await.unwrap();
+    assert!(matches!(paused, PaceChanged::Done(_)), "{paused:?}");
+    let reason = disabled_by("bob");
+    let disabled = changed(store, &EndpointChange::Disable { reason }).await;
+    let order = PaceOrder {
+        rate: Some(5),
+        ..PaceOrder::default()
+    };
+    let by = "bob".to_owned();
+    for open in [EndpointChange::Open, EndpointChange::OpenPaced { order, by }] {
+        assert_eq!(disabled.last_error.as_deref(), Some("disabled by bob"));
+        let open = changed(store, &open).await;
+        assert_eq!((open.state, &open.last_error), (EndpointState::Available, &None));
+        assert_eq!(open.paused(), disabled.paused());
+        assert!(open.paused().is_some_and(|brake| brake.by == "ana"));
+        let reason = disabled_by("bob");
+        changed(store, &EndpointChange::Disable { reason }).await;
+    }
 }
 
 pub(super) async fn what_it_failed_with_is_over_with_the_first_success_of_an_endpoint_that_is_available(place: &Place) {

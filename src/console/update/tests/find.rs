@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Stage;
-use super::fixture::{START, endpoint, incident, is_execution, queue, queues, settings, snapshot, stage, stage_with};
+use super::fixture::{
+    START, endpoint, incident, is_execution, plan, planned, queue, queues, settings, snapshot, stage, stage_with,
+};
 use crate::console::actions::{action, all};
 use crate::console::state::detail::{DetailTab, Subject};
 use crate::console::state::effect::{Content, Effect};
@@ -17,7 +19,7 @@ use crate::console::state::{Mode, State, View};
 use crate::console::table::{Row as _, export};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::queue::QueueState;
-use crate::engine::{Access, Command};
+use crate::engine::{Access, Command, Plan};
 
 fn found(stage: &Stage) -> Vec<String> {
     let Mode::Palette(open) = &stage.state.input.mode else {
@@ -374,6 +376,35 @@ fn what_was_done_last_is_undone_or_a_plain_word_says_why_not() {
         "{:?}",
         stage.toasts()
     );
+}
+
+#[test]
+fn disabling_is_undone_where_the_endpoint_was_available_and_not_where_that_would_make_it_so() {
+    for (was, undo) in [
+        ("available", true),
+        ("available; paused by ana", true),
+        ("parked", false),
+    ] {
+        let mut stage = stage(incident());
+        let (request, commands) = planned(&stage.play("3 D"));
+        let mut plans: Vec<Plan> = commands.iter().map(plan).collect();
+        was.clone_into(&mut plans[0].lines[0].now);
+        stage.event(Event::Planned {
+            request,
+            result: Ok(plans),
+        });
+        let confirmed = stage.play("+500 y");
+        stage.execute(&confirmed, &[]);
+        stage.state.said.toasts.clear();
+        let asked = stage.play("Z");
+        let plans = asked.iter().any(|effect| matches!(effect, Effect::Plan { .. }));
+        assert_eq!(plans, undo, "{was}: {:?}", stage.toasts());
+        assert!(
+            undo || stage.toasts()[0].contains("was not available before"),
+            "{:?}",
+            stage.toasts()
+        );
+    }
 }
 
 #[test]
