@@ -1,5 +1,6 @@
 //! Endpoints: list, show, test, disable, redeliver, and how fast they go.
 
+use crate::domain::endpoint as domain;
 use crate::domain::pace::PaceOrder;
 use crate::domain::time::Timestamp;
 use crate::engine::query;
@@ -60,7 +61,7 @@ impl Item {
             shape: EndpointShape::from(view),
             row: vec![
                 endpoint.url.as_str().to_owned(),
-                endpoint.state.as_str().to_owned(),
+                state(endpoint),
                 from_now(endpoint.since, now),
                 endpoint.attempts.to_string(),
                 relative_or(endpoint.next_attempt_at, now, "-"),
@@ -116,7 +117,7 @@ pub(super) fn facts(view: &EndpointView) -> Vec<(&'static str, Option<String>)> 
     let time = |at| crate::wire::time(at).as_deref().map(told);
     vec![
         ("endpoint", Some(endpoint.url.as_str().to_owned())),
-        ("state", Some(endpoint.state.as_str().to_owned())),
+        ("state", Some(state(endpoint))),
         ("since", time(endpoint.since)),
         ("attempts", Some(endpoint.attempts.to_string())),
         ("next attempt", endpoint.next_attempt_at.and_then(time)),
@@ -133,6 +134,12 @@ pub(super) fn facts(view: &EndpointView) -> Vec<(&'static str, Option<String>)> 
                 .map(|pace| pace.says(view.waiting, view.taken_at)),
         ),
     ]
+}
+
+/// Its state, and whether somebody paused it.
+fn state(endpoint: &domain::Endpoint) -> String {
+    let paused = if endpoint.paused().is_some() { ", paused" } else { "" };
+    format!("{}{paused}", endpoint.state.as_str())
 }
 
 /// What is not given stays.

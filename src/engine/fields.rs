@@ -32,12 +32,12 @@ pub const QUEUE_FIELDS: &[Field] = &[
     Field::new("paused", FieldKind::Bool),
 ];
 
-/// The fields that a filter over endpoints may name. `since` is how long it is in its state, `age` that
+/// The fields that a filter over endpoints may name. `since` is how long it is in its state, or paused, `age` that
 /// of the oldest message that waits for it.
 pub const ENDPOINT_FIELDS: &[Field] = &[
     Field::new("endpoint", FieldKind::Text),
     Field::new("url", FieldKind::Text),
-    Field::new("state", FieldKind::Word(&EndpointState::NAMES)),
+    Field::new("state", FieldKind::Word(&EndpointState::WORDS)),
     Field::new("since", FieldKind::Duration),
     Field::new("attempts", FieldKind::Number),
     Field::new("status", FieldKind::Number),
@@ -245,8 +245,8 @@ impl EndpointRow {
     pub fn field(&self, name: &str, now: Timestamp) -> FieldValue<'_> {
         match name {
             "endpoint" | "url" => text(Some(self.endpoint.url.as_str())),
-            "state" => text(Some(self.endpoint.state.as_str())),
-            "since" => span(Some(now.since(self.endpoint.since))),
+            "state" => FieldValue::Words(self.endpoint.words()),
+            "since" => span(Some(now.since(self.endpoint.shown_since()))),
             "attempts" => count(Some(self.endpoint.attempts.into())),
             "status" => count(self.endpoint.last_status.map(u64::from)),
             "error" => text(self.endpoint.last_error.as_deref()),

@@ -304,12 +304,6 @@ pub struct EndpointRow {
 }
 
 impl EndpointRow {
-    /// Whether somebody paused it.
-    #[must_use]
-    pub fn is_paused(&self) -> bool {
-        self.endpoint.pace.as_ref().is_some_and(|pace| pace.brake.is_some())
-    }
-
     /// Whether it is available, something waits for it, and nothing goes there until a person has it go on.
     #[must_use]
     pub fn is_held(&self) -> bool {
@@ -323,7 +317,7 @@ impl EndpointRow {
     /// it. Its pace says more.
     #[must_use]
     pub fn time_to_empty(&self) -> Option<Duration> {
-        if self.is_paused() || self.endpoint.state != EndpointState::Available {
+        if self.endpoint.paused().is_some() || self.endpoint.state != EndpointState::Available {
             return None;
         }
         self.moving?.time_to_empty(self.waiting.filter(|waiting| *waiting > 0)?)

@@ -168,7 +168,7 @@ impl EndpointRow {
     /// Its place among others: as its rank, and one that somebody paused before those that are sent to.
     #[must_use]
     pub fn order(&self) -> Option<usize> {
-        let is_sent_to = self.endpoint.state == EndpointState::Available && !self.is_paused();
+        let is_sent_to = self.endpoint.state == EndpointState::Available && self.endpoint.paused().is_none();
         Some(self.rank()? + usize::from(is_sent_to))
     }
 }

@@ -48,7 +48,7 @@ impl Worst {
             .inspect(|_| queues_in_all += 1);
         Self {
             endpoints: first(down().chain(held()), |row| {
-                (Reverse(row.waiting), row.rank(), row.endpoint.since)
+                (Reverse(row.waiting), row.rank(), row.endpoint.shown_since())
             }),
             held: held().count(),
             queues: first(by_itself, |row| (row.rank(), Reverse(row.depth()), row.name.clone())),

@@ -15,6 +15,7 @@ use crate::console::state::detail::Subject;
 use crate::console::state::verb::{VERBS, VerbSpec};
 use crate::console::state::{State, View};
 use crate::domain::queue::QueueState;
+use crate::domain::url::EndpointUrl;
 use crate::engine::dead::DeadGroup;
 use crate::engine::query::PolicyScope;
 use crate::engine::snapshot::Snapshot;
@@ -360,7 +361,7 @@ fn one_endpoint(snapshot: &Snapshot, at: usize, score: i32) -> Option<Candidate>
     let row = snapshot.endpoints.get(at)?;
     Some(Candidate {
         kind: "endpoint",
-        name: row.endpoint.url.as_str().to_owned(),
+        name: row.endpoint.url.redacted(),
         says: row.endpoint.state.as_str().to_owned(),
         refused: None,
         choice: Choice::Open(Subject::Endpoint(row.endpoint.url.clone())),
@@ -370,7 +371,7 @@ fn one_endpoint(snapshot: &Snapshot, at: usize, score: i32) -> Option<Candidate>
 
 fn scope_name(scope: &PolicyScope) -> String {
     let event_type = scope.event_type.as_deref().map(|name| format!("event type {name}"));
-    let url = scope.url.as_ref().map(|url| url.as_str().to_owned());
+    let url = scope.url.as_ref().map(EndpointUrl::redacted);
     let parts: Vec<String> = event_type.into_iter().chain(url).collect();
     if parts.is_empty() {
         return "the configuration's".to_owned();

@@ -107,7 +107,7 @@ impl Row for EndpointRow {
             key::url(Some(&row.endpoint.url))
         }),
         Column::new("since", "Since", Fixed(8), 1, |row: &Self| {
-            key::time(Some(row.endpoint.since))
+            key::time(Some(row.endpoint.shown_since()))
         })
         .time(),
         Column::new("waiting", "Waiting", Fixed(9), 0, |row: &Self| key::count(row.waiting)).count(),
@@ -174,7 +174,7 @@ impl Row for EndpointRow {
     fn tie(&self, other: &Self) -> Ordering {
         self.order()
             .cmp(&other.order())
-            .then_with(|| self.endpoint.since.cmp(&other.endpoint.since))
+            .then_with(|| self.endpoint.shown_since().cmp(&other.endpoint.shown_since()))
             .then_with(|| self.endpoint.url.cmp(&other.endpoint.url))
     }
 
@@ -193,7 +193,7 @@ impl Listed for EndpointRow {
         match column {
             "state" => state(endpoint, now),
             "url" => Cell::url(Some(&endpoint.url)),
-            "since" => Cell::new(span(now.since(endpoint.since)), Role::Text),
+            "since" => Cell::new(span(now.since(endpoint.shown_since())), Role::Text),
             "waiting" => Cell::new(known(self.waiting), Role::Text),
             "next_attempt_at" => Cell::or_none(endpoint.next_attempt_at.map(|at| until(now, at)), Role::Warning),
             "out" => moving::out(self.moving.as_ref()),
@@ -221,7 +221,7 @@ impl Listed for EndpointRow {
                 Some(pace) => Cow::Owned(show(pace, OUTSIDE_MAX)),
                 None => Cow::Borrowed("available: everything is sent"),
             },
-            (EndpointState::Unavailable, _, _) if is_paused(endpoint) => {
+            (EndpointState::Unavailable, _, _) if endpoint.paused().is_some() => {
                 Cow::Borrowed("paused: probes go on until it answers, and nothing else is sent until U resumes it")
             }
             (_, Some(error), _) => Cow::Owned(format!("last error: {}", show(error, OUTSIDE_MAX))),
@@ -255,18 +255,13 @@ pub(in crate::console) fn state_in_words(endpoint: &Endpoint, now: Timestamp) ->
     }
     let (symbol, role) = words::endpoint_state(endpoint.state);
     let word = match endpoint.state {
-        EndpointState::Unavailable if is_paused(endpoint) => "down, paused",
+        EndpointState::Unavailable if endpoint.paused().is_some() => "down, paused",
         state @ (EndpointState::Available
         | EndpointState::Unavailable
         | EndpointState::Parked
         | EndpointState::Disabled) => state.as_str(),
     };
     (format!("{symbol} {word}"), role)
-}
-
-/// Whether a person paused it, whatever its state: then nothing but probes goes there until somebody resumes it.
-pub(in crate::console) fn is_paused(endpoint: &Endpoint) -> bool {
-    endpoint.pace.as_ref().is_some_and(|pace| pace.brake.is_some())
 }
 
 /// The colour of a status; the number itself says it, too.

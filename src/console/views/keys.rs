@@ -2,18 +2,31 @@
 
 use std::borrow::Cow;
 
+use crate::console::state::State;
 use crate::console::state::keymap::Keymap;
 
 /// Commands that sentences of the engine name, with the actions that do the same here.
-const COMMANDS: [(&str, &str); 4] = [
+const COMMANDS: [(&str, &str); 5] = [
     ("`redrive redeliver`", "redeliver"),
     ("`redrive queue resume`", "resume"),
+    (ENDPOINT_RESUME, "resume_endpoint"),
     ("`run resume`", "resume_run"),
     ("`run cancel`", "cancel_run"),
 ];
 
-/// A sentence with the keys of this console instead of the commands.
-pub(in crate::console) fn by_keys<'a>(text: &'a str, keymap: &Keymap) -> Cow<'a, str> {
+/// Said of queues as well, where the same key is another action.
+const ENDPOINT_RESUME: &str = "`redrive endpoint resume`";
+
+/// A sentence with the keys of this console instead of the commands; where it can never do more than look, no key does
+/// what they do.
+pub(in crate::console) fn by_keys<'a>(text: &'a str, state: &State) -> Cow<'a, str> {
+    if state.session.place.read_only.is_some() && !state.session.profiles.window {
+        return Cow::Borrowed(text);
+    }
+    with_keys(text, &state.input.keymap)
+}
+
+fn with_keys<'a>(text: &'a str, keymap: &Keymap) -> Cow<'a, str> {
     if !text.contains('`') {
         return Cow::Borrowed(text);
     }
@@ -22,7 +35,12 @@ pub(in crate::console) fn by_keys<'a>(text: &'a str, keymap: &Keymap) -> Cow<'a,
         if let Some(key) = keymap.label(action) {
             let waits = format!("it waits for {command}");
             said = said.replace(&waits, &format!("waiting for you: {key} redelivers"));
-            said = said.replace(command, &key);
+            let at = if command == ENDPOINT_RESUME {
+                " at its endpoint"
+            } else {
+                ""
+            };
+            said = said.replace(command, &format!("{key}{at}"));
         }
     }
     Cow::Owned(said)
@@ -35,12 +53,16 @@ mod tests {
     #[test]
     fn a_sentence_names_the_keys_of_this_console_instead_of_commands() {
         let keymap = Keymap::default();
-        let say = |text| by_keys(text, &keymap).into_owned();
+        let say = |text| with_keys(text, &keymap).into_owned();
         assert_eq!(
             say("all retries of its URL failed (last answer 503): it waits for `redrive redeliver`"),
             "all retries of its URL failed (last answer 503): waiting for you: R redelivers"
         );
         assert_eq!(say("continue with `redrive queue resume`"), "continue with U");
+        assert_eq!(
+            say("continue with `redrive endpoint resume`"),
+            "continue with U at its endpoint"
+        );
         assert_eq!(
             say("look at them, then `run resume` sends the rest unwatched, or `run cancel`"),
             "look at them, then U sends the rest unwatched, or X"

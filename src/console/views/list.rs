@@ -260,7 +260,7 @@ pub(in crate::console) fn glance<R: Listed>(
         ..area
     };
     let says = one.says(canvas.now);
-    let text = super::keys::by_keys(&says, &state.input.keymap);
+    let text = super::keys::by_keys(&says, state);
     let mut rest = below(area, canvas.wrapped(sentence, &text, Role::Title) + 1);
     for column in R::COLUMNS.iter().filter(|column| column.name != R::SAID_BY) {
         let cell = one.cell(column.name, canvas.now);
@@ -307,7 +307,7 @@ fn says<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table: &T
         return;
     };
     let says = one.says(canvas.now);
-    let text = super::keys::by_keys(&says, &state.input.keymap);
+    let text = super::keys::by_keys(&says, state);
     let said = |column: &&Placed| R::COLUMNS.get(column.index).is_some_and(|spec| spec.name == R::SAID_BY);
     let room = placed.iter().find(said).map_or(0, |column| usize::from(column.width));
     let taken = if width(&text) > room {

@@ -131,7 +131,7 @@ fn selected(canvas: &mut Canvas<'_>, area: Rect, attempt: &AttemptView, state: &
     let known = [
         Fact::new("error", error(attempt, state, detail)),
         Fact::new("queue", attempt.queue.as_str()),
-        Fact::new("sent to", attempt.url.as_str()),
+        Fact::new("sent to", attempt.url.redacted()),
     ];
     let used = 1 + facts(canvas, below(area, 1), &known);
     let masked = detail.reading.page.as_ref().map(|page| payload::masked(state, page));

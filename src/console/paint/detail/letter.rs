@@ -20,6 +20,7 @@ use crate::console::widgets::words::{NONE, count, date, until};
 use crate::domain::dead_letter;
 use crate::domain::death::Death;
 use crate::domain::text::show_bytes;
+use crate::domain::url::redact_query;
 use crate::engine::dead::DeadDetail;
 
 /// From this height on a line says what can be done.
@@ -91,7 +92,10 @@ fn known(canvas: &Canvas<'_>, state: &State, detail: &DeadDetail, revealed: bool
                 .map_or_else(|| NONE.to_owned(), |tried| format!("{}×", count(tried))),
         ),
         Fact::new("last error", error.unwrap_or(NONE.into())),
-        Fact::new("endpoint", text(&letter.url)),
+        Fact::new(
+            "endpoint",
+            letter.url.as_deref().map_or_else(|| NONE.to_owned(), redact_query),
+        ),
         Fact::new("origin", text(&letter.origin)),
         Fact::new("execution", text(&letter.execution)),
         Fact::new("message", text(&letter.message_id)),

@@ -108,7 +108,7 @@ fn part(canvas: &mut Canvas<'_>, body: Rect, state: &State, detail: &Detail, ans
 fn name(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, before: &str) {
     let (kind, name) = match &detail.subject {
         Subject::Queue(name) => ("Queue ", Cow::Borrowed(name.as_str())),
-        Subject::Endpoint(url) => ("Endpoint ", Cow::Borrowed(url.as_str())),
+        Subject::Endpoint(url) => ("Endpoint ", Cow::Owned(url.redacted())),
         Subject::Run(id) => ("Run ", Cow::Borrowed(id.as_str())),
         Subject::Letter(id) => ("Dead letter ", Cow::Borrowed(id.as_str())),
         Subject::Compared(Compared::Letters(ids)) => ("Compared ", Cow::Owned(ids.join(" and "))),

@@ -15,16 +15,17 @@ use super::super::payload;
 use super::{Fact, facts, hour, lasting, next_steps, when};
 use crate::console::state::State;
 use crate::console::state::detail::{Detail, DetailAnswer};
-use crate::console::state::keymap::Keymap;
 use crate::console::state::pointed::{endpoint_row, queue_row};
 use crate::console::theme::Role;
-use crate::console::views::endpoints::is_paused;
+use crate::console::views::endpoints::state_in_words;
 use crate::console::views::keys::by_keys;
 use crate::console::views::moving;
 use crate::console::widgets::canvas::{Canvas, below, cells, row};
 use crate::console::widgets::words::{self, ago, clock, count, known, plural, span, until};
 use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::queue::{Head, QueueKind, QueueState};
+use crate::domain::text;
+use crate::domain::time::Timestamp;
 use crate::engine::view::{EndpointView, QueueView};
 
 /// From this width on queue and endpoint stand side by side.
@@ -43,7 +44,7 @@ const FACTS_MIN: u16 = 8;
 /// Paints the sentence, what can be done and the facts; where there is room, what the last attempt got back and the
 /// last hour as well.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail, answer: &DetailAnswer) {
-    let used = sentence(canvas, area, &state.input.keymap, answer);
+    let used = sentence(canvas, area, state, answer);
     if area.height < ROOMY {
         numbers(canvas, below(area, used + 1), state, detail, answer);
         return;
@@ -160,8 +161,8 @@ fn side_by_side(canvas: &mut Canvas<'_>, area: Rect, queue: &[Fact], endpoint: &
 }
 
 /// The state in its word and the reason in a sentence.
-fn sentence(canvas: &mut Canvas<'_>, area: Rect, keymap: &Keymap, answer: &DetailAnswer) -> u16 {
-    let (state, text, role) = match (&answer.queue, &answer.endpoint) {
+fn sentence(canvas: &mut Canvas<'_>, area: Rect, state: &State, answer: &DetailAnswer) -> u16 {
+    let (title, text, role) = match (&answer.queue, &answer.endpoint) {
         (Some(Ok(queue)), _) => queue_sentence(canvas, queue),
         (None, Some(Ok(endpoint))) => endpoint_sentence(canvas, endpoint),
         (Some(Err(problem)), _) | (None, Some(Err(problem))) => (
@@ -175,12 +176,12 @@ fn sentence(canvas: &mut Canvas<'_>, area: Rect, keymap: &Keymap, answer: &Detai
             Role::Error,
         ),
     };
-    canvas.text(row(area, 0), &state, role);
+    canvas.text(row(area, 0), &title, role);
     let room = Rect {
         height: area.height.saturating_sub(1).min(4),
         ..below(area, 1)
     };
-    1 + canvas.wrapped(room, &by_keys(&text, keymap), Role::Title)
+    1 + canvas.wrapped(room, &by_keys(&text, state), Role::Title)
 }
 
 fn queue_sentence(canvas: &Canvas<'_>, queue: &QueueView) -> (String, String, Role) {
@@ -221,12 +222,11 @@ fn way_out(queue: &QueueView) -> &'static str {
 
 fn endpoint_sentence(canvas: &Canvas<'_>, view: &EndpointView) -> (String, String, Role) {
     let endpoint = &view.endpoint;
-    let (symbol, role) = words::endpoint_state(endpoint.state);
     let waits = view.waiting.map_or_else(
         || "an unknown number of messages".to_owned(),
         |n| plural(n, "message", "messages"),
     );
-    let since = span(canvas.now.since(endpoint.since));
+    let since = span(canvas.now.since(endpoint.shown_since()));
     let next = match endpoint.next_attempt_at {
         Some(at) => format!("; next probe {}", until(canvas.now, at)),
         None => match endpoint.state {
@@ -235,22 +235,38 @@ fn endpoint_sentence(canvas: &Canvas<'_>, view: &EndpointView) -> (String, Strin
             EndpointState::Parked | EndpointState::Disabled => "; nothing is sent until a person redelivers".to_owned(),
         },
     };
-    let (paused, until_resumed) = paused(endpoint);
+    let (_, until_resumed) = paused(endpoint);
+    let how = match endpoint.paused() {
+        Some(brake) if endpoint.state == EndpointState::Available => format!("paused by {}", text::show(&brake.by, 60)),
+        Some(_) | None => endpoint.state.as_str().to_owned(),
+    };
     let text = format!(
-        "{} for {since}; {waits} in {}{next}{until_resumed}",
-        endpoint.state.as_str(),
+        "{how} for {since}; {waits} in {}{next}{until_resumed}",
         plural(view.queues, "queue", "queues")
     );
-    (format!("{symbol} {}{paused}", endpoint.state.as_str()), text, role)
+    let (state, role) = headed(endpoint, canvas.now);
+    (state, text, role)
 }
 
-/// That one which is not available is paused as well: a word, and what that means.
+/// The state of an endpoint, and that somebody paused it.
+fn headed(endpoint: &Endpoint, now: Timestamp) -> (String, Role) {
+    if endpoint.state == EndpointState::Available && endpoint.paused().is_some() {
+        return state_in_words(endpoint, now);
+    }
+    let (symbol, role) = words::endpoint_state(endpoint.state);
+    (
+        format!("{symbol} {}{}", endpoint.state.as_str(), paused(endpoint).0),
+        role,
+    )
+}
+
+/// That one is paused, whatever its state: a word, and what that means.
 fn paused(endpoint: &Endpoint) -> (&'static str, &'static str) {
-    if !is_paused(endpoint) {
+    if endpoint.paused().is_none() {
         return ("", "");
     }
     match endpoint.state {
-        EndpointState::Available => ("", ""),
+        EndpointState::Available => (", paused", "; nothing is sent until U resumes it"),
         EndpointState::Unavailable => (", paused", "; paused: nothing but probes is sent until U resumes it"),
         EndpointState::Parked | EndpointState::Disabled => {
             (", paused", ", and then U resumes it: it is paused as well")
@@ -341,7 +357,7 @@ fn endpoint_facts(canvas: &Canvas<'_>, view: &EndpointView, moves: Moves) -> Vec
     let endpoint = &view.endpoint;
     let (symbol, role) = words::endpoint_state(endpoint.state);
     let mut facts = vec![
-        Fact::new("endpoint", endpoint.url.as_str()),
+        Fact::new("endpoint", endpoint.url.redacted()),
         Fact::new(
             "state",
             format!(

@@ -1,19 +1,22 @@
 //! What stands on the screen: what is down, what is away, what is paused, what several plans do.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::Stage;
-use super::fixture::{START, endpoint, incident, plan, planned, queue, snapshot, stage};
+use super::fixture::{START, endpoint, incident, plan, planned, queue, snapshot, stage, stage_with};
 use crate::console::runtime::picture;
 use crate::console::state::event::Event;
 use crate::console::theme::Theme;
 use crate::console::view;
+use crate::console::views::keys::by_keys;
 use crate::domain::endpoint::EndpointState;
 use crate::domain::pace::{self, Pace, PaceChange, PaceOrder};
 use crate::domain::queue::QueueState;
+use crate::engine::Access;
 use crate::engine::snapshot::{ENDPOINT_STATES, EndpointRow, Silent, Worst};
 
 fn screen(stage: &mut Stage, (columns, rows): (u16, u16)) -> String {
@@ -131,6 +134,52 @@ fn an_endpoint_that_is_down_and_paused_says_both_and_what_is_sent() {
     let screen = screen(&mut stage, (80, 24));
     assert!(screen.contains("▼ down, paused"), "{screen}");
     assert!(screen.contains("probes go on until it answers"), "{screen}");
+}
+
+#[test]
+fn an_endpoint_that_is_paused_is_found_by_that_word_and_is_so_since_it_was_paused() {
+    let mut rows = vec![endpoint("https://mail.example/in", EndpointState::Available)];
+    rows.push(paused(EndpointState::Available));
+    for row in &mut rows {
+        row.endpoint.since = START.minus(Duration::from_secs(7_200));
+    }
+    let mut stage = stage(snapshot(1, Vec::new(), rows));
+    stage.play("3 +9000");
+    for filter in ["paused", "state=paused"] {
+        stage.play(&format!("/{filter} Enter"));
+        let screen = screen(&mut stage, (120, 24));
+        assert!(
+            screen.contains("◆ paused") && !screen.contains("mail.example"),
+            "{screen}"
+        );
+        assert!(!screen.contains("2h00m"), "{screen}");
+        stage.play("Esc");
+    }
+}
+
+#[test]
+fn no_value_of_a_query_is_shown_where_an_endpoint_is_opened_or_looked_for() {
+    let mut stage = stage(snapshot(
+        1,
+        Vec::new(),
+        vec![endpoint("https://mail.example/in?key=S3CRET", EndpointState::Parked)],
+    ));
+    for keys in ["3", "Enter", "Esc : 'mail"] {
+        stage.play(keys);
+        let screen = screen(&mut stage, (120, 30));
+        assert!(screen.contains("mail.example/in?key=***"), "{keys}:\n{screen}");
+        assert!(!screen.contains("S3CRET"), "{keys}:\n{screen}");
+    }
+}
+
+#[test]
+fn a_console_that_may_only_look_names_commands_and_no_keys_that_do_nothing_here() {
+    let said = |access| {
+        let stage = stage_with(access, incident());
+        by_keys("it waits for `redrive redeliver`", &stage.state).into_owned()
+    };
+    assert_eq!(said(Access::Operator), "waiting for you: R redelivers");
+    assert_eq!(said(Access::ReadOnly), "it waits for `redrive redeliver`");
 }
 
 #[test]

@@ -278,7 +278,7 @@ struct Line<'a> {
 
 fn bad_endpoint(now: Timestamp, one: &EndpointRow) -> Line<'_> {
     let (first, role) = state_in_words(&one.endpoint, now);
-    let since = span(now.since(one.endpoint.since));
+    let since = span(now.since(one.endpoint.shown_since()));
     let status = one
         .endpoint
         .last_status
