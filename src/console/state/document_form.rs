@@ -211,7 +211,7 @@ impl DocumentForm {
     fn url(&self) -> Result<EndpointUrl, (String, String)> {
         let line = self.lines.iter().find(|line| line.key == URL);
         let text = line.map(FormLine::value).unwrap_or_default();
-        EndpointUrl::parse(text).map_err(|error| (URL.to_owned(), format!("url {error}")))
+        EndpointUrl::parse(text).map_err(|error| (URL.to_owned(), error.to_string()))
     }
 }
 

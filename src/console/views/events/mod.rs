@@ -168,9 +168,10 @@ impl Selection for Events {
     }
 
     fn command(&self, state: &State) -> Option<Vec<String>> {
-        let one = state.lists.events.choice.as_ref().and_then(|choice| choice.one());
-        Some(match one {
-            Some(one) => [command_words("event list --type"), vec![one.as_str().to_owned()]].concat(),
+        let choice = state.lists.events.choice.as_ref();
+        Some(match choice.map(TypeChoice::one) {
+            Some(Some(one)) => [command_words("event list --type"), vec![one.as_str().to_owned()]].concat(),
+            Some(None) => command_words("event list"),
             None => command_words("event counts"),
         })
     }
