@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::order::{ExpiringOrder, Keep, PlannedQueue, Which};
-use super::restore::{lifetime_in, load};
+use super::restore::{WINDOW, lifetime_in, load};
 use super::{LifetimeRecord, facts};
 use crate::domain::expiry::{Extends, extends};
 use crate::domain::id::QueueName;
@@ -155,8 +155,9 @@ impl Expiring {
             plural(messages, "message", "messages"),
             plural_of(saves.len(), "save", "saves")
         );
+        let twice = plural(messages.min(WINDOW.into()), "message", "messages");
         plan.warnings
-            .push("if redrive crashes, up to 500 messages may be put back twice".to_owned());
+            .push(format!("if redrive crashes, up to {twice} may be put back twice"));
         plan.warnings.extend(unbound);
         plan.warnings.extend(warn_of_room(self, &sent).await?);
         Ok(plan)

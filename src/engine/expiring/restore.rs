@@ -26,7 +26,7 @@ use crate::store::{SaveRecord, SaveState, SaveTaken, SavedMessage};
 use crate::telemetry::names;
 
 /// Messages that are put back at once.
-const WINDOW: u32 = 500;
+pub(super) const WINDOW: u32 = 500;
 
 impl Saves {
     pub(super) async fn restore_saves(

@@ -75,6 +75,8 @@ pub(super) async fn a_restore_declares_again_what_is_gone(stage: &mut Stage) {
         effect.contains("other queues of its job") && effect.contains("begins again"),
         "{effect}"
     );
+    let twice = &plan.warnings[0];
+    assert!(twice.contains("up to 3 messages may be put back twice"), "{twice}");
     let restored = act(stage, restore).await;
     assert_eq!(
         (&restored[0].result, restored[0].messages),
