@@ -31,6 +31,10 @@ const COMMAND_TIME: Duration = Duration::from_secs(30);
 const OUTPUT_BYTES_MAX: usize = 4_096;
 /// How long the end of the process waits for what is to be told.
 const LAST: Duration = Duration::from_secs(5);
+/// Between two tries, at most: what turns meanwhile waits for them.
+const AGAIN_MOST: Duration = Duration::from_mins(5);
+/// What nobody took for so long is no news any more.
+const GIVEN_UP_AFTER: Duration = Duration::from_hours(24);
 /// A reason is at most this wide.
 const WHY_WIDTH_MAX: usize = 300;
 
@@ -44,6 +48,8 @@ pub(super) struct Message {
 struct Outgoing {
     message: Message,
     failures: u32,
+    /// When it was tried first (uptime).
+    begun_at: Duration,
     /// When it is tried next (uptime).
     next_at: Duration,
 }
@@ -114,6 +120,7 @@ impl Teller {
                 Some(told) => Outgoing {
                     message: message(&self.alerts, &self.alert, &told, Occasion::Turn),
                     failures: 0,
+                    begun_at: now,
                     next_at: now,
                 },
                 None => return,
@@ -124,20 +131,28 @@ impl Teller {
             Err(why) => why,
         };
         outgoing.failures += 1;
-        let retry = RetryPolicy::built_in().schedule().delay(outgoing.failures);
-        let Some(retry) = retry else {
+        if now.saturating_sub(outgoing.begun_at) >= GIVEN_UP_AFTER {
             tracing::error!(alert = ?self.alert.name, why = ?why, tries = outgoing.failures, "an alert is given up: nobody takes it");
             return self.count("given_up");
-        };
-        tracing::warn!(alert = ?self.alert.name, why = ?why, again_in_s = retry.delay_s, "an alert is not taken yet");
+        }
+        let again_in = again_in(outgoing.failures);
+        tracing::warn!(alert = ?self.alert.name, why = ?why, again_in_s = again_in.as_secs(), "an alert is not taken yet");
         self.count("failed");
-        outgoing.next_at = self.alerts.clock.uptime() + Duration::from_secs(u64::from(retry.delay_s));
+        outgoing.next_at = self.alerts.clock.uptime() + again_in;
         self.outgoing = Some(outgoing);
     }
 
     fn count(&self, result: &'static str) {
         metrics::counter!(names::ALERTS, "alert" => self.alert.name.clone(), "result" => result).increment(1);
     }
+}
+
+/// Until the next try, after so many that failed.
+fn again_in(failures: u32) -> Duration {
+    let scheduled = RetryPolicy::built_in().schedule().delay(failures);
+    scheduled.map_or(AGAIN_MOST, |retry| {
+        Duration::from_secs(u64::from(retry.delay_s)).min(AGAIN_MOST)
+    })
 }
 
 /// Why somebody is told.
@@ -229,4 +244,17 @@ async fn post(alerts: &Alerts, url: &EndpointUrl, secrets: &[SigningSecret], mes
     let said = show_bytes(said.trim_ascii(), WHY_WIDTH_MAX);
     let why = show(&why, WHY_WIDTH_MAX);
     Err(if said.is_empty() { why } else { format!("{why}: {said}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receiver_that_is_back_is_told_within_minutes_however_long_it_was_away() {
+        let waits: Vec<u64> = (1..=300).map(|failures| again_in(failures).as_secs()).collect();
+        assert_eq!(waits.first(), Some(&0));
+        assert!(waits.is_sorted() && waits.last() == Some(&300), "{waits:?}");
+        assert!(waits.iter().sum::<u64>() > GIVEN_UP_AFTER.as_secs() / 2, "{waits:?}");
+    }
 }
