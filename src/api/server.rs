@@ -27,6 +27,7 @@ use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::ambient::{self, Clock};
+use crate::telemetry::LoggedAt;
 
 use super::connections::{Busy, Connections, Place};
 use super::network::holder;
@@ -44,6 +45,9 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 const DRAIN: Duration = Duration::from_secs(5);
 /// Pause after a failed accept, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Each try fails while the limit of open files is reached.
+static NOT_ACCEPTED: LoggedAt = LoggedAt::never();
 
 /// The two ends of a request's connection.
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +102,9 @@ pub(super) async fn run(door: Door, bounds: Bounds, router: Router, stop: Cancel
                 }
             }
             Err(error) => {
-                tracing::warn!(?error, "a connection to the API could not be accepted");
+                if NOT_ACCEPTED.is_due(Clock::system().uptime()) {
+                    tracing::warn!(?error, "connections to the API cannot be accepted");
+                }
                 ambient::sleep(ACCEPT_PAUSE).await;
             }
         }

@@ -58,6 +58,7 @@ fn kind_of(error: &(dyn Error + 'static)) -> Option<FailureKind> {
         if let Some(cause) = cause.downcast_ref::<ResolveError>() {
             return Some(match cause {
                 ResolveError::Refused(_) => FailureKind::AddressRefused,
+                ResolveError::Lookup(error) if connection::is_out_of_files(error) => FailureKind::OwnLimit,
                 ResolveError::Lookup(_) | ResolveError::Empty => FailureKind::Dns,
                 // Another lookup may find the good one alone.
                 ResolveError::PartlyRefused(_) | ResolveError::Outside => FailureKind::Other,
@@ -100,8 +101,7 @@ fn kind_of_io(error: &io::Error) -> Option<FailureKind> {
         | ErrorKind::NotConnected
         | ErrorKind::UnexpectedEof => Some(FailureKind::Reset),
         ErrorKind::TimedOut => Some(FailureKind::Timeout),
-        // No more file descriptors: ours, not the receiver's.
-        _ if matches!(error.raw_os_error(), Some(23 | 24)) => Some(FailureKind::Other),
+        _ if connection::is_out_of_files(error) => Some(FailureKind::OwnLimit),
         _ => None,
     }
 }
@@ -158,7 +158,11 @@ mod tests {
         assert_eq!(kind(ErrorKind::BrokenPipe), Some(FailureKind::Reset));
         assert_eq!(kind(ErrorKind::TimedOut), Some(FailureKind::Timeout));
         assert_eq!(kind(ErrorKind::Other), None);
-        assert_eq!(kind_of_io(&io::Error::from_raw_os_error(24)), Some(FailureKind::Other));
+        for number in [23, 24] {
+            let full = || io::Error::from_raw_os_error(number);
+            assert_eq!(kind_of_io(&full()), Some(FailureKind::OwnLimit));
+            assert_eq!(kind_of(&ResolveError::Lookup(full())), Some(FailureKind::OwnLimit));
+        }
         let wrapped = io::Error::new(ErrorKind::InvalidData, rustls::Error::DecryptError);
         assert_eq!(kind_of_io(&wrapped), Some(FailureKind::Tls));
     }

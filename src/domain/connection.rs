@@ -14,6 +14,13 @@ pub fn told(error: &(dyn Error + 'static), at: &str) -> Option<String> {
     })
 }
 
+/// Whether this process, or this machine, may open no more files: that says nothing of what it wanted to reach.
+#[must_use]
+pub fn is_out_of_files(error: &io::Error) -> bool {
+    // ENFILE and EMFILE, which have no kind of their own.
+    matches!(error.raw_os_error(), Some(23 | 24))
+}
+
 /// Where a URL leads to, as [`told`] names it.
 #[must_use]
 pub fn at(url: &url::Url) -> String {
@@ -35,7 +42,7 @@ fn of_system(error: &io::Error, at: &str) -> Option<String> {
         ErrorKind::TimedOut => Some(format!("no answer: the connection to {at} timed out")),
         ErrorKind::HostUnreachable => Some(format!("no host answers at {at}")),
         ErrorKind::NetworkUnreachable | ErrorKind::NetworkDown => Some(format!("no network leads to {at}")),
-        _ if matches!(error.raw_os_error(), Some(23 | 24)) => {
+        _ if is_out_of_files(error) => {
             Some("too many files and connections are open here: raise the limit (ulimit -n)".to_owned())
         }
         _ => None,

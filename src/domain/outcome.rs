@@ -37,13 +37,15 @@ pub enum FailureKind {
     BadRequest,
     /// We were stopped before it ended.
     Stopped,
+    /// This process may open no more files: no connection was begun.
+    OwnLimit,
     /// Anything else.
     Other,
 }
 
 impl FailureKind {
     /// Every kind.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Timeout,
         Self::ConnectRefused,
         Self::Dns,
@@ -53,6 +55,7 @@ impl FailureKind {
         Self::AddressRefused,
         Self::BadRequest,
         Self::Stopped,
+        Self::OwnLimit,
         Self::Other,
     ];
 
@@ -69,6 +72,7 @@ impl FailureKind {
             Self::AddressRefused => "address_refused",
             Self::BadRequest => "bad_request",
             Self::Stopped => "stopped",
+            Self::OwnLimit => "own_limit",
             Self::Other => "other",
         }
     }
@@ -91,7 +95,7 @@ pub enum OutcomeClass {
     Gone,
     /// It may work later.
     Failed,
-    /// We ended it ourselves: not an attempt that counts.
+    /// We ended it ourselves, or could not begin it: not an attempt that counts.
     Interrupted,
 }
 
@@ -153,7 +157,7 @@ impl Outcome {
             Self::Status(410) => OutcomeClass::Gone,
             Self::Status(408 | 425 | 429) => OutcomeClass::Failed,
             Self::Status(300..=499) => OutcomeClass::Refused,
-            Self::Failure(FailureKind::Stopped) => OutcomeClass::Interrupted,
+            Self::Failure(FailureKind::Stopped | FailureKind::OwnLimit) => OutcomeClass::Interrupted,
             Self::Status(_) | Self::Failure(_) => OutcomeClass::Failed,
         }
     }
@@ -165,7 +169,7 @@ impl Outcome {
     #[must_use]
     pub const fn fault(self) -> Fault {
         match self {
-            Self::Failure(FailureKind::BadRequest | FailureKind::Stopped) => Fault::Message,
+            Self::Failure(FailureKind::BadRequest | FailureKind::Stopped | FailureKind::OwnLimit) => Fault::Message,
             Self::Status(408 | 410 | 425 | 429 | 502..=504) | Self::Failure(_) => Fault::Url,
             Self::Status(_) => Fault::Message,
         }
@@ -252,7 +256,10 @@ mod tests {
             assert_eq!(Outcome::Status(status).fault(), Fault::Message, "{status}");
         }
         for kind in FailureKind::ALL {
-            let own = matches!(kind, FailureKind::BadRequest | FailureKind::Stopped);
+            let own = matches!(
+                kind,
+                FailureKind::BadRequest | FailureKind::Stopped | FailureKind::OwnLimit
+            );
             let expected = if own { Fault::Message } else { Fault::Url };
             assert_eq!(Outcome::Failure(kind).fault(), expected, "{kind:?}");
         }

@@ -10,12 +10,14 @@ pub mod names;
 pub mod otlp;
 mod present;
 mod process;
+mod seldom;
 mod span;
 mod statsd;
 
 pub use self::log::{LogFormat, LogTarget, log_to};
 pub use self::metrics::{Metrics, StatsdTarget};
 pub use self::names::*;
+pub use self::seldom::LoggedAt;
 pub use self::span::{Fact, Span, SpanKind, record_span, spans_are_told};
 pub use self::statsd::StatsdDialect;
 

@@ -24,6 +24,13 @@ use crate::domain::url::EndpointUrl;
 use crate::engine::endpoints::{Answered, HELD, InFlight, LiveEndpoint, NEAR};
 use crate::engine::traces;
 use crate::store::{Changed, PaceChanged, ProbeNext, StoreError, Success};
+use crate::telemetry::LoggedAt;
+
+/// Before another request where this process could open no connection for one: others have to end first.
+const OWN_LIMIT: Duration = Duration::from_secs(5);
+
+/// All queues meet that limit at once.
+static NOT_BEGUN: LoggedAt = LoggedAt::never();
 
 /// Bytes of an error that are kept.
 const ERROR_MAX: usize = 1024;
@@ -352,6 +359,12 @@ impl Hold {
         };
         if let Err(error) = self.engine.store.attempt_record(&attempt).await {
             tracing::warn!(error = ?error, "an interrupted attempt is not in the log");
+        }
+        if tried.sent.outcome == Outcome::Failure(FailureKind::OwnLimit) {
+            if NOT_BEGUN.is_due(self.engine.clock.uptime()) {
+                tracing::warn!(queue = ?self.queue, error = ?tried.sent.error, "requests cannot begin: they are tried again and do not count");
+            }
+            return End::Trouble(OWN_LIMIT);
         }
         End::Stopping
     }

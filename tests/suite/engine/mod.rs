@@ -3,6 +3,7 @@
 //! Each behaviour is a test for each pairing: embedded, RabbitMQ with SQLite, RabbitMQ with PostgreSQL.
 
 mod behaviours;
+mod limits;
 mod pacing;
 pub(crate) mod stage;
 

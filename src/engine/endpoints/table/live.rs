@@ -113,7 +113,9 @@ impl LiveEndpoint {
                 first.is_err_and(|first| now - first >= micros(REFUSED_BY_RULES_FOR))
             }
             // These say nothing of its addresses.
-            Outcome::Failure(FailureKind::Dns | FailureKind::BadRequest | FailureKind::Stopped) => false,
+            Outcome::Failure(
+                FailureKind::Dns | FailureKind::BadRequest | FailureKind::Stopped | FailureKind::OwnLimit,
+            ) => false,
             Outcome::Status(_) | Outcome::Failure(_) => {
                 self.refused_since_us.store(0, Ordering::Relaxed);
                 false
