@@ -32,6 +32,9 @@ impl Failed {
 
     /// An error before an answer from `at`, a host and a port.
     pub(super) fn from_client(error: &legacy::Error, at: &str) -> Self {
+        if let Some(words) = demands_certificate(error, at) {
+            return Self::new(FailureKind::Tls, &words);
+        }
         if !error.is_connect() {
             return Self::from_error(error, FailureKind::Other);
         }
@@ -50,6 +53,12 @@ impl Failed {
     fn from_error(error: &(dyn Error + 'static), otherwise: FailureKind) -> Self {
         Self::new(kind_of(error).unwrap_or(otherwise), &told(error))
     }
+}
+
+/// Said with an alert (RFC 8446, 6.2) behind the handshake: the request was on its way by then.
+fn demands_certificate(error: &(dyn Error + 'static), at: &str) -> Option<String> {
+    let is_alert = causes(error).any(|cause| cause.to_string().contains("alert: CertificateRequired"));
+    is_alert.then(|| format!("TLS: {at} demands a certificate of its clients, and receivers are shown none"))
 }
 
 /// The first cause that says what it is decides.
@@ -149,6 +158,18 @@ mod tests {
         let cut = bounded(&"ä".repeat(ERROR_BYTES_MAX));
         assert_eq!(cut.chars().count(), ERROR_BYTES_MAX / 2 + 1);
         assert_eq!(bounded("short"), "short");
+    }
+
+    #[test]
+    fn a_receiver_that_demands_a_certificate_is_told_as_that() {
+        let alert = rustls::AlertDescription::CertificateRequired;
+        let error = io::Error::new(ErrorKind::InvalidData, rustls::Error::AlertReceived(alert));
+        assert_eq!(
+            demands_certificate(&error, "hook.example:443").as_deref(),
+            Some("TLS: hook.example:443 demands a certificate of its clients, and receivers are shown none")
+        );
+        let other = io::Error::new(ErrorKind::InvalidData, rustls::Error::DecryptError);
+        assert_eq!(demands_certificate(&other, "hook.example:443"), None);
     }
 
     #[test]
