@@ -1,9 +1,11 @@
 //! What surrounds the process: its variables and its directories, taken once and handed in.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use etcetera::BaseStrategy;
+use etcetera::base_strategy::Xdg;
 
 /// Variables and directories.
 #[derive(Clone, Default)]
@@ -22,14 +24,16 @@ impl Environment {
     /// That of this process.
     #[must_use]
     pub fn of_process() -> Self {
-        let directories = etcetera::base_strategy::Xdg::new().ok();
+        let home = Xdg::new().ok();
+        let variable = |name| std::env::var_os(name);
+        let directory = |name, at_home: fn(&Xdg) -> Option<PathBuf>| named(variable(name), || at_home(home.as_ref()?));
         Self {
             variables: std::env::vars_os()
                 .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
                 .collect(),
-            config_home: directories.as_ref().map(BaseStrategy::config_dir),
-            data_home: directories.as_ref().map(BaseStrategy::data_dir),
-            state_home: directories.as_ref().and_then(BaseStrategy::state_dir),
+            config_home: directory("XDG_CONFIG_HOME", |home| Some(home.config_dir())),
+            data_home: directory("XDG_DATA_HOME", |home| Some(home.data_dir())),
+            state_home: directory("XDG_STATE_HOME", BaseStrategy::state_dir),
         }
     }
 
@@ -50,6 +54,12 @@ impl Environment {
     }
 }
 
+/// A directory that a variable names needs no home directory. One that is not absolute counts as not set.
+fn named(variable: Option<OsString>, at_home: impl FnOnce() -> Option<PathBuf>) -> Option<PathBuf> {
+    let named = variable.map(PathBuf::from).filter(|named| named.is_absolute());
+    named.or_else(at_home)
+}
+
 /// Only names: values may be secrets.
 impl std::fmt::Debug for Environment {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -62,5 +72,24 @@ impl std::fmt::Debug for Environment {
             .field("data_home", &self.data_home)
             .field("state_home", &self.state_home)
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_is_named_needs_no_home() {
+        let check = |variable: Option<&str>, home: Option<&str>, expected: Option<&str>| {
+            let found = named(variable.map(OsString::from), || home.map(PathBuf::from));
+            assert_eq!(found, expected.map(PathBuf::from), "{variable:?} {home:?}");
+        };
+        check(Some("/var/lib"), None, Some("/var/lib"));
+        check(Some("/var/lib"), Some("/srv/ana"), Some("/var/lib"));
+        for unset in [None, Some(""), Some("relative")] {
+            check(unset, Some("/srv/ana"), Some("/srv/ana"));
+            check(unset, None, None);
+        }
     }
 }
