@@ -109,7 +109,8 @@ fn check(cli: &Cli, environment: &Environment, output: Output) -> Result<Exit, F
     if let Some(problem) = unreadable(&config) {
         return Err(Failure::new(Exit::Configuration, problem));
     }
-    let warnings = config.warnings();
+    let mut warnings = config.warnings();
+    warnings.extend(of_other_profiles(cli, environment, &config)?);
     for warning in &warnings {
         say(&format!("warning: {}", shown(warning)));
     }
@@ -125,6 +126,26 @@ fn check(cli: &Cli, environment: &Environment, output: Output) -> Result<Exit, F
     ];
     output.facts(&json!({"valid": true, "file": file, "warnings": warnings}), &facts)?;
     Ok(Exit::Done)
+}
+
+/// What is wrong in a profile that is not in use is found before the day on which it is needed. A secret that is kept elsewhere
+/// may be only where that profile is used.
+fn of_other_profiles(cli: &Cli, environment: &Environment, config: &config::Config) -> Result<Vec<String>, Failure> {
+    let mut warnings = Vec::new();
+    for other in &config.profile.others {
+        let choice = config::ConfigChoice {
+            profile: Some(other.name.clone()),
+            ..cli.config_choice()
+        };
+        match config::Config::load(&choice, environment) {
+            Err(error) if matches!(error.problem, config::Problem::Secret { .. }) => {
+                warnings.push(format!("profile {}: {}", other.name, error.problem));
+            }
+            Err(error) => return Err(Failure::of(Exit::Configuration, &error)),
+            Ok(_) => {}
+        }
+    }
+    Ok(warnings)
 }
 
 /// A file of a certificate that a daemon of this user could not read.

@@ -429,6 +429,10 @@ pub(super) fn signing_secrets() -> Kind<Vec<SigningSecret>> {
             SigningSecret::parse(secret.expose()).map_err(|error| secret.problem(error.to_string()))
         };
         if let Written::List(items) = &node.written {
+            if items.is_empty() {
+                let problem = "names no secret, so that nothing would be signed: name one, or leave the key out";
+                return Err(node.problem(problem.to_owned()));
+            }
             return items.iter().map(secret).collect();
         }
         Ok(vec![secret(node)?])

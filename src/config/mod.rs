@@ -4,7 +4,7 @@
 //! The file is `--config`, else `REDRIVE_CONFIG`, else `redrive/config.toml` in the user's
 //! configuration directory, where it may be missing: then everything is embedded in the data
 //! directory. A profile is laid over the sections, environment variables over both, and `--broker` over all of it.
-//! Nothing is opened, created or connected to here, but the files that secrets are read from.
+//! Nothing is opened, created or connected to here, but the files that secrets are read from, and that of `SSL_CERT_FILE`.
 
 mod alerts;
 mod api;
@@ -115,7 +115,7 @@ pub struct Config {
     pub console: ConsoleConfig,
     /// The profile in use.
     pub profile: ProfileConfig,
-    /// What others can read of it.
+    /// What others can read of it, and what is not as its surroundings say.
     exposed: Vec<String>,
     printed: String,
 }
@@ -139,6 +139,7 @@ impl Config {
             })?;
             config.exposed.extend(warning);
         }
+        config.exposed.extend(untrusted(environment));
         config.file = file;
         Ok(config)
     }
@@ -220,6 +221,15 @@ impl Config {
                 }
             }
         }
+        if let StoreConfig::Sqlite { path, .. } = &self.store
+            && path.is_relative()
+        {
+            warnings.push(format!(
+                "store.url names {} without its folder: it is another file in each folder that redrive is started in; \
+                 name it from the root on",
+                path.display()
+            ));
+        }
         if !self.api.listen.ip().is_loopback() && self.api.tls.is_none() {
             warnings.push(format!(
                 "api.listen is {}, and tokens and messages come there in the clear: set api.tls, or let a proxy with TLS \
@@ -271,6 +281,16 @@ pub(crate) fn is_understood(bytes: &[u8]) -> bool {
     let _ = config.warnings();
     assert!(Node::parse(&config.print()).is_ok(), "what is printed is no TOML");
     true
+}
+
+/// Whoever names the authorities trusts no others; where they cannot be read, every certificate is refused.
+fn untrusted(environment: &Environment) -> Option<String> {
+    let file = environment.variable("SSL_CERT_FILE")?;
+    let error = std::fs::File::open(file).err()?;
+    Some(format!(
+        "SSL_CERT_FILE names {file}, which cannot be read ({error}): no certificate of a receiver or of the broker is trusted; \
+         name a PEM file, or unset it"
+    ))
 }
 
 /// Whether this URL leaves the machine with that scheme.

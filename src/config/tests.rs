@@ -396,6 +396,23 @@ fn an_endpoint_a_token_or_an_event_setting_that_is_not_possible_is_told_what_is(
 }
 
 #[test]
+fn a_store_without_its_folder_is_warned_of() {
+    let warnings = |url: &str| config(&format!("[store]\nurl = \"sqlite:{url}\"")).warnings();
+    assert!(warnings("redrive.db")[0].contains("store.url names redrive.db without its folder"));
+    assert_eq!(warnings("/data/redrive.db"), Vec::<String>::new());
+}
+
+#[test]
+fn an_empty_list_of_secrets_is_no_way_to_leave_signing_out() {
+    for of in [
+        "[[endpoint]]\nurl = \"http://a/\"",
+        "[[alert]]\nname = \"a\"\nurl = \"http://a/\"",
+    ] {
+        check(&format!("{of}\nsecret = []"), &["secret", "names no secret"]);
+    }
+}
+
+#[test]
 fn an_intake_a_handler_or_a_number_of_operation_that_is_not_possible_is_told_what_is() {
     for (text, parts) in [
         ("[[consumer]]\nname = \"a\"", &["consumer[0].queue", "is missing"][..]),

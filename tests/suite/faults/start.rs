@@ -142,6 +142,33 @@ async fn an_unknown_key_names_the_nearest_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_of_the_configuration_looks_at_the_profiles_that_are_not_in_use() {
+    let mut installation = Installation::embedded();
+    installation
+        .append("\n[profile.far]\ndaemon = \"https://redrive.example\"\ntoken = { file = \"/nowhere/token\" }\n");
+    let outcome = installation.run(&["config", "check"]).await.expect_code(0);
+    assert!(
+        outcome.stderr.contains("profile far") && outcome.stderr.contains("/nowhere/token"),
+        "{outcome:?}"
+    );
+    installation.append("\n[profile.later.delivery]\nworkers = 0\n");
+    let outcome = installation.run(&["config", "check"]).await.expect_code(78);
+    assert!(outcome.stderr.contains("profile.later.delivery.workers"), "{outcome:?}");
+    installation.run(&["queues"]).await.expect_code(0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn authorities_that_cannot_be_read_are_warned_of() {
+    let mut installation = Installation::embedded();
+    installation.set_environment("SSL_CERT_FILE", "/nowhere/ca.pem");
+    let outcome = installation.run(&["config", "check"]).await.expect_code(0);
+    assert!(
+        outcome.stderr.contains("SSL_CERT_FILE names /nowhere/ca.pem"),
+        "{outcome:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wrong_credentials_are_a_login_and_never_shown() {
     let vhost = Vhost::create().await;
     let mut installation = Installation::on_rabbit(&vhost);
