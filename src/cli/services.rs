@@ -1,6 +1,6 @@
 //! What services do: publish, end. Nobody is asked.
 
-use crate::engine::{EngineError, EngineHandle, NewNotification, calls};
+use crate::engine::{EngineError, EngineHandle, NewNotification, calls, query};
 use crate::wire::input;
 use crate::wire::publish::{EndedShape, Published};
 
@@ -45,7 +45,10 @@ pub(super) async fn publish(session: &Session<'_>, publish: &Publish) -> Result<
         return print_published(session, &shape);
     }
     match session.engine.call(calls::Publish { new }, &session.grant()?).await {
-        Ok(receipt) => print_published(session, &Published::from(&receipt)),
+        Ok(receipt) => {
+            warn_of_nobody(session).await;
+            print_published(session, &Published::from(&receipt))
+        }
         Err(error) => {
             // The caller repeats with the same id, also where it was made up here; what is wrong is not worth it.
             if error.is_unreachable() || matches!(error, EngineError::Unconfirmed { .. }) {
@@ -53,6 +56,21 @@ pub(super) async fn publish(session: &Session<'_>, publish: &Publish) -> Result<
             }
             Err(error.into())
         }
+    }
+}
+
+/// The store may be another one than that of the daemons: of another user, or of another configuration.
+async fn warn_of_nobody(session: &Session<'_>) {
+    let EngineHandle::Local(_) = session.engine else {
+        return;
+    };
+    let Ok(all) = session.engine.query(query::Incarnations()).await else {
+        return;
+    };
+    if !all.iter().any(|one| one.alive && one.delivers) {
+        say(
+            "no daemon works with this store: the notification waits until `redrive --daemon` is started as this user, with this configuration",
+        );
     }
 }
 

@@ -169,6 +169,18 @@ async fn authorities_that_cannot_be_read_are_warned_of() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_publish_that_no_daemon_delivers_says_so() {
+    let installation = Installation::embedded();
+    let publish = ["publish", "--execution", "e", "--url", "http://127.0.0.1:9/"];
+    let alone = installation.run(&publish).await.expect_code(0);
+    assert!(alone.stderr.contains("no daemon works with this store"), "{alone:?}");
+    let mut daemon = installation.daemon().await;
+    let delivered = installation.run(&publish).await.expect_code(0);
+    assert!(!delivered.stderr.contains("no daemon"), "{delivered:?}");
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wrong_credentials_are_a_login_and_never_shown() {
     let vhost = Vhost::create().await;
     let mut installation = Installation::on_rabbit(&vhost);
