@@ -87,6 +87,7 @@ impl Daemon {
                 // What the store refuses to this program or its settings, no waiting mends.
                 Err(error) if error.is_unreachable() || (part == Part::DeliversAgain && !is_final(&error)) => {
                     tracing::warn!(error = ?error, "cannot begin to deliver yet");
+                    self.healing.health.waits_for(&error, self.clock.now());
                     ambient::wait(&stop, Duration::from_secs(1)).await;
                 }
                 Err(error) => {
@@ -121,6 +122,7 @@ impl Daemon {
                     | EngineError::Store(StoreError::Unreachable { .. } | StoreError::NotWritable { .. })),
                 ) => {
                     tracing::warn!(error = ?error, "waiting for broker and store");
+                    self.healing.health.waits_for(&error, self.clock.now());
                     ambient::wait(stop, Duration::from_secs(1)).await;
                 }
                 Err(error) => return Err(error),
@@ -175,6 +177,7 @@ impl Daemon {
             let looking = Arc::clone(&self.delivery).probe_what_was_refused(generation.clone());
             tasks.push(ambient::spawn("refused endpoints", looking));
         }
+        self.healing.health.waits_no_more();
         self.news.delivering.send_replace(true);
         self.healing.health.look_now();
         let dispatcher = Dispatcher::new(Arc::clone(&self.delivery), id, stops, tell);

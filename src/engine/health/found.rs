@@ -12,6 +12,8 @@ use super::losses::Losses;
 use crate::domain::id::{Epoch, QueueName, StoreId};
 use crate::domain::numbers::Numbers;
 use crate::domain::time::Timestamp;
+use crate::engine::EngineError;
+use crate::engine::error::chain;
 use crate::engine::view::PartState;
 use crate::telemetry::names;
 
@@ -56,6 +58,8 @@ pub(super) struct Found {
     pub(super) blocked: Option<PartState>,
     /// As it was when somebody asked last.
     pub(super) delivering: Option<PartState>,
+    /// Why delivery did not begin when it was tried last.
+    pub(super) waits_for: Option<String>,
 }
 
 /// The writes of this process's own row, each second.
@@ -103,6 +107,24 @@ impl Health {
         let mut found = self.found();
         found.beats.sent = None;
         found.beats.last = Some(PartState::follow(found.beats.last.as_ref(), problem, now));
+    }
+
+    /// Delivery cannot begin; a store that is the reason has no heartbeats that would tell.
+    pub(in crate::engine) fn waits_for(&self, error: &EngineError, now: Timestamp) {
+        let why = chain(error);
+        let of_store = matches!(error, EngineError::Store(_)).then(|| why.clone());
+        let mut found = self.found();
+        if of_store.is_some() {
+            asked("store", of_store.as_deref());
+        }
+        found.beats.sent = None;
+        found.beats.last = of_store.map(|why| PartState::follow(found.beats.last.as_ref(), Some(why), now));
+        found.waits_for = Some(why);
+    }
+
+    /// It began.
+    pub(in crate::engine) fn waits_no_more(&self) {
+        self.found().waits_for = None;
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {

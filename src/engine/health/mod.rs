@@ -83,7 +83,10 @@ impl Healing {
         };
         let mut found = self.health.found();
         let delivering = *self.news.delivering.borrow() && self.fence.is_open();
-        let problem = (!delivering).then(|| "this process does not deliver at present".to_owned());
+        let problem = (!delivering).then(|| match &found.waits_for {
+            Some(why) => format!("this process does not deliver at present: {why}"),
+            None => "this process does not deliver at present".to_owned(),
+        });
         let delivering = PartState::follow(found.delivering.as_ref(), problem, now);
         found.delivering = Some(delivering.clone());
         Readiness {

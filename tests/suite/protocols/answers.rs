@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use redrive::internals::engine::query;
+
 use crate::engine::stage::{Ground, Stage};
 use crate::support::faulty_store::Fault;
 use crate::support::receiver::Behaviour;
@@ -167,4 +169,25 @@ async fn a_store_that_loses_answers_for_a_while_leaves_no_queue_behind_with_the_
     for seed in 1..=2 {
         lossy(Ground::embedded(), seed).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_that_cannot_begin_says_why_until_it_does() {
+    let (mut stage, store) = Stage::quiet_over_faults(Ground::embedded(), |_| {}).await;
+    store.plan(|call| (call == "incarnation_begin").then_some(Fault::Unheard));
+    stage.start();
+    let ready = async || stage.engine.query(query::IsReady()).await.unwrap();
+    wait_until("the reason", SOON, async || {
+        let found = ready().await;
+        let told = |problem: Option<String>| problem.is_some_and(|why| why.contains("the answer was lost"));
+        (told(found.delivering.problem) && told(found.store.problem)).then_some(())
+    })
+    .await;
+    store.plan(|_| None);
+    wait_until("a daemon that delivers", SOON, async || {
+        let found = ready().await;
+        (found.delivering.problem.is_none() && found.store.problem.is_none()).then_some(())
+    })
+    .await;
+    stage.stop().await;
 }
