@@ -10,11 +10,11 @@ use crate::engine::query;
 use crate::wire::problem::Problem;
 use crate::wire::record::{Alive, Part, Readiness, Ready};
 
-use super::Shared;
 use super::guard::Caller;
 use super::masked::MasksItself;
 use super::openapi;
 use super::problem::{Json, Or, Text, text};
+use super::{Opening, Shared};
 
 /// The process answers: nothing more is said.
 pub(super) async fn alive() -> Json<Alive> {
@@ -57,18 +57,34 @@ const fn answered(is_ready: bool, shape: Ready) -> Answered {
 
 async fn readiness(shared: &Shared) -> Result<Readiness, Problem> {
     let Ok(engine) = shared.engine() else {
-        let part = Part::broken(&shared.backend.waiting());
-        return Ok(Readiness {
-            ready: false,
-            broker: part.clone(),
-            store: part.clone(),
-            delivering: part,
-            management: None,
-            degraded: Vec::new(),
-        });
+        let (opening, why) = shared.backend.waiting();
+        return Ok(starting(opening, &why));
     };
-    let readiness = engine.query(query::IsReady()).await?;
-    Ok(Readiness::from(&readiness))
+    let mut found = Readiness::from(&engine.query(query::IsReady()).await?);
+    if shared.stop.is_cancelled() {
+        found.ready = false;
+        found.delivering = Part::broken("this process stops, and finishes what is in flight");
+    }
+    Ok(found)
+}
+
+/// Store and broker are opened one after the other.
+fn starting(opening: Opening, why: &str) -> Readiness {
+    let (store, broker) = match opening {
+        Opening::Store => (
+            Part::broken(why),
+            Part::broken("the broker was not asked yet: the store is opened first"),
+        ),
+        Opening::Broker => (Part::fine(), Part::broken(why)),
+    };
+    Readiness {
+        ready: false,
+        broker,
+        store,
+        delivering: Part::broken(&format!("this process does not deliver at present: {why}")),
+        management: None,
+        degraded: Vec::new(),
+    }
 }
 
 /// Numbers, with labels of our own.
@@ -79,4 +95,22 @@ pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> MasksItself<Te
 
 pub(super) async fn describe() -> Json<Value> {
     Json(openapi::document())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_opened_is_told_as_the_part_that_it_is() {
+        let found = starting(Opening::Store, "connection refused");
+        assert!(!found.ready && !found.store.ok && !found.broker.ok && !found.delivering.ok);
+        assert_eq!(found.store.problem.as_deref(), Some("connection refused"));
+        let broker = found.broker.problem.unwrap();
+        assert!(!broker.contains("refused"), "{broker}");
+        let found = starting(Opening::Broker, "no such host");
+        assert!(found.store.ok && !found.ready);
+        assert_eq!(found.broker.problem.as_deref(), Some("no such host"));
+        assert!(found.delivering.problem.unwrap().contains("no such host"));
+    }
 }

@@ -71,7 +71,16 @@ pub struct Backend(Arc<BackendState>);
 #[derive(Debug, Default)]
 struct BackendState {
     engine: OnceLock<Engine>,
-    waiting: Mutex<String>,
+    waiting: Mutex<Option<(Opening, String)>>,
+}
+
+/// What there is no engine without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// It is opened first.
+    Store,
+    /// It is opened when the store is.
+    Broker,
 }
 
 impl Backend {
@@ -81,24 +90,21 @@ impl Backend {
     }
 
     /// What the routes say while there is no engine.
-    pub fn waiting_for(&self, why: String) {
-        *self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    pub fn waiting_for(&self, opening: Opening, why: String) {
+        *self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some((opening, why));
     }
 
     fn engine(&self) -> Result<&Engine, Problem> {
         self.0
             .engine
             .get()
-            .ok_or_else(|| Problem::unavailable(format!("redrive is starting: {}", self.waiting())))
+            .ok_or_else(|| Problem::unavailable(format!("redrive is starting: {}", self.waiting().1)))
     }
 
-    fn waiting(&self) -> String {
+    fn waiting(&self) -> (Opening, String) {
         let waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.is_empty() {
-            "opening store and broker".to_owned()
-        } else {
-            waiting.clone()
-        }
+        let begins = || (Opening::Store, "opening store and broker".to_owned());
+        waiting.clone().unwrap_or_else(begins)
     }
 }
 
@@ -135,8 +141,8 @@ pub struct Doors {
     pub tls: Option<Tls>,
     /// For this user alone, without a token.
     pub unix: Option<UnixListener>,
-    /// Whether the process lives and delivers, for everybody.
-    pub probe: Option<TcpListener>,
+    /// Whether the process lives and delivers, for everybody; served until the token is cancelled.
+    pub probe: Option<(TcpListener, CancellationToken)>,
 }
 
 /// Serves until `stop` is cancelled; then takes nothing new and waits, within a bound, for what is
@@ -174,9 +180,9 @@ pub async fn serve(
     } = doors;
     let main = server::run(Door::Tcp { listener, tls }, bounds(), router.clone(), stop.clone());
     let unix = unix.map(|listener| server::run(Door::Unix(listener), bounds(), router, stop.clone()));
-    let probe = probe.map(|listener| {
+    let probe = probe.map(|(listener, until)| {
         let router = routes::probes(Arc::clone(&shared), shared.settings.probe_metrics);
-        server::run(Door::Tcp { listener, tls: None }, bounds(), router, stop.clone())
+        server::run(Door::Tcp { listener, tls: None }, bounds(), router, until)
     });
     futures_util::join!(main, OptionFuture::from(unix), OptionFuture::from(probe));
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ambient::Clock;
-use crate::api::{ApiSettings, ApiToken};
+use crate::api::{ApiSettings, ApiToken, Opening};
 use crate::broker::embedded::Embedded;
 use crate::broker::rabbitmq::{ClientTls, RabbitMq, RabbitSettings};
 use crate::broker::{BrokerError, BrokerHandle};
@@ -35,12 +35,19 @@ pub(super) struct OpenError {
     pub(super) failure: Failure,
     /// Whether it can mend itself.
     pub(super) waiting_helps: bool,
+    /// What could not be opened.
+    pub(super) opening: Opening,
 }
 
 impl From<EngineError> for OpenError {
     fn from(error: EngineError) -> Self {
         Self {
             waiting_helps: error.is_unreachable(),
+            opening: if matches!(error, EngineError::Broker(_)) {
+                Opening::Broker
+            } else {
+                Opening::Store
+            },
             failure: error.into(),
         }
     }
@@ -59,6 +66,7 @@ impl From<SqliteError> for OpenError {
         };
         Self {
             waiting_helps: takes_no_writes || matches!(error, SqliteError::Busy),
+            opening: Opening::Store,
             failure: Failure::of(exit, &error),
         }
     }
@@ -105,6 +113,7 @@ async fn seams(config: &Config, schema: SchemaMode, clock: &Clock) -> Result<(St
             return Err(OpenError {
                 failure: Failure::new(Exit::Configuration, "the embedded broker needs a sqlite: store.url"),
                 waiting_helps: false,
+                opening: Opening::Store,
             });
         }
         (
@@ -203,6 +212,7 @@ fn sender(config: &Config, api: Option<SocketAddr>, clock: Clock) -> Result<Send
     HttpSender::new(settings, clock).map_err(|error| OpenError {
         failure: Failure::of(Exit::Configuration, &error),
         waiting_helps: false,
+        opening: Opening::Store,
     })
 }
 

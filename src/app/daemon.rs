@@ -2,17 +2,19 @@
 //!
 //! Whatever is away at start is waited for; what waiting does not mend ends the process with its code.
 
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::OptionFuture;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::ambient::{self, Clock};
-use crate::api::{self, ApiSettings, Backend, Doors, Tls};
+use crate::api::{self, ApiSettings, Backend, Doors, Opening, Tls};
 use crate::budget::Budget;
 use crate::cli::{self, Exit, Failure};
 use crate::config::Config;
@@ -21,7 +23,7 @@ use crate::engine::Engine;
 use crate::files;
 #[cfg(feature = "otlp")]
 use crate::telemetry;
-use crate::telemetry::{Metrics, StatsdDialect, StatsdTarget};
+use crate::telemetry::{LogFormat, Metrics, StatsdDialect, StatsdTarget, names};
 
 use super::{compose, supervised};
 
@@ -29,30 +31,36 @@ use super::{compose, supervised};
 const RETRY: Duration = Duration::from_secs(1);
 /// Columns of what a service manager is told.
 const STATUS_MAX: usize = 200;
+/// Columns of a notice in the log.
+const NOTICE_MAX: usize = 400;
 /// Between two sweeps of the numbers.
 const METRICS_SWEEP: Duration = Duration::from_secs(5);
 
-pub(super) async fn run(config: Config) -> Result<Exit, Failure> {
+pub(super) async fn run(config: Config, log: LogFormat) -> Result<Exit, Failure> {
+    let notice = |line: &str| match log {
+        LogFormat::Human => cli::notice(line),
+        // Who reads it takes each line for JSON.
+        LogFormat::Json => tracing::info!("{}", crate::domain::text::show(line, NOTICE_MAX)),
+    };
     if let Some(vhost) = config.vhost_notice() {
-        cli::notice(&vhost);
+        notice(&vhost);
     }
     let stop = CancellationToken::new();
     ambient::spawn("signals", signals(stop.clone())?);
     let metrics = metrics(statsd(&config).as_ref())?;
-    let listener = TcpListener::bind(config.api.listen).await.map_err(|error| {
-        let why = format!("api.listen {} cannot be bound: {error}", config.api.listen);
-        Failure::new(Exit::Configuration, why)
-    })?;
+    let listener = bind("api.listen", config.api.listen).await?;
     let bound = listener.local_addr()?;
     let memory = compose::memory(&config);
     let settings = compose::api_settings(&config, bound, memory.clone())?;
     settings.check().map_err(|why| Failure::new(Exit::Configuration, why))?;
-    let doors = doors(&config, listener).await?;
+    // What asks whether it is alive is answered until nothing is delivered any more.
+    let delivered = CancellationToken::new();
+    let doors = doors(&config, listener, &delivered).await?;
     for warning in config.warnings() {
         tracing::warn!(?warning, "configuration");
     }
     let scheme = if doors.tls.is_some() { "https" } else { "http" };
-    cli::notice(&format!("listening on {scheme}://{bound}"));
+    notice(&format!("listening on {scheme}://{bound}"));
     let backend = Backend::default();
     // Told of until nothing happens any more.
     let over = CancellationToken::new();
@@ -61,6 +69,7 @@ pub(super) async fn run(config: Config) -> Result<Exit, Failure> {
     supervised::begins(&over);
     let result = deliver(&config, (bound, memory), &backend, &stop).await;
     stop.cancel();
+    delivered.cancel();
     let _ = served.await;
     over.cancel();
     if let Some(telling) = telling {
@@ -88,8 +97,21 @@ fn tell_otlp(_: &Config, _: &Metrics, _: &CancellationToken) -> Result<Option<Jo
     Ok(None)
 }
 
-/// Where the API is served beside `listener`.
-async fn doors(config: &Config, listener: TcpListener) -> Result<Doors, Failure> {
+/// A port that somebody has, or an address that is not there yet, may be free a moment later: who supervises the daemon
+/// starts it again then. Anything else is the configuration's fault.
+fn unbound(what: &str, error: &io::Error) -> Failure {
+    let may_pass = matches!(error.kind(), ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable);
+    let exit = if may_pass { Exit::Failed } else { Exit::Configuration };
+    Failure::new(exit, format!("{what} cannot be bound: {error}"))
+}
+
+async fn bind(key: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(|error| unbound(&format!("{key} {address}"), &error))
+}
+
+/// Where the API is served beside `listener`; `api.probe` until `delivered`.
+async fn doors(config: &Config, listener: TcpListener, delivered: &CancellationToken) -> Result<Doors, Failure> {
     let wrong = |why: String| Failure::new(Exit::Configuration, why);
     let tls = match &config.api.tls {
         None => None,
@@ -98,20 +120,13 @@ async fn doors(config: &Config, listener: TcpListener) -> Result<Doors, Failure>
     let unix = match &config.api.unix {
         None => None,
         Some(path) => {
-            let why = |error| wrong(format!("api.unix {} cannot be made: {error}", path.display()));
-            Some(
-                files::private_socket(path)
-                    .and_then(UnixListener::from_std)
-                    .map_err(why)?,
-            )
+            let made = files::private_socket(path).and_then(UnixListener::from_std);
+            Some(made.map_err(|error| unbound(&format!("api.unix {}", path.display()), &error))?)
         }
     };
     let probe = match config.api.probe {
         None => None,
-        Some(address) => {
-            let why = |error| wrong(format!("api.probe {address} cannot be bound: {error}"));
-            Some(TcpListener::bind(address).await.map_err(why)?)
-        }
+        Some(address) => Some((bind("api.probe", address).await?, delivered.clone())),
     };
     Ok(Doors {
         listener,
@@ -179,7 +194,12 @@ async fn open(
         let why = error.failure.causes().join(": ");
         tracing::warn!(?why, "waiting for store and broker");
         supervised::does(&format!("waiting: {}", crate::domain::text::show(&why, STATUS_MAX)));
-        backend.waiting_for(why);
+        let source = match error.opening {
+            Opening::Store => "store",
+            Opening::Broker => "broker",
+        };
+        metrics::gauge!(names::SOURCE_UP, "source" => source).set(0.0);
+        backend.waiting_for(error.opening, why);
         tokio::select! {
             () = stop.cancelled() => return Ok(None),
             () = ambient::sleep(RETRY) => {}
@@ -187,18 +207,32 @@ async fn open(
     }
 }
 
-/// The first signal stops in order, the second at once.
+/// The first signal stops in order, the second at once. A terminal that is closed says so more than once, and a process that
+/// was begun to outlive it (`nohup`) does not hear that.
 pub(super) fn signals(stop: CancellationToken) -> Result<impl Future<Output = ()> + use<>, Failure> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let hears_hang_up = !is_ignored(SignalKind::hangup());
+    let mut hang_up = hears_hang_up.then(|| signal(SignalKind::hangup())).transpose()?;
     Ok(async move {
-        either(&mut terminate, &mut interrupt).await;
+        tokio::select! {
+            () = either(&mut terminate, &mut interrupt) => {}
+            Some(_) = OptionFuture::from(hang_up.as_mut().map(Signal::recv)) => {}
+        }
         supervised::stops();
         tracing::info!("stopping: finishing what is in flight; a second signal stops at once");
         stop.cancel();
         either(&mut terminate, &mut interrupt).await;
         std::process::exit(i32::from(Exit::Failed.code()));
     })
+}
+
+/// Whether whoever began this process asked for that; where the system does not say, nobody did.
+fn is_ignored(kind: SignalKind) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (kind.as_raw_value() - 1) & 1 == 1)
 }
 
 async fn either(one: &mut Signal, other: &mut Signal) {
@@ -228,4 +262,18 @@ pub(super) fn metrics(statsd: Option<&StatsdTarget>) -> Result<Metrics, Failure>
         }
     });
     Ok(metrics)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_free_a_moment_later_is_no_wrong_configuration() {
+        let exit = |kind: ErrorKind| unbound("api.listen 127.0.0.1:80", &io::Error::from(kind)).exit();
+        assert_eq!(exit(ErrorKind::AddrInUse), Exit::Failed);
+        assert_eq!(exit(ErrorKind::AddrNotAvailable), Exit::Failed);
+        assert_eq!(exit(ErrorKind::PermissionDenied), Exit::Configuration);
+        assert_eq!(exit(ErrorKind::InvalidInput), Exit::Configuration);
+    }
 }

@@ -81,14 +81,7 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             log(&environment, cli.log_filter(Some(LOG_OF_COMMANDS)))?;
             block_on(demo::serve)
         }
-        Mode::Daemon => {
-            let config = load(cli, &environment)?;
-            if cli.access(access(&config)) == Access::ReadOnly {
-                return Err(Failure::new(Exit::Refused, "a daemon delivers: it cannot be read-only"));
-            }
-            log(&environment, cli.log_filter(None))?;
-            block_on(|| daemon::run(config))
-        }
+        Mode::Daemon => deliver(cli, &environment),
         Mode::Store => {
             let config = load(cli, &environment)?;
             cli.check_access(access(&config))?;
@@ -105,6 +98,22 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             }
         }
     }
+}
+
+fn deliver(cli: &Cli, environment: &Environment) -> Result<Exit, Failure> {
+    let config = load(cli, environment)?;
+    if let Some(elsewhere) = &config.profile.daemon {
+        let why = format!(
+            "the profile in use is about the daemon at {}: a daemon needs a profile without `daemon`, or none",
+            elsewhere.url
+        );
+        return Err(Failure::new(Exit::Configuration, why));
+    }
+    if cli.access(access(&config)) == Access::ReadOnly {
+        return Err(Failure::new(Exit::Refused, "a daemon delivers: it cannot be read-only"));
+    }
+    log(environment, cli.log_filter(None))?;
+    block_on(|| daemon::run(config, log_format(environment)))
 }
 
 /// In the console, or where there is no terminal on standard output.
@@ -199,11 +208,14 @@ fn log(environment: &Environment, default: Option<&str>) -> Result<(), Failure> 
 }
 
 fn log_to(environment: &Environment, target: LogTarget, filter: Option<&str>) -> Result<(), Failure> {
-    let format = match environment.variable("REDRIVE_LOG_FORMAT") {
+    telemetry::log_to(target, log_format(environment), filter).map_err(|error| Failure::of(Exit::Configuration, &error))
+}
+
+fn log_format(environment: &Environment) -> LogFormat {
+    match environment.variable("REDRIVE_LOG_FORMAT") {
         Some("json") => LogFormat::Json,
         Some(_) | None => LogFormat::Human,
-    };
-    telemetry::log_to(target, format, filter).map_err(|error| Failure::of(Exit::Configuration, &error))
+    }
 }
 
 /// Runs on a thread of its own, whose stack is as large as that of all others: the main thread's is not.

@@ -334,6 +334,16 @@ pub struct Degraded {
 }
 
 impl Part {
+    /// A part that works; since when is not known.
+    #[must_use]
+    pub const fn fine() -> Self {
+        Self {
+            ok: true,
+            problem: None,
+            since: None,
+        }
+    }
+
     /// A part that is not fine.
     #[must_use]
     pub fn broken(problem: &str) -> Self {

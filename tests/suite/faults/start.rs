@@ -141,6 +141,43 @@ async fn an_unknown_key_names_the_nearest_one() {
     check_command(&installation, 78, &["delivery.wrokers", "workers"]).await;
 }
 
+/// What may be free a moment later ends with a code after which systemd starts the daemon again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_port_that_somebody_has_is_no_wrong_configuration() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = listener.local_addr().unwrap().to_string();
+    let free = format!("127.0.0.1:{}", free_port());
+    for (listen, probe, named) in [
+        (taken.as_str(), None, "api.listen"),
+        (&free, Some(taken.as_str()), "api.probe"),
+        (&free, Some("192.0.2.1:8471"), "api.probe"),
+    ] {
+        let mut installation = Installation::embedded();
+        installation.set("api", "listen", listen);
+        if let Some(probe) = probe {
+            installation.set("api", "probe", probe);
+        }
+        let outcome = installation.run(&["--daemon"]).await.expect_code(1);
+        assert!(outcome.stderr.contains(named), "{outcome:?}");
+    }
+    let mut installation = Installation::embedded();
+    let path = installation.path("api.sock");
+    let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    installation.set("api", "unix", path.to_str().unwrap());
+    check(&installation, 1, &["api.unix", "another process listens there"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_in_a_profile_of_a_daemon_elsewhere_is_refused() {
+    let mut installation = Installation::embedded();
+    installation.append("\n[profile.far]\ndaemon = \"https://redrive.example:8470\"\n");
+    let outcome = installation
+        .run(&["--daemon", "--profile", "far"])
+        .await
+        .expect_code(78);
+    assert!(outcome.stderr.contains("https://redrive.example:8470"), "{outcome:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_check_of_the_configuration_looks_at_the_profiles_that_are_not_in_use() {
     let mut installation = Installation::embedded();
@@ -178,6 +215,19 @@ async fn a_publish_that_no_daemon_delivers_says_so() {
     let delivered = installation.run(&publish).await.expect_code(0);
     assert!(!delivered.stderr.contains("no daemon"), "{delivered:?}");
     assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_line_of_a_log_for_programs_is_json() {
+    let mut installation = Installation::embedded();
+    installation.set_environment("REDRIVE_LOG_FORMAT", "json");
+    let mut daemon = installation.daemon().await;
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+    let log = daemon.log();
+    assert!(log.contains("listening on http://127.0.0.1:"), "{log}");
+    for line in log.lines() {
+        assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{line}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::scene::{BOUND, Scene, executions};
+use crate::support::daemon::free_port;
+use crate::support::http::Request;
 use crate::support::receiver::Behaviour;
 use crate::support::wait::wait_until;
 
@@ -91,4 +93,56 @@ async fn a_second_signal_stops_at_once() {
     scene.receiver.behave("*", Behaviour::Status(200));
     let mut daemon = scene.installation.daemon().await;
     scene.finish(&mut [&mut daemon], 1).await;
+}
+
+/// A shell and the system both say that a terminal is closed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_terminal_that_is_closed_stops_a_daemon_in_order() {
+    let scene = Scene::embedded().await;
+    scene
+        .receiver
+        .behave("*", Behaviour::Status(200).after(Duration::from_millis(500)));
+    let mut daemon = scene.installation.daemon().await;
+    scene.publish("run", "/hook", 1).await;
+    in_flight(&scene).await;
+    daemon.hang_up();
+    daemon.hang_up();
+    assert_eq!(daemon.wait().await.code(), Some(0), "{}", daemon.log());
+    scene.delivered(1).await;
+    let mut daemon = scene.installation.daemon().await;
+    scene.finish(&mut [&mut daemon], 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_that_was_started_to_outlive_its_terminal_does() {
+    let scene = Scene::embedded().await;
+    let mut daemon = scene.installation.spawn_daemon_after("trap '' HUP");
+    daemon.wait_until_ready().await;
+    daemon.hang_up();
+    scene.publish("run", "/hook", 1).await;
+    scene.delivered(1).await;
+    assert!(!daemon.log().contains("stopping"), "{}", daemon.log());
+    scene.finish(&mut [&mut daemon], 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_that_drains_is_alive_and_not_ready_for_its_probe() {
+    let mut scene = Scene::embedded().await;
+    let probe = format!("127.0.0.1:{}", free_port());
+    scene.installation.set("api", "probe", probe.as_str());
+    scene.installation.set("delivery", "timeout_s", 300);
+    scene.installation.set("delivery", "take_over_s", 1200);
+    scene.installation.set("delivery", "drain_s", 300);
+    scene.receiver.behave("*", Behaviour::Never);
+    let mut daemon = scene.installation.daemon().await;
+    scene.publish("run", "/hook", 1).await;
+    in_flight(&scene).await;
+    daemon.signal_stop();
+    let get = async |path: &str| Request::new("GET", &format!("http://{probe}{path}")).send().await;
+    wait_until("a probe that finds it not ready", BOUND, async || {
+        (get("/readyz").await.status == 503).then_some(())
+    })
+    .await;
+    assert_eq!(get("/healthz").await.status, 200);
+    assert_eq!(daemon.stop().await, Some(1));
 }

@@ -419,6 +419,11 @@ impl Daemon {
         self.signal(Signal::TERM);
     }
 
+    /// SIGHUP, without waiting: the terminal that it was started in is closed.
+    pub fn hang_up(&self) {
+        self.signal(Signal::HUP);
+    }
+
     /// SIGTERM; returns its exit code once it is gone, None if a signal ended it.
     pub async fn stop(&mut self) -> Option<i32> {
         self.signal_stop();
