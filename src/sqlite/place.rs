@@ -47,7 +47,9 @@ pub(super) fn inspect(path: &Path) -> Result<(), SqliteError> {
     }
     if found.uid() != rustix::process::geteuid().as_raw() {
         return Err(unusable(
-            "belongs to another user: run as its owner, or name another file".to_owned(),
+            "belongs to another user: run as its owner (Commands beside the service in docs/operations.md says how), or name \
+             another file"
+                .to_owned(),
         ));
     }
     if found.mode() & 0o077 != 0 {

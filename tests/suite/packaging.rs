@@ -243,6 +243,9 @@ fn the_unit_hands_the_configuration_over_as_a_credential_and_gives_nothing_else(
         ("StateDirectory", "redrive"),
         ("StateDirectoryMode", "0700"),
         ("UMask", "0077"),
+        ("Restart", "always"),
+        ("RestartPreventExitStatus", "2 5 78"),
+        ("StartLimitIntervalSec", "0"),
         ("Type", "notify"),
         ("WatchdogSec", "30"),
         ("DynamicUser", "yes"),
@@ -275,6 +278,7 @@ fn the_unit_hands_the_configuration_over_as_a_credential_and_gives_nothing_else(
     }
     let has = |key: &str| unit.iter().any(|pair| pair.0 == key);
     assert!(has("MemoryMax") && has("TasksMax"), "nothing bounds it");
+    assert!(!has("ProcSubset"), "it cannot tell that the process before it is gone");
 }
 
 /// As systemd does it: a socket whose path is in the environment, and a time within which it wants to hear something.
