@@ -17,7 +17,8 @@ use crate::domain::dead_letter::{self, DeadLetter, Found, likeness};
 use crate::domain::error_queue::unwrapped;
 use crate::domain::id::QueueName;
 use crate::domain::message::{Message, decode};
-use crate::domain::naming::hex;
+use crate::domain::naming::{QueueType, hex};
+use crate::domain::queue::QueueRecord;
 use crate::domain::run::Target;
 use crate::domain::time::Timestamp;
 use crate::engine::EngineError;
@@ -652,6 +653,25 @@ pub(super) fn sample(id: &str, message: &Message) -> String {
     format!("{id}: {body}")
 }
 
+/// What is told of a plan for a quorum delivery queue.
+const ORDER_LOST: &str = "what stays in this quorum queue may be delivered out of order later: RabbitMQ puts a message that \
+                          comes back behind those that were looked at";
+
+/// Why more than the head of a quorum delivery queue is not looked at while it is delivered from: what the broker gets
+/// back lines up behind what it got back before, so that the next head that fails would be overtaken.
+fn may_lose_its_order(record: &QueueRecord) -> Result<(), EngineError> {
+    if record.pause.is_some() {
+        return Ok(());
+    }
+    Err(EngineError::Refused {
+        why: format!(
+            "queue {:?} is a quorum queue, and a look at more than its first message would bring its deliveries out of \
+             order: pause it first with `redrive queue pause`, and move all of it",
+            record.name.as_str()
+        ),
+    })
+}
+
 impl RunPlanner {
     /// The first messages of a delivery queue, under its lease.
     async fn read_ours(&self, queue: &QueueName, bound: &Bound, limit: usize) -> Result<Batch, EngineError> {
@@ -667,8 +687,13 @@ impl RunPlanner {
         }
         // Of a quorum queue no more than is asked for may be in hand: what is given back may change places with it later.
         let window = if limit == 1 { 1 } else { WINDOW };
+        let is_looked_over = window > 1 && self.settings.naming.queue_type == QueueType::Quorum;
         self.under_lease(queue, "plan", |lease| async move {
             let mut batch = Batch::default();
+            if is_looked_over {
+                may_lose_its_order(&lease.record)?;
+                batch.warnings.push(ORDER_LOST.to_owned());
+            }
             let (mut alike, mut exists) = (HashMap::default(), false);
             for part in self.parts(&lease.record) {
                 if batch.letters.len() >= limit {

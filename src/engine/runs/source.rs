@@ -185,6 +185,10 @@ impl Driver<'_> {
                     bytes = 0;
                 }
             }
+            // A head that is not the first message any more was delivered, or is behind another one.
+            if self.run.document.kind == OrderKind::Skip {
+                break;
+            }
             // What a paced walk holds would outlive the broker's patience: it is begun anew.
             if self.run.engine.clock.uptime().saturating_sub(began)
                 > self.run.engine.policy_guard.rules.longest_hold(source)

@@ -85,7 +85,10 @@ async fn a_stream_is_no_queue_that_messages_are_taken_from() {
     };
     let refused = shop.ask(browsed).await.unwrap_err();
     assert!(said(&refused).contains("it is a stream"), "{refused:?}");
-    let listed = shop.ask(query::DeadList(query(Some("history"), None))).await.unwrap_err();
+    let listed = shop
+        .ask(query::DeadList(query(Some("history"), None)))
+        .await
+        .unwrap_err();
     assert!(said(&listed).contains("it is a stream"), "{listed:?}");
 }
 

@@ -11,6 +11,7 @@ mod foreign;
 mod limited;
 mod ours;
 mod patch;
+mod quorum;
 mod receivers;
 mod redrive;
 mod rights;
