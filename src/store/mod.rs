@@ -175,8 +175,7 @@ pub trait Incarnations: Send + Sync {
     /// All that are alive, newest first: whoever decides by them has to see each one, so there is no limit.
     async fn incarnations_living(&self) -> Result<Vec<Incarnation>, StoreError>;
 
-    /// To be shown: all that are alive, and of those that ended or died within the last day the newest 200; newest first.
-    /// One that nobody marked dead counts as dead here when its last heartbeat is 15 s old.
+    /// All that are alive, and of those that ended or died within the last day the newest 200; newest first.
     async fn incarnations(&self) -> Result<Vec<Incarnation>, StoreError>;
 
     /// What is to be seen of the process of `id`, by what it proves.

@@ -53,8 +53,6 @@ pub const EVENTS: &str = "redrive_events";
 pub const EVENTS_DUE: &str = "redrive_events_due";
 /// How long the longest waiting event could have been handled, by `type`.
 pub const EVENTS_OVERDUE: &str = "redrive_events_overdue_seconds";
-/// Notifications made of events that no broker has yet.
-pub const EVENTS_UNPUBLISHED: &str = "redrive_events_unpublished";
 /// Events that were claimed too often and moved, by `type`.
 pub const EVENTS_MOVED: &str = "redrive_events_moved_total";
 /// Events whose own lifetime was over.
@@ -241,11 +239,6 @@ pub const METRICS: &[Metric] = &[
         EVENTS_OVERDUE,
         STORE,
         "How long the longest waiting event could have been handled, by type.",
-    ),
-    gauge(
-        EVENTS_UNPUBLISHED,
-        STORE,
-        "Notifications made of events that wait in the store until RabbitMQ takes them.",
     ),
     counter(EVENTS_MOVED, "Events that were claimed too often and moved, by type."),
     counter(EVENTS_EXPIRED, "Events that ended by their own lifetime."),

@@ -15,7 +15,7 @@ use super::queues::Queues;
 use super::rules::PolicyGuard;
 use super::view::{Check, CheckResult};
 use crate::domain::numbers::Numbers;
-use crate::domain::words::{lasts, plural};
+use crate::domain::words::lasts;
 
 /// Clocks that differ by more than this are worth a warning, in seconds.
 const SKEW_S: u64 = 2;
@@ -96,7 +96,6 @@ impl Doctor {
                     )];
                 }
                 let mut checks = self.version_checks().await;
-                checks.extend(self.outbox_check().await);
                 if skew > SKEW_S {
                     checks.push(Check::warning(
                         "clock",
@@ -112,20 +111,6 @@ impl Doctor {
                 "check store.url, and that the database runs",
             )],
         }
-    }
-
-    /// Notifications of events that are not on the broker yet.
-    async fn outbox_check(&self) -> Option<Check> {
-        let waiting = self.store.outbox_count().await.ok().filter(|waiting| *waiting > 0)?;
-        let waiting = plural(
-            waiting,
-            "notification of an event waits",
-            "notifications of events wait",
-        );
-        Some(Check::fine(
-            "outbox",
-            format!("{waiting} in the store until a daemon publishes"),
-        ))
     }
 
     async fn version_checks(&self) -> Vec<Check> {
@@ -183,11 +168,11 @@ impl Doctor {
     }
 
     async fn daemon_checks(&self) -> Vec<Check> {
-        let incarnations = match self.store.incarnations().await {
+        let incarnations = match self.store.incarnations_living().await {
             Ok(incarnations) => incarnations,
             Err(error) => return vec![Check::unread("daemon", &super::error::chain(&error))],
         };
-        let daemons = incarnations.iter().filter(|one| one.alive && one.delivers).count();
+        let daemons = incarnations.iter().filter(|one| one.delivers).count();
         vec![if daemons == 0 {
             Check::warning(
                 "daemon",

@@ -37,8 +37,6 @@ impl EventTable {
                     unknown(&counted, &due);
                 }
             }
-            let unpublished = self.store.outbox_count().await.map_or(f64::NAN, as_number);
-            gauge!(names::EVENTS_UNPUBLISHED).set(unpublished);
             let took = self.clock.uptime().saturating_sub(begun);
             ambient::wait(&stop, PAUSE.max(took * SHARE)).await;
         }

@@ -205,8 +205,8 @@ impl Queues {
     }
 
     async fn known_of_intake(&self, intake: &IntakeQueue, listed: Option<&ListedQueue>) -> Known {
-        let daemons = match self.store.incarnations().await {
-            Ok(all) => Ok(all.iter().filter(|one| one.alive && one.delivers).count()),
+        let daemons = match self.store.incarnations_living().await {
+            Ok(all) => Ok(all.iter().filter(|one| one.delivers).count()),
             Err(error) => Err(chain(&error)),
         };
         Known {

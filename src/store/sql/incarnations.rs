@@ -9,11 +9,9 @@ use crate::store::columns::{Columns, incarnation, integer, number};
 use crate::store::{Beat, Begun, Evidence, Incarnation, Incarnations, NewIncarnation, StoreError};
 
 macro_rules! listed {
-    ($alive:literal, $which:literal) => {
+    ($which:literal) => {
         Statement::new(concat!(
-            "SELECT id, name, host, pid, counter, ",
-            $alive,
-            " AS alive, fingerprint, take_over, deadline, machine, \
+            "SELECT id, name, host, pid, counter, alive, fingerprint, take_over, deadline, machine, \
              process_started, started_at, beat_at, \
              (SELECT count(*) FROM redrive.delivery_queues AS q WHERE q.owner = i.id) AS leases \
              FROM redrive.incarnations AS i WHERE ",
@@ -61,11 +59,8 @@ static MARK_DEAD: Statement = Statement::new(
      WHERE i.id = locked.id AND i.alive AND i.counter = $2",
 );
 /// All of them: a limit may cut only what is over.
-static LIVING: Statement = listed!("alive", "alive");
-/// One that was killed is marked dead by another daemon only, and there may be none: who has not beaten for 15 s is shown
-/// as what it most likely is.
+static LIVING: Statement = listed!("alive");
 static RECENT: Statement = listed!(
-    "(alive AND beat_at > redrive.store_now() - 15000000)",
     "alive OR id IN (SELECT id FROM redrive.incarnations \
      WHERE NOT alive AND ended_at > redrive.store_now() - $1 ORDER BY id DESC LIMIT 200)"
 );

@@ -2,7 +2,7 @@
 //! itself sends again.
 
 use lapin::BasicProperties;
-use lapin::options::QueueDeclareOptions;
+use lapin::options::{BasicGetOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldArray, FieldTable, ShortString};
 use lapin::{Connection, ConnectionProperties};
 use redrive::internals::domain::id::QueueName;
@@ -86,7 +86,7 @@ async fn a_stream_is_no_queue_that_messages_are_taken_from() {
     let refused = shop.ask(browsed).await.unwrap_err();
     assert!(said(&refused).contains("it is a stream"), "{refused:?}");
     let listed = shop
-        .ask(query::DeadList(query(Some("history"), None)))
+        .ask(query::Dead(super::shop::query(Some("history"), None)))
         .await
         .unwrap_err();
     assert!(said(&listed).contains("it is a stream"), "{listed:?}");
@@ -146,7 +146,10 @@ async fn a_letter_from_another_connections_own_queue_stops_no_other() {
         .await
         .unwrap();
     shop.fill("somebodys", 1).await;
-    let taken = channel.basic_get("somebodys".into(), Default::default()).await.unwrap();
+    let taken = channel
+        .basic_get("somebodys".into(), BasicGetOptions::default())
+        .await
+        .unwrap();
     taken
         .unwrap()
         .reject(lapin::options::BasicRejectOptions { requeue: false })

@@ -59,7 +59,6 @@ async fn pushes_ends_and_what_waits_are_counted_by_type() {
         "redrive_events{type=\"hr\",state=\"ready\"} 1",
         "redrive_events{type=\"waits\",state=\"ready\"} 1",
         "redrive_events_due{type=\"waits\"} 0",
-        "redrive_events_unpublished 0",
     ];
     shows(&daemon, &lines).await;
     let retried = daemon.post("/v1/types/hr/events/bad/retry", &json!({})).await;

@@ -22,18 +22,6 @@ pub(super) async fn a_living_incarnation_beats_and_is_listed_with_its_leases(pla
     assert!(listed[0].beat_at >= listed[0].started_at);
 }
 
-pub(super) async fn one_that_was_killed_is_shown_as_dead_although_nobody_marked_it(place: &Place) {
-    let store = &*place.store;
-    let id = living(store).await;
-    let silent = "UPDATE TABLE.incarnations SET beat_at = beat_at - 20000000";
-    place.tamper(silent).await.unwrap();
-    assert!(!store.incarnations().await.unwrap()[0].alive);
-    let alive = store.incarnations_living().await.unwrap();
-    assert_eq!(alive[0].id, id, "what others do waits until its leases are over");
-    assert_eq!(store.heartbeat(id).await.unwrap(), Beat::Alive);
-    assert!(store.incarnations().await.unwrap()[0].alive);
-}
-
 pub(super) async fn a_living_incarnation_is_listed_behind_any_number_that_ended(place: &Place) {
     let store = &*place.store;
     let id = living(store).await;

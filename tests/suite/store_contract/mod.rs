@@ -123,7 +123,6 @@ modelled! {
         the_next_message_probes_at_once_with_the_whole_policy
         parking_and_disabling_wait_for_a_person
         opening_clears_everything_and_resets_every_head_of_the_url
-        a_pause_outlives_disabling_and_redelivering_and_the_reason_does_not
         a_change_under_an_old_epoch_is_stale
         what_it_failed_with_is_over_with_the_first_success_of_an_endpoint_that_is_available
         an_unknown_endpoint_is_unknown
@@ -143,7 +142,6 @@ contract! {
     incarnations:
         a_living_incarnation_beats_and_is_listed_with_its_leases
         a_living_incarnation_is_listed_behind_any_number_that_ended
-        one_that_was_killed_is_shown_as_dead_although_nobody_marked_it
         one_that_was_marked_dead_is_disowned_at_its_next_heartbeat
         marking_dead_is_guarded_by_the_counter
         evidence_says_no_more_than_it_proves
@@ -204,7 +202,6 @@ contract! {
         the_next_message_probes_at_once_with_the_whole_policy
         parking_and_disabling_wait_for_a_person
         opening_clears_everything_and_resets_every_head_of_the_url
-        a_pause_outlives_disabling_and_redelivering_and_the_reason_does_not
         a_change_under_an_old_epoch_is_stale
         what_it_failed_with_is_over_with_the_first_success_of_an_endpoint_that_is_available
         an_unknown_endpoint_is_unknown
