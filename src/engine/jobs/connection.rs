@@ -58,8 +58,7 @@ impl Engine {
             engine: self.clone(),
             followed: Some(self.job_follow(&job.id).await?),
             job,
-            in_hand: None,
-            over: false,
+            hand: Hand::Empty,
             auto_disconnect_on_result: options.auto_disconnect_on_result,
         })
     }
@@ -72,11 +71,24 @@ pub struct JobConnection {
     job: Job,
     /// `None` once the client has left.
     followed: Option<JobFollowed>,
-    /// Given out, and settled when the next is asked for.
-    in_hand: Option<JobMessage>,
-    /// The result was consumed and the queues are removed.
-    over: bool,
+    hand: Hand,
     auto_disconnect_on_result: bool,
+}
+
+/// How far the message is that was given out last. A caller may drop a call while it waits, so each step is noted
+/// before it is begun.
+#[derive(Debug)]
+enum Hand {
+    /// Settled, or there was none.
+    Empty,
+    /// Given out, and settled when the next is asked for.
+    Holds(Box<JobMessage>),
+    /// Its ack is on its way.
+    Acking(JobPart),
+    /// It was the result: the queues are to be removed.
+    Removing,
+    /// The queues are removed.
+    Over,
 }
 
 impl JobConnection {
@@ -94,11 +106,16 @@ impl JobConnection {
 
     /// The next message; the one before is settled first, so whoever asks has dealt with it. `None` after the
     /// result: the three queues are gone then. A lost connection is made again; a job that expired meanwhile is
-    /// [`EngineError::Expired`].
+    /// [`EngineError::Expired`]. May be dropped and called again, also after an error.
     pub async fn next(&mut self) -> Result<Option<JobMessage>, EngineError> {
-        self.settle().await?;
         let mut pause = Pause::default();
-        while !self.over {
+        loop {
+            match self.settle().await {
+                Err(error) if error.is_unreachable() => pause.wait().await,
+                settled => break settled?,
+            }
+        }
+        while !matches!(self.hand, Hand::Over) {
             let Some(followed) = self.followed.as_mut() else {
                 self.followed = match self.engine.job_follow(&self.job.id).await {
                     Ok(followed) => Some(followed),
@@ -112,12 +129,14 @@ impl JobConnection {
             };
             match followed.next().await {
                 JobNext::Message(message) => {
-                    self.in_hand = Some((*message).clone());
+                    self.hand = Hand::Holds(message.clone());
                     return Ok(Some(*message));
                 }
                 JobNext::Lost(why) => {
                     tracing::info!(job = ?self.job.id.as_str(), why = ?why, "a job's connection is lost: following again");
                     self.followed = None;
+                    // What ended it may end the next one at once.
+                    pause.wait().await;
                 }
             }
         }
@@ -137,20 +156,30 @@ impl JobConnection {
     }
 
     async fn settle(&mut self) -> Result<(), EngineError> {
-        let Some(message) = self.in_hand.take() else {
-            return Ok(());
-        };
-        let Some(followed) = self.followed.as_mut() else {
-            return Ok(());
-        };
-        if !followed.settle(&message).await {
-            // It comes again with the connection.
-            self.followed = None;
-            return Ok(());
+        if let Hand::Holds(message) = &self.hand {
+            let message = message.clone();
+            self.hand = Hand::Acking(message.part);
+            let acked = match self.followed.as_mut() {
+                Some(followed) => followed.settle(&message).await,
+                None => false,
+            };
+            if acked {
+                self.hand = after_ack(message.part);
+            } else {
+                // It comes again with the connection.
+                self.hand = Hand::Empty;
+                self.followed = None;
+            }
         }
-        if message.part == JobPart::Result {
+        if let Hand::Acking(part) = self.hand {
+            // The call was dropped half-way, and nobody knows whether the ack went: what was not acked comes again with the
+            // next connection, and a result that was dealt with goes with its queue.
+            self.followed = None;
+            self.hand = after_ack(part);
+        }
+        if matches!(self.hand, Hand::Removing) {
             self.engine.job_remove(&self.job.id).await?;
-            self.over = true;
+            self.hand = Hand::Over;
             if self.auto_disconnect_on_result {
                 self.leave().await;
             }
@@ -162,5 +191,12 @@ impl JobConnection {
         if let Some(followed) = self.followed.take() {
             followed.close().await;
         }
+    }
+}
+
+const fn after_ack(part: JobPart) -> Hand {
+    match part {
+        JobPart::Result => Hand::Removing,
+        JobPart::Progress | JobPart::Status => Hand::Empty,
     }
 }

@@ -380,7 +380,7 @@ fn other_lifetime(queue: &QueueName, has: Lifetime, asked: Lifetime) -> EngineEr
     EngineError::Invalid {
         field: "ttl".to_owned(),
         message: format!(
-            "ttl: queue {:?} was declared with {}, not {}; a lifetime is fixed when a queue is made: leave it out, or submit a new job",
+            "ttl: queue {:?} was declared with {}, not {}; a lifetime is fixed when a queue is made: give that one, or submit a job with another id",
             queue.as_str(),
             words(has),
             words(asked)

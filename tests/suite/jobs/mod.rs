@@ -37,6 +37,7 @@ scenarios! {
     queues_that_nobody_comes_back_for_are_gone_with_their_messages
     coming_back_too_late_is_an_error_that_names_the_queue_and_makes_nothing
     a_lost_message_in_hand_comes_again
+    a_result_that_was_dealt_with_is_the_last_whenever_a_call_is_dropped
     another_lifetime_is_explained
     looking_all_the_time_renews_nothing
 }

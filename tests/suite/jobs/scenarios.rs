@@ -160,6 +160,28 @@ pub(super) async fn a_lost_message_in_hand_comes_again(stage: &Stage) {
     assert_eq!(all(connection).await, ["result: 42"]);
 }
 
+/// Callers bound each call with a timeout of their own, which may end it between any two steps.
+pub(super) async fn a_result_that_was_dealt_with_is_the_last_whenever_a_call_is_dropped(stage: &Stage) {
+    let jobs = Jobs::new(stage.engine.clone());
+    for round in 0..8 {
+        let mut connection = jobs.submit_job(submitted(LONG)).await.unwrap();
+        let id = connection.job().id.clone();
+        jobs.publish_result(&id, body("42")).await.unwrap();
+        assert_eq!(connection.next().await.unwrap().unwrap().part, JobPart::Result);
+        // What is dropped is dropped later and later: in the ack, then at each of the three queues.
+        let mut patience = Duration::from_micros(200 * (round + 1));
+        let last = loop {
+            match ambient::timeout(patience, connection.next()).await {
+                Ok(last) => break last,
+                Err(_) => patience *= 2,
+            }
+            assert!(patience < BOUND, "the call after the result never ends");
+        };
+        assert!(last.unwrap().is_none(), "round {round}");
+        assert_eq!(there(stage, &id).await, []);
+    }
+}
+
 pub(super) async fn another_lifetime_is_explained(stage: &Stage) {
     let jobs = Jobs::new(stage.engine.clone());
     let id = JobId::parse(&ambient::new_id()).unwrap();
