@@ -252,6 +252,12 @@ impl NewEvent {
         if lives.is_some_and(|seconds| !LIFETIME_S.contains(&seconds)) {
             return Err(EventError::of("ttl", "must be 60 to 1,209,600 seconds"));
         }
+        let ends = self.lifetime.map(|span| now.plus(span));
+        if self.nbf.zip(ends).is_some_and(|(due, ends)| ends <= due) {
+            let problem =
+                "counts from now and would remove the event before it is due: give one that ends after nbf, or none";
+            return Err(EventError::of("ttl", problem));
+        }
         Ok(())
     }
 
@@ -608,5 +614,19 @@ mod tests {
             ..event("a", None)
         };
         assert_eq!(large.check(now).unwrap_err().field, "payload");
+    }
+
+    #[test]
+    fn a_lifetime_that_ends_before_the_event_is_due_is_refused() {
+        let now = Timestamp::from_seconds(1_000_000);
+        let minute = Duration::from_mins(1);
+        let due_in = |span: Duration| NewEvent {
+            lifetime: Some(minute),
+            ..event("a", Some(now.plus(span)))
+        };
+        due_in(Duration::from_secs(59)).check(now).unwrap();
+        let refused = due_in(minute).check(now).unwrap_err();
+        assert_eq!(refused.field, "ttl");
+        assert!(refused.message.contains("before it is due"), "{refused}");
     }
 }

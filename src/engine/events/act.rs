@@ -10,6 +10,7 @@ use super::look::{EventPages, parse};
 use super::service::unknown_type;
 use super::{EventCommand, EventSelection, EventsDone, Subscription, SubscriptionChoice};
 use crate::domain::event::{Event, EventError, EventType, Metadata, check_due, rfc3339};
+use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::domain::value::Value;
 use crate::domain::words::plural_of;
@@ -60,18 +61,19 @@ impl EventOperations {
     async fn plan_events(&self, command: &EventCommand) -> Result<Plan, EngineError> {
         match command {
             EventCommand::Retry(selection) => {
-                self.plan_change(selection, "retry", "due now", EventCommand::Retry)
+                self.plan_change(selection, ("retry", "due now"), None, EventCommand::Retry)
                     .await
             }
             EventCommand::Reschedule(selection, at) => {
                 check_due("at", *at, self.clock.now())?;
                 let (at, effect) = (*at, format!("due at {}", rfc3339(*at)));
                 let named = |rows| EventCommand::Reschedule(rows, at);
-                self.plan_change(selection, "reschedule", &effect, named).await
+                self.plan_change(selection, ("reschedule", &effect), Some(at), named)
+                    .await
             }
             EventCommand::Cancel(selection) => {
                 let mut plan = self
-                    .plan_change(selection, "cancel", "removed", EventCommand::Cancel)
+                    .plan_change(selection, ("cancel", "removed"), None, EventCommand::Cancel)
                     .await?;
                 plan.danger = Danger::Destroys;
                 plan.messages = u64::try_from(plan.lines.len()).ok();
@@ -110,8 +112,8 @@ impl EventOperations {
     async fn plan_change(
         &self,
         selection: &EventSelection,
-        verb: &str,
-        effect: &str,
+        (verb, effect): (&str, &str),
+        due: Option<Timestamp>,
         named: impl Fn(EventSelection) -> EventCommand,
     ) -> Result<Plan, EngineError> {
         let (events, more) = match selection {
@@ -131,7 +133,7 @@ impl EventOperations {
             String::new(),
             String::new(),
         );
-        plan.lines = events.iter().map(|event| line(event, effect)).collect();
+        plan.lines = events.iter().map(|event| line(event, effect, due)).collect();
         plan.command = Command::Events(named(EventSelection::Rows(rows)));
         Ok(plan)
     }
@@ -317,7 +319,12 @@ impl EventOperations {
     }
 }
 
-fn line(event: &Event, effect: &str) -> PlanLine {
+fn line(event: &Event, effect: &str, due: Option<Timestamp>) -> PlanLine {
+    // The lifetime that was given with a push is not changed by this; that of a dead letter ends with it.
+    let lifetime = event.expires_at.filter(|_| event.origin.is_none());
+    let ends_before = lifetime.zip(due).filter(|(ends, due)| ends <= due);
+    let removed =
+        ends_before.map(|(ends, _)| format!("{effect}, but removed by its own lifetime at {}", rfc3339(ends)));
     let attempts = event.attempts;
     let (state, revision) = (event.state.as_str(), event.revision);
     PlanLine {
@@ -326,7 +333,7 @@ fn line(event: &Event, effect: &str) -> PlanLine {
             "{state}, due {}, {attempts} attempts, revision {revision}",
             rfc3339(event.nbf)
         ),
-        effect: effect.to_owned(),
+        effect: removed.unwrap_or_else(|| effect.to_owned()),
     }
 }
 

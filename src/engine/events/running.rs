@@ -17,6 +17,7 @@ use crate::ambient;
 use crate::domain::event::{EventType, HandlingRules, Metadata};
 use crate::domain::id::IncarnationId;
 use crate::engine::{Engine, EngineError};
+use crate::store::Finished;
 use crate::telemetry::names;
 
 /// Between two rounds of the keeper.
@@ -164,6 +165,14 @@ impl EventTable {
     async fn keep_events_once(&self) -> Result<(), EngineError> {
         let reaped = self.store.events_reap(ROWS, self.settings.events.rules).await?;
         for lost in &reaped {
+            // Only claims are given back as they were: a consumer that pulls came to no end, and nothing failed.
+            if lost.how == Finished::Released {
+                tracing::info!(
+                    event = lost.id, event_type = ?lost.event_type,
+                    "a claim on an event ended before its consumer was done: it can be claimed again"
+                );
+                continue;
+            }
             tracing::warn!(
                 event = lost.id, event_type = ?lost.event_type, attempts = lost.attempts, how = lost.how.as_str(),
                 "the lease on an event ended before its handler did"
