@@ -28,6 +28,8 @@ pub(super) struct Facts<'a> {
     pub(super) daemons: usize,
     /// The alarm that blocks the broker.
     pub(super) blocked: Option<&'a str>,
+    /// The foreign session of the database that has locked its row.
+    pub(super) locked_by: Option<&'a str>,
     /// Requests a second to its URL, at most, over all daemons.
     pub(super) rate: Option<u32>,
     pub(super) now: Timestamp,
@@ -316,7 +318,18 @@ fn moves(known: &Facts<'_>) -> Why {
             "no daemon is alive: start `redrive --daemon`".to_owned(),
             None,
         ),
-        (Some(_), _, _) => says(QueueState::Unowned, "waits for a free worker or slot".to_owned(), None),
+        (Some(_), _, _) => says(QueueState::Unowned, untaken(known.locked_by), None),
+    }
+}
+
+/// A row that is locked cannot be taken by anybody.
+fn untaken(locked_by: Option<&str>) -> String {
+    match locked_by {
+        Some(session) => format!(
+            "no daemon can take it: {session} has locked its row in the store; it continues when that transaction ends, \
+             and `redrive doctor` names the command"
+        ),
+        None => "waits for a free worker or slot".to_owned(),
     }
 }
 

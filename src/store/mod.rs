@@ -98,7 +98,24 @@ pub enum StoreError {
     },
 }
 
+/// A session of others keeps rows or tables locked that a call needs; the cause of a [`StoreError::Unreachable`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "another session of the database has locked what this needs, and does not end its transaction: `redrive doctor` \
+     names that session; end it there"
+)]
+pub struct RowsLocked;
+
 impl StoreError {
+    /// Whether the store is there, and only what others have locked is lacking.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        match self {
+            Self::Unreachable { source, .. } => source.is::<RowsLocked>(),
+            Self::NotWritable { .. } | Self::Schema(_) | Self::Failed { .. } | Self::Unusable { .. } => false,
+        }
+    }
+
     /// Whether trying again later may help: it cannot be reached, or takes no writes at present.
     #[must_use]
     pub const fn passes(&self) -> bool {
@@ -113,6 +130,26 @@ pub struct StoreVersion {
     pub text: String,
     /// Where this program was not tested with it: a sentence that says so.
     pub warning: Option<String>,
+}
+
+/// What this program is not allowed to do with what a store is kept in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingRights {
+    /// Who lacks what.
+    pub lacks: String,
+    /// Who has to run what.
+    pub mend: String,
+}
+
+/// A session of others that has locked rows or tables of a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForeignLock {
+    /// Which session, whose, and since when.
+    pub by: String,
+    /// Of which tables.
+    pub tables: String,
+    /// How it is ended.
+    pub mend: String,
 }
 
 /// Everything the engine remembers.
@@ -143,6 +180,16 @@ pub trait Store:
 
     /// The version of what it is kept by.
     async fn version(&self) -> Result<StoreVersion, StoreError>;
+
+    /// What this program is not allowed to do; `None` where nothing is lacking, or nobody gives rights.
+    async fn missing_rights(&self) -> Result<Option<MissingRights>, StoreError> {
+        Ok(None)
+    }
+
+    /// Who else has locked the row of this queue, or anything for long; at most 10.
+    async fn foreign_locks(&self, _queue: Option<&QueueName>) -> Result<Vec<ForeignLock>, StoreError> {
+        Ok(Vec::new())
+    }
 
     /// The store's own clock.
     async fn now(&self) -> Result<Timestamp, StoreError>;

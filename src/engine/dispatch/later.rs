@@ -13,6 +13,9 @@ const WAKE_ALL: Duration = Duration::from_secs(10);
 const WAKE_ALL_AT_ONCE: u64 = 5;
 /// How long it is believed that a head is parked; who changes that says so.
 const PARKED_FOR: Duration = Duration::from_mins(10);
+/// So often in a row the row of a queue is locked, a second apart, before that is told: our own statements are done with
+/// one in a moment.
+const LOCKED_TOLD: u32 = 5;
 /// Queues that rest, at most.
 const RESTING_MAX: usize = 200_000;
 
@@ -26,6 +29,8 @@ pub(super) struct Later {
     resting: HashMap<QueueName, u64>,
     /// Queues whose head is parked, and until when that is believed: while their URL is not available there is nothing to do.
     parked: HashMap<QueueName, u64>,
+    /// Queues whose row somebody else has locked in the database, and how often in a row it was found so.
+    locked: HashMap<QueueName, u32>,
     /// Everything that rests is to be woken.
     wake_all: bool,
     /// Up to when wakings of everything are used up.
@@ -39,6 +44,7 @@ impl Later {
             timers: Timers::new(),
             resting: HashMap::default(),
             parked: HashMap::default(),
+            locked: HashMap::default(),
             wake_all: false,
             wake_all_used: 0,
         }
@@ -73,6 +79,21 @@ impl Later {
             self.resting.remove(queue);
         }
         rests
+    }
+
+    /// Its row was locked when it was to be taken. Whether that is to be told now.
+    pub(super) fn locked(&mut self, queue: &QueueName) -> bool {
+        if self.locked.len() >= RESTING_MAX {
+            self.locked.clear();
+        }
+        let times = self.locked.entry(queue.clone()).or_default();
+        *times = times.saturating_add(1);
+        *times == LOCKED_TOLD
+    }
+
+    /// It is not locked any more. Whether it was told that it is.
+    pub(super) fn unlocked(&mut self, queue: &QueueName) -> bool {
+        self.locked.remove(queue).is_some_and(|times| times >= LOCKED_TOLD)
     }
 
     /// Its head is parked.
@@ -114,6 +135,7 @@ impl Later {
     pub(super) fn forget(&mut self, queue: &QueueName) {
         self.resting.remove(queue);
         self.parked.remove(queue);
+        self.locked.remove(queue);
         self.timers.forget(queue);
     }
 

@@ -44,6 +44,7 @@ impl Dispatcher {
     pub(super) fn leases(&mut self, outcomes: Vec<(Asked, LeaseOutcome)>) {
         self.asked.leases = self.asked.leases.saturating_sub(1);
         for (asked, outcome) in outcomes {
+            self.tell_of_locks(&asked.queue, &outcome);
             match outcome {
                 LeaseOutcome::Taken(lease) => self.taken(asked, *lease),
                 // Incarnation 0 is nobody: the store was away.
@@ -66,6 +67,21 @@ impl Dispatcher {
                     self.outside.engine.disowned(self.outside.incarnation);
                 }
             }
+        }
+    }
+
+    /// A row that a person or a foreign program has locked keeps its queue from being delivered.
+    fn tell_of_locks(&mut self, queue: &QueueName, outcome: &LeaseOutcome) {
+        if *outcome == LeaseOutcome::Locked {
+            if self.later.locked(queue) {
+                tracing::warn!(
+                    queue = ?queue,
+                    "another session of the database has locked the row of a queue, which is not delivered until that \
+                     transaction ends: `redrive doctor` names the session"
+                );
+            }
+        } else if self.later.unlocked(queue) {
+            tracing::info!(queue = ?queue, "the row of a queue is no longer locked by another session");
         }
     }
 

@@ -96,6 +96,7 @@ impl Doctor {
                     )];
                 }
                 let mut checks = self.version_checks().await;
+                checks.extend(self.database_checks().await);
                 if skew > SKEW_S {
                     checks.push(Check::warning(
                         "clock",
@@ -129,6 +130,47 @@ impl Doctor {
                 "check store.url, and that the database runs",
             )],
         }
+    }
+
+    /// What the database keeps from this program: rights that its user lacks, and what others have locked.
+    async fn database_checks(&self) -> Vec<Check> {
+        let (lacking, locked) = match (self.store.missing_rights().await, self.store.foreign_locks(None).await) {
+            (Ok(lacking), Ok(locked)) => (lacking, locked),
+            (Err(error), _) | (_, Err(error)) => return vec![Check::unread("database", &super::error::chain(&error))],
+        };
+        let lacking = lacking.map(|lacking| Check::broken("database", lacking.lacks, &lacking.mend));
+        let locked = locked.into_iter().map(|lock| {
+            let found = format!(
+                "{} holds locks on {}: what needs the same rows waits until its transaction ends",
+                lock.by, lock.tables
+            );
+            Check::warning("database", found, &lock.mend)
+        });
+        lacking.into_iter().chain(locked).collect()
+    }
+
+    /// Notifications of handled events that are not on the broker yet: nothing else tells of them.
+    async fn outbox_check(&self) -> Option<Check> {
+        let waiting = match self.store.outbox_waiting().await {
+            Ok(waiting) => waiting,
+            Err(error) => return Some(Check::unread("outbox", &super::error::chain(&error))),
+        };
+        let waits_for = self.clock.now().since(waiting.oldest?);
+        if waits_for < OUTBOX {
+            return None;
+        }
+        let why = waiting
+            .error
+            .map(|error| format!(": {}", text::show(&error, ERROR_WIDTH_MAX)))
+            .unwrap_or_default();
+        let found = format!(
+            "{} of handled events not published yet, for up to {}{why}",
+            plural(waiting.count, "notification", "notifications"),
+            lasts(waits_for)
+        );
+        let mend = "they are kept, and a daemon with a [[handler]] publishes them in order once the broker takes them: see \
+                    what is said of broker and daemon";
+        Some(Check::warning("outbox", found, mend))
     }
 
     /// Whose daemons deliver what is on the broker; nothing is said where that cannot be looked at.

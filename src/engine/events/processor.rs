@@ -8,19 +8,21 @@
 //! handler in this process some more is taken ahead, as much as it handles in a short time, so that a fast one does
 //! not wait for the database with every event.
 
+use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::EventTable;
 use super::handler::{Action, failed, panicked, run_command, verdict_of, verdict_of_handled};
 use super::hands::{FINISHES, Hands, Held, Workers};
 use crate::ambient;
-use crate::domain::event::{Event, EventType, HandlingRules};
+use crate::domain::event::{Event, EventType, HandlingRules, LeaseKey};
 use crate::domain::id::IncarnationId;
 use crate::domain::time::Timestamp;
 use crate::engine::EngineError;
@@ -40,6 +42,23 @@ const MARK_FOR: Duration = Duration::from_secs(1);
 const BATCH: usize = 500;
 /// How long the rules of a type are used before they are read again.
 const RULES_FOR: Duration = Duration::from_secs(10);
+
+/// Calls of the store at once that may wait for rows which others have locked.
+const APART: usize = 2;
+
+/// What came of a group of finishes.
+enum Insisted {
+    /// In the order of the group.
+    Ended(Vec<Finished>),
+    /// Somebody keeps the row of one of them locked.
+    Locked,
+    /// The store was away for too long.
+    GivenUp,
+}
+
+fn not_finished(events: usize) {
+    tracing::error!(events, "handled events were not finished: their leases will end");
+}
 
 /// How events ended, by how.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -331,7 +350,19 @@ impl Processor {
             }
             match self.engine.store.events_renew(&asked, LEASE).await {
                 Ok(held) => hands.lost(&asked, &held),
+                Err(error) if error.is_locked() => self.renew_each(&hands, &asked).await,
                 Err(error) => tracing::warn!(error = ?error, "leases on events are not prolonged"),
+            }
+        }
+    }
+
+    /// A row that another session keeps locked lets no other lease run out.
+    async fn renew_each(&self, hands: &Hands, asked: &[LeaseKey]) {
+        for key in asked {
+            let one = std::slice::from_ref(key);
+            match self.engine.store.events_renew(one, LEASE).await {
+                Ok(held) => hands.lost(one, &held),
+                Err(error) => tracing::warn!(error = ?error, event = key.id, "the lease on an event is not prolonged"),
             }
         }
     }
@@ -339,45 +370,81 @@ impl Processor {
     /// Finishes in the order in which handlers ended, as many at once as there are.
     async fn finish(self: Arc<Self>, hands: Arc<Hands>, mut finishes: mpsc::Receiver<Finish>) {
         let mut group = Vec::with_capacity(FINISHES);
+        let mut apart = Vec::new();
+        let places = Arc::new(Semaphore::new(APART));
         while finishes.recv_many(&mut group, FINISHES).await > 0 {
-            let Some(ends) = self.insist(&group).await else {
-                tracing::error!(
-                    events = group.len(),
-                    "handled events were not finished: their leases will end"
-                );
-                group.clear();
-                continue;
-            };
-            let now = self.engine.clock.now();
-            let again = ends
-                .iter()
-                .any(|how| matches!(how, Finished::Superseded | Finished::Released))
-                || group.iter().any(|finish| is_soon(&finish.verdict, now));
-            for how in ends {
-                hands.count(how);
-            }
-            if again {
-                self.engine.wakes.wake(std::iter::once(&self.event_type));
-            }
-            let notifies = group
-                .iter()
-                .any(|finish| matches!(&finish.verdict, Verdict::Done(rows) if !rows.is_empty()));
-            if notifies {
-                self.engine.outbox_filled.notify_one();
+            match self.insist(&group).await {
+                Insisted::Ended(ends) => self.ended(&hands, &group, ends),
+                Insisted::GivenUp => not_finished(group.len()),
+                Insisted::Locked => {
+                    let (me, hands, places) = (Arc::clone(&self), Arc::clone(&hands), Arc::clone(&places));
+                    let group = std::mem::take(&mut group).into();
+                    apart.retain(|task: &JoinHandle<()>| !task.is_finished());
+                    apart.push(ambient::spawn("locked events", async move {
+                        me.finish_apart(&hands, &places, group).await;
+                    }));
+                }
             }
             group.clear();
+        }
+        for task in apart {
+            let _ = task.await;
+        }
+    }
+
+    fn ended(&self, hands: &Hands, group: &[Finish], ends: Vec<Finished>) {
+        let now = self.engine.clock.now();
+        let again = ends
+            .iter()
+            .any(|how| matches!(how, Finished::Superseded | Finished::Released))
+            || group.iter().any(|finish| is_soon(&finish.verdict, now));
+        for how in ends {
+            hands.count(how);
+        }
+        if again {
+            self.engine.wakes.wake(std::iter::once(&self.event_type));
+        }
+        let notifies = group
+            .iter()
+            .any(|finish| matches!(&finish.verdict, Verdict::Done(rows) if !rows.is_empty()));
+        if notifies {
+            self.engine.outbox_filled.notify_one();
+        }
+    }
+
+    /// Some of these have rows that another session keeps locked: each is finished by itself, so that the others do not
+    /// wait for them. What is locked comes again behind the rest.
+    async fn finish_apart(&self, hands: &Hands, places: &Semaphore, mut left: VecDeque<Finish>) {
+        let deadline = self.engine.clock.uptime() + LEASE;
+        while let Some(finish) = left.pop_front() {
+            let one = std::slice::from_ref(&finish);
+            let place = places.acquire().await;
+            match self.engine.store.events_finish(one).await {
+                Ok(ends) => self.ended(hands, one, ends),
+                Err(error) if self.engine.clock.uptime() > deadline => {
+                    tracing::error!(error = ?error, event = finish.lease.id, "an event cannot be finished");
+                    not_finished(1);
+                }
+                Err(error) => {
+                    tracing::warn!(error = ?error, event = finish.lease.id, "the finish of an event waits");
+                    drop(place);
+                    ambient::sleep(Duration::from_millis(500)).await;
+                    left.push_back(finish);
+                }
+            }
         }
     }
 
     /// A store that is away is waited for as long as the leases may hold.
-    async fn insist(&self, group: &[Finish]) -> Option<Vec<Finished>> {
+    async fn insist(&self, group: &[Finish]) -> Insisted {
         let deadline = self.engine.clock.uptime() + LEASE;
         loop {
             match self.engine.store.events_finish(group).await {
-                Ok(ends) => return Some(ends),
+                Ok(ends) => return Insisted::Ended(ends),
+                Err(error) if error.is_locked() => return Insisted::Locked,
                 Err(error) if self.engine.clock.uptime() > deadline => {
                     tracing::error!(error = ?error, "events cannot be finished");
-                    return None;
+                    return Insisted::GivenUp;
                 }
                 Err(error) => {
                     tracing::warn!(error = ?error, "finishes wait for the store");

@@ -22,6 +22,7 @@ use crate::engine::paging::{bounded, offset_of};
 use crate::engine::sight::Sight;
 use crate::engine::view::QueuesQuery;
 use crate::engine::view::{Page, QueueView, Source};
+use crate::store::StoreHandle;
 
 /// A listing, and when it was begun.
 #[derive(Debug)]
@@ -140,7 +141,9 @@ impl Queues {
             });
         }
         let (world, _) = self.world().await?;
-        let world = world.where_absent(absence);
+        let world = world
+            .where_absent(absence)
+            .where_locked(locked_by(&self.store, name).await);
         let decided = record.as_ref().is_some_and(|record| record.decision.is_some());
         let mut view = world.view(self.kind_in(name, seen.as_ref()), name.clone(), record, seen.as_ref());
         view.problems = problems;
@@ -192,6 +195,17 @@ impl Queues {
     async fn seen_alone(&self, listed: ListedQueue) -> Seen {
         let preflight = self.preflight_of(&listed).await;
         self.seen_by(listed, &preflight)
+    }
+}
+
+/// The foreign session that has locked the row of a queue.
+async fn locked_by(store: &StoreHandle, name: &QueueName) -> Option<String> {
+    match store.foreign_locks(Some(name)).await {
+        Ok(locks) => locks.into_iter().next().map(|lock| lock.by),
+        Err(error) => {
+            tracing::debug!(error = ?error, "who locks a row is unknown");
+            None
+        }
     }
 }
 

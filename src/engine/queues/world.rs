@@ -36,6 +36,8 @@ pub(in crate::engine) struct World {
     /// Requests a second, at most.
     rates: HashMap<EndpointUrl, u32>,
     absence: Absence,
+    /// The foreign session that has locked the row of the one queue that is looked at.
+    locked_by: Option<String>,
     pub(in crate::engine) now: Timestamp,
 }
 
@@ -80,6 +82,7 @@ impl World {
             blocked,
             rates: rates.clone(),
             absence: Absence::NotListed,
+            locked_by: None,
             now,
         }
     }
@@ -87,6 +90,12 @@ impl World {
     /// The same, where the broker was asked in another way than by a list of all.
     pub(in crate::engine) fn where_absent(mut self, absence: Option<Absence>) -> Self {
         self.absence = absence.unwrap_or(self.absence);
+        self
+    }
+
+    /// The same for one queue, whose row that session has locked.
+    pub(super) fn where_locked(mut self, by: Option<String>) -> Self {
+        self.locked_by = by;
         self
     }
 
@@ -167,6 +176,7 @@ impl World {
             wanted_by: wish.as_ref().and_then(Wish::of_the_living),
             daemons: self.daemons,
             blocked: self.blocked.as_deref(),
+            locked_by: self.locked_by.as_deref(),
             rate: record.url.as_ref().and_then(|url| self.rates.get(url)).copied(),
             now: self.now,
         });

@@ -20,17 +20,17 @@ use crate::store::StoreError;
 
 /// What of each session differs from the server's defaults, whatever the role's and the database's are. The keep-alive
 /// lets the server notice within some 15 s that a host is gone, which frees its evidence of life.
-const SESSION: [(&str, &str); 7] = [
+const SESSION: [(&str, &str); 6] = [
     ("synchronous_commit", "on"),
     ("default_transaction_isolation", "read committed"),
     ("statement_timeout", "30s"),
-    ("lock_timeout", "10s"),
     ("tcp_keepalives_idle", "5"),
     ("tcp_keepalives_interval", "3"),
     ("tcp_keepalives_count", "3"),
 ];
 /// A server in recovery says `on`, and so does a role that may only read.
 const TAKES_NO_WRITES: &str = "SELECT current_setting('transaction_read_only')";
+const ENCODING: &str = "SELECT pg_catalog.current_setting('server_encoding')";
 /// Which session this is, and what was noted in it.
 const WHICH: &str = "SELECT pg_backend_pid()::text || ' ' || COALESCE(current_setting('redrive.session', true), '')";
 /// How often two sessions are mixed to see whether they stay apart.
@@ -85,9 +85,14 @@ impl Server {
         // Nobody is idle in a transaction for longer than a call takes: a session that is was given up, and
         // others wait for what it has locked.
         let idle_max = format!("{}ms", patience.as_millis());
+        // The server says that a lock was lacking before the call is given up: that is no silence.
+        let lock_max = format!("{}ms", (patience * 4 / 5).as_millis());
         let assignments = SESSION
             .into_iter()
-            .chain([("idle_in_transaction_session_timeout", idle_max.as_str())])
+            .chain([
+                ("idle_in_transaction_session_timeout", idle_max.as_str()),
+                ("lock_timeout", lock_max.as_str()),
+            ])
             .map(|(name, value)| format!("set_config('{name}', '{value}', false)"));
         let settings = format!("SELECT {}", assignments.collect::<Vec<_>>().join(", "));
         Ok(Self {

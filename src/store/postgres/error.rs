@@ -7,14 +7,17 @@ use sqlx::error::DatabaseError;
 use sqlx::postgres::PgConnectOptions;
 use tokio::time::error::Elapsed;
 
+use super::rights::grants;
 use crate::domain::connection;
-use crate::store::StoreError;
+use crate::store::{RowsLocked, StoreError};
 
 /// Classes and codes of SQLSTATE that pass by themselves: connection exceptions, no resources, shutdown and
 /// start, deadlock and serialization, lock and statement time limits.
 const PASSING: [&str; 7] = ["08", "53", "57P0", "40001", "40P01", "55P03", "57014"];
 /// Of the server, the role or the database.
 const TOO_MANY_CONNECTIONS: &str = "53300";
+const LOCK_TIMEOUT: &str = "55P03";
+const RIGHT_MISSING: &str = "42501";
 /// What a session is refused with that would not take writes.
 pub(super) const TAKES_NO_WRITES: &str =
     "the server takes no writes: it is a standby or was demoted, or the role may only read";
@@ -73,6 +76,7 @@ pub(super) fn connecting(at: &Whereabouts, error: sqlx::Error) -> StoreError {
 #[derive(Clone)]
 pub(super) struct Whereabouts {
     at: String,
+    user: String,
     patience: Duration,
 }
 
@@ -83,15 +87,32 @@ impl Whereabouts {
                 Some(socket) => socket.display().to_string(),
                 None => format!("{}:{}", options.get_host(), options.get_port()),
             },
+            user: options.get_username().to_owned(),
             patience,
         }
     }
 
-    /// In words, why there is no connection.
+    /// In words, why there is no connection, or what a statement lacks.
     pub(super) fn told(&self, error: StoreError) -> StoreError {
-        let StoreError::Unreachable { operation, source } = &error else {
-            return error;
+        let (operation, source) = match &error {
+            StoreError::Unreachable { operation, source } => (operation, source),
+            StoreError::Failed { operation, source } => {
+                return match self.not_allowed(source.as_ref()) {
+                    Some(words) => StoreError::Failed {
+                        operation,
+                        source: words.into(),
+                    },
+                    None => error,
+                };
+            }
+            StoreError::NotWritable { .. } | StoreError::Schema(_) | StoreError::Unusable { .. } => return error,
         };
+        if source
+            .downcast_ref::<Said>()
+            .is_some_and(|said| is_lock_timeout(&said.0))
+        {
+            return locked(operation);
+        }
         let full = || self.full(&source.downcast_ref::<Said>()?.0);
         let words = connection::told(source.as_ref(), &self.at).or_else(full);
         let silent = || took_too_long(source.as_ref()).then(|| self.silence());
@@ -113,6 +134,19 @@ impl Whereabouts {
                  server or the limit of the role or database",
                 self.at,
                 refusal.message()
+            )
+        })
+    }
+
+    /// The tables belong to another user, who has not given this one what it needs.
+    fn not_allowed(&self, source: &(dyn std::error::Error + 'static)) -> Option<String> {
+        let Said(error) = source.downcast_ref()?;
+        let refusal = error.as_database_error()?;
+        (refusal.code()? == RIGHT_MISSING).then(|| {
+            format!(
+                "{}: the owner of the schema has to run `{}`",
+                refusal.message(),
+                grants(&self.user)
             )
         })
     }
@@ -149,6 +183,20 @@ fn takes_no_writes(error: &sqlx::Error) -> Option<&'static str> {
         "53100" => Some("no room is left on its disk: free some"),
         _ => None,
     }
+}
+
+/// An error of a call that others do not let come to its rows.
+pub(super) fn locked(operation: &'static str) -> StoreError {
+    StoreError::Unreachable {
+        operation,
+        source: Box::new(RowsLocked),
+    }
+}
+
+/// Whether a lock was waited for in vain.
+pub(super) fn is_lock_timeout(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(DatabaseError::code);
+    code.is_some_and(|code| code == LOCK_TIMEOUT)
 }
 
 fn is_passing(error: &sqlx::Error) -> bool {

@@ -29,7 +29,9 @@ impl LifeEvidence for PostgresStore {
             let (begun, holds) = begin(&mut connection, &new).await?;
             Ok((begun, Living { connection, holds }))
         };
-        let (begun, living) = within(self.patience, "beginning an incarnation", beginning).await?;
+        let (begun, living) = within(self.patience, "beginning an incarnation", beginning)
+            .await
+            .map_err(|error| self.server.whereabouts.told(error))?;
         if let Begun::Alive(id) = &begun {
             self.living_put(id.0, living);
         }
@@ -38,7 +40,9 @@ impl LifeEvidence for PostgresStore {
 
     async fn beat(&self, id: IncarnationId) -> Result<bool, StoreError> {
         let beating = self.beat_on(self.living_take(id.0), id);
-        let (counts, living) = within(self.patience, "sending a heartbeat", beating).await?;
+        let (counts, living) = within(self.patience, "sending a heartbeat", beating)
+            .await
+            .map_err(|error| self.server.whereabouts.told(error))?;
         if counts {
             self.living_put(id.0, living);
         }

@@ -4,9 +4,9 @@
 use std::collections::HashSet;
 
 use sqlx::Connection;
-use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgConnection, PgRow};
 
+use super::error::is_lock_timeout;
 use crate::domain::queue::QueueRecord;
 use crate::store::columns::{queue_columns, queue_record};
 
@@ -49,9 +49,4 @@ async fn rows(connection: &mut PgConnection, names: &[String]) -> Result<Vec<PgR
         }
         Err(error) => Err(error),
     }
-}
-
-fn is_lock_timeout(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(DatabaseError::code);
-    code.is_some_and(|code| code == "55P03")
 }

@@ -6,6 +6,7 @@
 use sqlx::{Connection as _, PgConnection, PgPool};
 
 use super::error::failed;
+use super::rights::{grants, identifier, pass_on};
 use super::session::within;
 use super::version::holds_all;
 use super::{Exclusive, MIGRATION, exclusively};
@@ -63,6 +64,8 @@ const TRACKS: [Track; 2] = [
     track!(ADDITIONS in "schema_additions"),
 ];
 
+/// Another process may be about to do the same, which takes longer than a call.
+const LOCK_PATIENCE: &str = "SET LOCAL lock_timeout = '10s'";
 const SCHEMA: &str = "CREATE SCHEMA redrive";
 /// The catalogue is read as a table: names that were looked up in vain are remembered by the session, even when another
 /// one has made them since.
@@ -196,6 +199,7 @@ fn complete(relations: &[String]) -> Result<(), StoreError> {
 async fn apply_missing(pool: &PgPool) -> Result<Result<(), SchemaRefusal>, sqlx::Error> {
     let mut connection = pool.acquire().await?;
     let mut transaction = connection.begin().await?;
+    sqlx::raw_sql(LOCK_PATIENCE).execute(&mut *transaction).await?;
     exclusively(&mut transaction, Exclusive::Migrating).await?;
     let rights = rights_of(&mut transaction).await?;
     if !rights.schema_exists {
@@ -221,6 +225,7 @@ async fn apply_missing(pool: &PgPool) -> Result<Result<(), SchemaRefusal>, sqlx:
             note.execute(&mut *transaction).await?;
         }
     }
+    pass_on(&mut transaction, &relations).await?;
     transaction.commit().await?;
     Ok(Ok(()))
 }
@@ -285,17 +290,11 @@ impl Rights {
         let (database, user) = (identifier(&self.database), identifier(&self.user));
         StoreError::Unusable {
             problem: format!(
-                "leads to the database {database}, whose schema the user {user} may not read: its owner has to run \
-                 `GRANT USAGE ON SCHEMA redrive TO {user}; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA \
-                 redrive TO {user}; GRANT USAGE ON ALL SEQUENCES IN SCHEMA redrive TO {user}`"
+                "leads to the database {database}, whose schema the user {user} may not read: its owner has to run `{}`",
+                grants(&self.user)
             ),
         }
     }
-}
-
-/// A name as it stands in a statement.
-fn identifier(name: &str) -> String {
-    format!("\"{}\"", text::show(name, NAME_WIDTH_MAX).replace('"', "\"\""))
 }
 
 #[cfg(test)]

@@ -13,9 +13,11 @@ pub(super) mod events;
 mod fill;
 mod incarnations;
 pub(super) mod leases;
+mod locks;
 mod migrate;
 mod probe;
 mod retention;
+mod rights;
 mod session;
 mod version;
 
@@ -40,9 +42,9 @@ use self::session::Sessions;
 use super::columns::Columns;
 use super::events::known::KnownTypes;
 use super::sql::{Driver, Session, Work, identity};
-use super::{Store, StoreError, StoreVersion};
+use super::{ForeignLock, MissingRights, Store, StoreError, StoreVersion};
 use crate::ambient::{self, Clock};
-use crate::domain::id::StoreId;
+use crate::domain::id::{QueueName, StoreId};
 use crate::domain::schema::SchemaMode;
 use crate::domain::time::Timestamp;
 
@@ -164,6 +166,20 @@ impl Store for PostgresStore {
     async fn version(&self) -> Result<StoreVersion, StoreError> {
         self.call("reading the version", async |connection: &mut PgConnection| {
             version::version(connection).await
+        })
+        .await
+    }
+
+    async fn missing_rights(&self) -> Result<Option<MissingRights>, StoreError> {
+        self.call("reading the rights", async |connection: &mut PgConnection| {
+            rights::lacking(connection).await
+        })
+        .await
+    }
+
+    async fn foreign_locks(&self, queue: Option<&QueueName>) -> Result<Vec<ForeignLock>, StoreError> {
+        self.call("looking for locks of others", async |connection: &mut PgConnection| {
+            locks::foreign(connection, queue).await
         })
         .await
     }

@@ -86,7 +86,7 @@ impl Sessions {
     /// server is asked why, for the next who is told: nobody waits for longer than his patience.
     fn why_none(&self, error: StoreError) -> StoreError {
         let StoreError::Unreachable { operation, source } = &error else {
-            return error;
+            return self.server.whereabouts.told(error);
         };
         if !took_too_long(source.as_ref()) {
             return self.server.whereabouts.told(error);

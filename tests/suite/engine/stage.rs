@@ -410,7 +410,7 @@ impl Ground {
 #[derive(Clone)]
 pub(crate) struct Place {
     file: Option<PathBuf>,
-    postgres: Option<String>,
+    pub(crate) postgres: Option<String>,
     rabbit: Option<(String, String)>,
 }
 

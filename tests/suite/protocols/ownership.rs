@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use redrive::internals::domain::id::QueueName;
 use redrive::internals::engine::query;
 use redrive::internals::engine::{Command, EngineError};
+use sqlx::{Connection as _, PgConnection};
 
 use super::incarnation_of;
 use super::life::Life;
@@ -320,6 +321,41 @@ async fn a_command_that_panics_leaves_nothing_behind() {
     assert!(matches!(broke_off, Err(EngineError::Refused { .. })), "{broke_off:?}");
     leaves_nothing(&stage, &queue).await;
     stage.start();
+    stage.delivered(1).await;
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+/// A person in an open transaction. Nobody can take the queue, and no worker is lacking.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_whose_row_somebody_else_has_locked_says_so_and_continues_after_it() {
+    let mut stage = Stage::quiet(Ground::rabbit_postgres().await, |_| {}).await;
+    stage.publish("a", "/ok").await;
+    let queue = stage.queue("a", "/ok");
+    let database = stage.ground.place().postgres.unwrap();
+    let mut somebody = PgConnection::connect(&database).await.unwrap();
+    let lock = format!(
+        "BEGIN; SELECT 1 FROM redrive.delivery_queues WHERE name = '{}' FOR UPDATE",
+        queue.as_str()
+    );
+    let locking = sqlx::raw_sql(sqlx::AssertSqlSafe(lock)).execute(&mut somebody);
+    locking.await.unwrap();
+    stage.start();
+    wait_until("the reason why it stands still", BOUND, async || {
+        let why = stage.queue_view("a", "/ok").await?.why?.text;
+        (why.contains("session ") && why.contains("has locked its row")).then_some(())
+    })
+    .await;
+    wait_until("doctor to name the session", BOUND, async || {
+        let checks = stage.engine.query(query::Doctor()).await.unwrap();
+        let named = |mend: &String| mend.contains("pg_terminate_backend");
+        checks
+            .iter()
+            .any(|check| check.mend.as_ref().is_some_and(named))
+            .then_some(())
+    })
+    .await;
+    sqlx::raw_sql("ROLLBACK").execute(&mut somebody).await.unwrap();
     stage.delivered(1).await;
     stage.stop().await;
     stage.assert_kept();

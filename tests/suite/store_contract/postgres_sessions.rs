@@ -3,8 +3,10 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use redrive::internals::domain::event::{EventType, NewEvent, Reference};
+use redrive::internals::domain::schema::SchemaMode;
 use redrive::internals::store::postgres::PostgresStore;
-use redrive::internals::store::{Beat, LeaseOutcome, Purpose, Store, StoreError};
+use redrive::internals::store::{Beat, EventBatch, LeaseOutcome, Purpose, PushOutcome, Store, StoreError};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use super::fixtures::{Place, failure, held_queue, learned, living, queue, recorded, take, taken};
@@ -199,6 +201,140 @@ async fn a_row_that_somebody_else_has_locked_stops_neither_heartbeats_nor_other_
     ));
     somebody.close().await.unwrap();
     place.end().await;
+}
+
+fn event(reference: &str, payload: &str) -> EventBatch {
+    let event = NewEvent {
+        event_type: EventType::parse("t").unwrap(),
+        reference: Reference::parse(reference).unwrap(),
+        nbf: None,
+        reason: None,
+        payload: Some(payload.to_owned().into()),
+        lifetime: None,
+        trace: None,
+    };
+    EventBatch {
+        events: vec![event],
+        ..EventBatch::default()
+    }
+}
+
+#[track_caller]
+fn assert_locked(result: Result<PushOutcome, StoreError>) {
+    let error = result.unwrap_err();
+    assert!(error.is_locked(), "{error:?}");
+    let why = std::error::Error::source(&error).unwrap().to_string();
+    assert!(why.contains("has locked"), "{why}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_push_whose_row_somebody_else_has_locked_holds_up_no_other() {
+    let place = Place::postgres().await;
+    let store = PostgresStore::connect_with_patience(place.url(), patient(Duration::from_secs(3)));
+    let store: Box<dyn Store> = Box::new(store.await.unwrap());
+    for reference in ["locked", "free"] {
+        store.events_push(&event(reference, "before")).await.unwrap();
+    }
+    let lock = "SELECT 1 FROM TABLE.events WHERE reference = 'locked' FOR UPDATE";
+    let held = place.open_transaction(lock).await;
+    let locked = event("locked", "never");
+    let others: Vec<EventBatch> = (0..20).map(|number| event(&format!("o{number}"), "x")).collect();
+    let free = event("free", "after");
+    let pushing = async {
+        let (first, others) = tokio::join!(
+            store.events_push(&free),
+            join_all(others.iter().map(|one| store.events_push(one)))
+        );
+        first.unwrap();
+        assert!(others.iter().all(Result::is_ok), "{others:?}");
+        // Now that it is known: no other one waits for a moment.
+        store.events_push(&event("late", "x")).await.unwrap();
+    };
+    tokio::pin!(pushing);
+    let waiting = store.events_push(&locked);
+    tokio::pin!(waiting);
+    tokio::select! {
+        biased;
+        pushed = &mut waiting => panic!("the others wait behind it: {pushed:?}"),
+        () = &mut pushing => {}
+    }
+    assert_locked(waiting.await);
+    // Those of one key keep their order, however long they wait.
+    let (first, second) = (event("locked", "first"), event("locked", "second"));
+    let (one, two, ()) = tokio::join!(store.events_push(&first), store.events_push(&second), async {
+        place.somebody_waits().await;
+        held.commit().await;
+    });
+    one.unwrap();
+    two.unwrap();
+    let (kind, reference) = (first.events[0].event_type.clone(), first.events[0].reference.clone());
+    let rows = store.events_of(&kind, &reference).await.unwrap();
+    assert_eq!(rows[0].payload.as_deref(), Some(&b"second"[..]));
+    store.close().await;
+    place.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_keeps_rows_locked_is_named_with_the_mend() {
+    let place = Place::postgres().await;
+    let store = &*place.store;
+    store
+        .queues_learn(&[learned("locked", "host"), learned("free", "host")])
+        .await
+        .unwrap();
+    assert!(store.foreign_locks(None).await.unwrap().is_empty());
+    let lock = "SELECT 1 FROM TABLE.delivery_queues WHERE name = 'locked' FOR UPDATE";
+    let held = place.open_transaction(lock).await;
+    let of_queue = store.foreign_locks(Some(&queue("locked"))).await.unwrap();
+    assert!(of_queue[0].by.starts_with("session "), "{of_queue:?}");
+    assert!(of_queue[0].mend.contains("pg_terminate_backend("), "{of_queue:?}");
+    assert_eq!(store.foreign_locks(Some(&queue("free"))).await.unwrap(), []);
+    let everywhere = wait_until("locks that are held for long", BOUND, async || {
+        let found = store.foreign_locks(None).await.unwrap();
+        (!found.is_empty()).then_some(found)
+    })
+    .await;
+    assert_eq!(everywhere.len(), 1, "{everywhere:?}");
+    assert!(everywhere[0].tables.contains("delivery_queues"), "{everywhere:?}");
+    held.commit().await;
+    assert_eq!(store.foreign_locks(Some(&queue("locked"))).await.unwrap(), []);
+    place.end().await;
+}
+
+/// The owner brings the schema up to date, and another role works with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_that_owns_no_table_is_told_what_it_lacks_and_gets_what_is_new() {
+    let (server, url) = with_a_writer().await;
+    let url = url.as_str();
+    let as_owner = async || PostgresStore::connect(&server.url).await.unwrap().close().await;
+    as_owner().await;
+    let refused = PostgresStore::connect(url).await.unwrap_err().to_string();
+    let statements = refused.split('`').nth(1).expect("what to run").to_owned();
+    administer(&server.url, &statements).await;
+    let expecting = async || {
+        let connecting = PostgresStore::connect_to(url, PATIENCE * 5, SchemaMode::Expect);
+        let store: Box<dyn Store> = Box::new(connecting.await.unwrap());
+        store
+    };
+    let store = expecting().await;
+    assert_eq!(store.missing_rights().await.unwrap(), None, "what was named is enough");
+    store.event_ids_raise().await.unwrap();
+    store.close().await;
+    // As if this program had a table that the one before it had not.
+    let of_before = "DROP TABLE redrive.ended_subscriptions; DELETE FROM redrive.schema_additions WHERE number = 1004";
+    administer(&server.url, of_before).await;
+    as_owner().await;
+    let store = expecting().await;
+    assert_eq!(store.missing_rights().await.unwrap(), None, "the new table too");
+    let id = living(&*store).await;
+    administer(&server.url, "REVOKE UPDATE ON redrive.incarnations FROM writer").await;
+    let lacking = store.missing_rights().await.unwrap().unwrap();
+    assert_eq!(lacking.lacks, "the user \"writer\" lacks UPDATE on incarnations");
+    assert!(lacking.mend.contains(&statements), "{lacking:?}");
+    let refused = store.heartbeat(id).await.unwrap_err();
+    let why = std::error::Error::source(&refused).unwrap().to_string();
+    assert!(why.contains("incarnations") && why.contains(&statements), "{why}");
+    store.close().await;
 }
 
 /// Whoever takes leases waits for the row that numbers come from, and holds the row of the asking incarnation.

@@ -4,6 +4,7 @@
 //! them; rows are taken with `SKIP LOCKED`; there is no `NOTIFY` in a push (its lock would end group commit).
 //! Statements that meet each other's rows in another order are broken up by the server and tried again here.
 
+mod aside;
 pub(in crate::store) mod finish;
 pub(super) mod gathered;
 mod inside;

@@ -17,9 +17,11 @@ const TYPES_MAKE: &str = "INSERT INTO redrive.event_types (name, created_at, upd
     SELECT name COLLATE \"C\", now, now, now FROM unnest($1::text[]) AS new (name), \
         (SELECT redrive.store_now() AS now) AS clock \
     ORDER BY 1 ON CONFLICT (name) DO UPDATE SET used_at = excluded.used_at";
-/// Rows in the order of the key: two batches cannot wait for each other.
+/// Rows in the order of the key: two batches cannot wait for each other. How long a lock is waited for is set for this
+/// statement alone, in the one expression that everything else in it needs first.
 const PUSH: &str = concat!(
-    "WITH clock AS MATERIALIZED (SELECT redrive.store_now() AS now), \
+    "WITH clock AS MATERIALIZED (SELECT redrive.store_now() AS now, \
+        CASE WHEN $8::text IS NOT NULL THEN set_config('lock_timeout', $8, true) END AS patience), \
      input AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bytea[], \
         $6::bigint[], $7::text[]) \
         WITH ORDINALITY AS i (type, reference, nbf, reason, payload, lifetime, trace, position)), \
@@ -41,6 +43,34 @@ const PUSH: &str = concat!(
         AND i.reference = p.reference AND (p.subtype = 'delayed') = (i.nbf IS NOT NULL) \
         AND COALESCE(i.nbf, 0) = p.dated ORDER BY i.position"
 );
+/// Those whose row is there, and of them those whose row can be locked now.
+const FREE: &str = "WITH input AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[]) \
+        WITH ORDINALITY AS i (type, reference, nbf, position)), \
+     there AS MATERIALIZED (SELECT i.position, e.id FROM input i JOIN redrive.events e ON e.keyed \
+        AND e.type = i.type AND e.reference = i.reference AND e.dated = COALESCE(i.nbf, 0) \
+        AND e.subtype = CASE WHEN i.nbf IS NULL THEN '' ELSE 'delayed' END), \
+     free AS MATERIALIZED (SELECT e.id FROM redrive.events e WHERE e.id = ANY (ARRAY(SELECT id FROM there)) \
+        FOR UPDATE SKIP LOCKED) \
+     SELECT t.position FROM there t WHERE NOT EXISTS (SELECT 1 FROM free f WHERE f.id = t.id)";
+
+/// How long a push waits for rows that another session has locked.
+#[derive(Clone, Copy)]
+pub(super) enum Locks {
+    /// For a moment: our own statements are done with a row by then, and others wait for this one.
+    Brief,
+    /// As long as any statement.
+    AsSession,
+}
+
+impl Locks {
+    const fn patience(self) -> Option<&'static str> {
+        match self {
+            Self::Brief => Some("250ms"),
+            Self::AsSession => None,
+        }
+    }
+}
+
 impl PostgresStore {
     pub(super) async fn push_batch(&self, batch: &EventBatch) -> Result<PushOutcome, StoreError> {
         let names = batch.events.iter().map(|event| event.event_type.as_str());
@@ -72,7 +102,9 @@ impl PostgresStore {
         if batch.is_plain() {
             return self
                 .call(operation, async |connection: &mut PgConnection| {
-                    push(connection, &batch.events).await.map(PushOutcome::Pushed)
+                    push(connection, &batch.events, Locks::AsSession)
+                        .await
+                        .map(PushOutcome::Pushed)
                 })
                 .await;
         }
@@ -80,19 +112,52 @@ impl PostgresStore {
             if !begin_push(&mut Session::Postgres(&mut *connection), batch, now).await? {
                 return Ok(PushOutcome::Fenced);
             }
-            push(connection, &batch.events).await.map(PushOutcome::Pushed)
+            push(connection, &batch.events, Locks::AsSession)
+                .await
+                .map(PushOutcome::Pushed)
         })
         .await
     }
 }
 
-pub(super) async fn push(connection: &mut PgConnection, events: &[NewEvent]) -> Result<Vec<Pushed>, sqlx::Error> {
+/// Which of `events` would wait for no lock, as far as rows can be seen.
+pub(super) async fn free_of(connection: &mut PgConnection, events: &[NewEvent]) -> Result<Vec<bool>, sqlx::Error> {
+    let (types, references, dates) = keys_of(events);
+    let locked: Vec<i64> = sqlx::query_scalar(FREE)
+        .bind(types)
+        .bind(references)
+        .bind(dates)
+        .fetch_all(connection)
+        .await?;
+    let mut free = vec![true; events.len()];
+    for position in locked {
+        // Positions begin at 1.
+        if let Some(one) = usize::try_from(position - 1).ok().and_then(|at| free.get_mut(at)) {
+            *one = false;
+        }
+    }
+    Ok(free)
+}
+
+type Keys<'a> = (Vec<&'a str>, Vec<&'a str>, Vec<Option<i64>>);
+
+fn keys_of(events: &[NewEvent]) -> Keys<'_> {
+    (
+        events.iter().map(|event| event.event_type.as_str()).collect(),
+        events.iter().map(|event| event.reference.as_str()).collect(),
+        events.iter().map(|event| event.nbf.map(Timestamp::micros)).collect(),
+    )
+}
+
+pub(super) async fn push(
+    connection: &mut PgConnection,
+    events: &[NewEvent],
+    locks: Locks,
+) -> Result<Vec<Pushed>, sqlx::Error> {
     if events.is_empty() {
         return Ok(Vec::new());
     }
-    let types: Vec<&str> = events.iter().map(|event| event.event_type.as_str()).collect();
-    let references: Vec<&str> = events.iter().map(|event| event.reference.as_str()).collect();
-    let dates: Vec<Option<i64>> = events.iter().map(|event| event.nbf.map(Timestamp::micros)).collect();
+    let (types, references, dates) = keys_of(events);
     let reasons: Vec<Option<String>> = events
         .iter()
         .map(|event| event.reason.as_deref().map(storable))
@@ -111,6 +176,7 @@ pub(super) async fn push(connection: &mut PgConnection, events: &[NewEvent]) -> 
         .bind(payloads)
         .bind(lifetimes)
         .bind(traces)
+        .bind(locks.patience())
         .fetch_all(connection)
         .await?;
     rows.iter()
