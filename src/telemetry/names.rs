@@ -57,6 +57,10 @@ pub const EVENTS_OVERDUE: &str = "redrive_events_overdue_seconds";
 pub const EVENTS_MOVED: &str = "redrive_events_moved_total";
 /// Events whose own lifetime was over.
 pub const EVENTS_EXPIRED: &str = "redrive_events_expired_total";
+/// Notifications of handled events that are not published yet.
+pub const OUTBOX_WAITING: &str = "redrive_outbox_waiting";
+/// How long the oldest of them waits.
+pub const OUTBOX_OLDEST: &str = "redrive_outbox_oldest_seconds";
 /// From the time at which an event was due to the start of its handling.
 pub const EVENT_LAG: &str = "redrive_event_lag_seconds";
 /// Queues with a lifetime.
@@ -242,6 +246,16 @@ pub const METRICS: &[Metric] = &[
     ),
     counter(EVENTS_MOVED, "Events that were claimed too often and moved, by type."),
     counter(EVENTS_EXPIRED, "Events that ended by their own lifetime."),
+    gauge(
+        OUTBOX_WAITING,
+        STORE,
+        "Notifications of handled events that wait to be published, counted now and then.",
+    ),
+    age(
+        OUTBOX_OLDEST,
+        STORE,
+        "How long the oldest of them waits; 0 when none does.",
+    ),
     duration(
         EVENT_LAG,
         "From the time at which an event was due to the start of its handling, by type.",

@@ -9,19 +9,25 @@ use std::time::Duration;
 use self::broker::broken;
 pub use self::broker::broker_checks;
 use super::core::{Core, over_core};
+use super::death::as_evident;
 use super::expiring::Lifetimes;
 use super::health::Healing;
 use super::queues::Queues;
 use super::rules::PolicyGuard;
 use super::view::{Check, CheckResult};
 use crate::domain::numbers::Numbers;
-use crate::domain::words::lasts;
+use crate::domain::text;
+use crate::domain::words::{lasts, plural};
 
 /// Clocks that differ by more than this are worth a warning, in seconds.
 const SKEW_S: u64 = 2;
 
 /// How long an incident is told of.
 const INCIDENT: Duration = Duration::from_hours(1);
+/// Notifications of events that wait for longer are told of.
+const OUTBOX: Duration = Duration::from_secs(30);
+/// A reason is at most this wide.
+const ERROR_WIDTH_MAX: usize = 200;
 /// Lines of the audit that are looked through for it, the newest.
 const AUDIT: u32 = 200;
 
@@ -54,6 +60,7 @@ impl Doctor {
             checks.extend(self.rights_check().await);
         }
         checks.extend(self.store_checks().await);
+        checks.extend(self.outbox_check().await);
         checks.extend(self.owner_check().await);
         checks.extend(self.incident_checks().await);
         checks.extend(self.daemon_checks().await);

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::EventTable;
 use crate::ambient::{self, HashMap};
 use crate::domain::event::EventState;
-use crate::store::EventCount;
+use crate::store::{EventCount, OutboxWaiting};
 use crate::telemetry::names;
 
 /// Between two counts.
@@ -37,9 +37,23 @@ impl EventTable {
                     unknown(&counted, &due);
                 }
             }
+            match self.store.outbox_waiting().await {
+                Ok(waiting) => self.show_outbox(&waiting),
+                Err(error) => {
+                    tracing::debug!(error = ?error, "the outbox is not counted");
+                    gauge!(names::OUTBOX_WAITING).set(f64::NAN);
+                    gauge!(names::OUTBOX_OLDEST).set(f64::NAN);
+                }
+            }
             let took = self.clock.uptime().saturating_sub(begun);
             ambient::wait(&stop, PAUSE.max(took * SHARE)).await;
         }
+    }
+
+    fn show_outbox(&self, waiting: &OutboxWaiting) {
+        let waits_for = waiting.oldest.map(|at| self.clock.now().since(at));
+        gauge!(names::OUTBOX_WAITING).set(as_number(waiting.count));
+        gauge!(names::OUTBOX_OLDEST).set(waits_for.unwrap_or_default().as_secs_f64());
     }
 
     /// What was there before and is not any more is shown as zero.

@@ -181,7 +181,7 @@ impl EventTable {
     ) -> Result<Option<usize>, EngineError> {
         let mut queues: HashMap<String, VecDeque<OutboxRow>> = HashMap::default();
         for row in self.store.outbox_page(ROWS).await? {
-            queues.entry(row.row.queue.clone()).or_default().push_back(row);
+            queues.entry(row.queue.clone()).or_default().push_back(row);
         }
         let mut moved = 0;
         while permitted() && !queues.is_empty() {
@@ -193,7 +193,7 @@ impl EventTable {
                 match end {
                     RowEnd::Published => published.push(row.id),
                     RowEnd::Buried => moved += 1,
-                    RowEnd::Waits => drop(queues.remove(&row.row.queue)),
+                    RowEnd::Waits => drop(queues.remove(&row.queue)),
                     RowEnd::LeaseLost => return Ok(None),
                 }
             }
@@ -226,7 +226,7 @@ impl EventTable {
             Err(error) => {
                 let wait = Duration::from_secs(1_u64 << row.attempts.min(8)).min(WAIT_MAX);
                 let why = crate::engine::error::chain(&error);
-                tracing::warn!(why = ?why, queue = ?row.row.queue, "a notification of an event waits");
+                tracing::warn!(why = ?why, queue = ?row.queue, "a notification of an event waits");
                 let _ = self.store.outbox_postpone(row.id, wait, &why).await;
                 RowEnd::Waits
             }
@@ -236,10 +236,10 @@ impl EventTable {
     async fn publish_row(&self, row: &OutboxRow) -> Result<(), EngineError> {
         let unreadable = || EngineError::Invalid {
             field: "notification".to_owned(),
-            message: format!("notification {:?} cannot be read", row.row.notification),
+            message: format!("notification {:?} cannot be read", row.notification),
         };
-        let stored = message::decode(&row.row.message).ok_or_else(unreadable)?;
-        let id = NotificationId::parse(&row.row.notification).map_err(|_| unreadable())?;
+        let stored = message::decode(&row.message).ok_or_else(unreadable)?;
+        let id = NotificationId::parse(&row.notification).map_err(|_| unreadable())?;
         // Only read for whom it is: what is published is what was stored.
         let notification = match decode(&stored, &|| id.clone()) {
             Decoded::Notification(notification) => notification,
@@ -249,7 +249,7 @@ impl EventTable {
             }
             Decoded::End => return Err(unreadable()),
         };
-        let queue = QueueName::parse(&row.row.queue).map_err(|_| unreadable())?;
+        let queue = QueueName::parse(&row.queue).map_err(|_| unreadable())?;
         self.publisher.publish_stored(&queue, stored, &notification).await
     }
 }

@@ -1,6 +1,6 @@
 //! The columns of the event table, named once for both drivers, and how a row of either becomes an event.
 
-use super::{Claim, EventCount, EventTypeRecord, HandledEvent, NewOutboxRow, OutboxRow, Subscription};
+use super::{Claim, EventCount, EventTypeRecord, HandledEvent, OutboxRow, OutboxWaiting, Subscription};
 use crate::domain::event::{
     Event, EventLease, EventState, EventType, EventUid, HandlingRules, LeaseKey, Metadata, Reference, Subtype,
 };
@@ -72,6 +72,20 @@ pub(in crate::store) fn event(row: &impl Columns) -> Result<Event, sqlx::Error> 
     })
 }
 
+/// Those of the rows that were taken which can be read. Another one keeps its lease until that ends, which counts as a
+/// failure of it, and holds up none of the others.
+pub(in crate::store) fn readable<R: Columns>(rows: &[R]) -> Vec<Event> {
+    let read = |row: &R| match event(row) {
+        Ok(event) => Some(event),
+        Err(error) => {
+            let id = row.integer("id").ok().flatten();
+            tracing::error!(event = ?id, error = ?error, "an event cannot be read: it is not handled");
+            None
+        }
+    };
+    rows.iter().filter_map(read).collect()
+}
+
 fn lease(row: &impl Columns) -> Result<Option<EventLease>, sqlx::Error> {
     let Some(token) = row.integer("lease_token")? else {
         return Ok(None);
@@ -138,15 +152,20 @@ pub(in crate::store) fn subscription(row: &impl Columns) -> Result<Subscription,
 pub(in crate::store) fn outbox_row(row: &impl Columns) -> Result<OutboxRow, sqlx::Error> {
     Ok(OutboxRow {
         id: integer(row, "id")?,
-        row: NewOutboxRow {
-            notification: text(row, "notification")?,
-            queue: text(row, "queue")?,
-            message: row.bytes("message")?.unwrap_or_default().into(),
-            event_type: parsed(row, "type", EventType::parse)?,
-            reference: parsed(row, "reference", Reference::parse)?,
-        },
-        attempts: number(row, "attempts")?,
+        notification: text(row, "notification")?,
+        queue: text(row, "queue")?,
+        message: row.bytes("message")?.unwrap_or_default().into(),
+        // Only how long it waits follows from it: whatever stands there, one row does not hold up all others.
+        attempts: u32::try_from(integer(row, "attempts")?.max(0)).unwrap_or(u32::MAX),
         created_at: time(row, "created_at")?,
+    })
+}
+
+pub(in crate::store) fn outbox_waiting(row: &impl Columns) -> Result<OutboxWaiting, sqlx::Error> {
+    Ok(OutboxWaiting {
+        count: number(row, "count")?,
+        oldest: time_optional(row, "oldest")?,
+        error: row.text("error")?,
     })
 }
 

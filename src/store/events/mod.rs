@@ -180,8 +180,8 @@ pub trait EventOutbox: Send + Sync {
     /// A row never can: it becomes a dead letter of its type. False when the lease is lost, or the row is gone.
     async fn outbox_bury(&self, guard: &NamedLease, row: i64, reason: &str) -> Result<bool, StoreError>;
 
-    /// Rows that wait.
-    async fn outbox_count(&self) -> Result<u64, StoreError>;
+    /// How much waits.
+    async fn outbox_waiting(&self) -> Result<OutboxWaiting, StoreError>;
 }
 
 /// Handles events inside the store's transaction, for those who embed the library and keep their own tables in the

@@ -550,13 +550,28 @@ pub struct NewOutboxRow {
     pub reference: Reference,
 }
 
+/// How much waits to be published.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OutboxWaiting {
+    /// Notifications.
+    pub count: u64,
+    /// When the oldest was stored.
+    pub oldest: Option<Timestamp>,
+    /// Why the first one that was tried could not be published.
+    pub error: Option<String>,
+}
+
 /// A notification that waits to be published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutboxRow {
     /// Its place in the order.
     pub id: i64,
-    /// What it is.
-    pub row: NewOutboxRow,
+    /// The notification's id.
+    pub notification: String,
+    /// The delivery queue.
+    pub queue: String,
+    /// What is published.
+    pub message: Bytes,
     /// Tries so far.
     pub attempts: u32,
     /// When it was stored.

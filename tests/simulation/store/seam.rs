@@ -24,10 +24,10 @@ use redrive::internals::store::{
     HandledEvent, HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, ItemQuery, ItemRecord, KeptKind,
     KeptMessage, KeptMessages, KeptPolicies, KeptQuery, LearnedQueue, LeaseOutcome, LifetimeQuery, LifetimeRecord,
     Lifetimes, LifetimesSweep, NamedLease, NewAudit, NewClaim, NewEventType, NewIncarnation, NewItem, NewPause,
-    NewPolicy, NewRun, NewSave, NewStoredLetter, NewSubscription, OutboxRow, PaceChanged, Policies, PolicyChange,
-    PolicyChanged, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery,
-    QueueUrl, Queues, Reaped, Records, RescuedMessage, RescuedRow, RunQuery, RunRecord, RunStop, RunTaken, Runs,
-    SaveBegun, SaveQuery, SaveRecord, SaveTaken, SaveWindow, SavedMessage, Saves, SourceTaken, Store, StoreError,
+    NewPolicy, NewRun, NewSave, NewStoredLetter, NewSubscription, OutboxRow, OutboxWaiting, PaceChanged, Policies,
+    PolicyChange, PolicyChanged, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark,
+    QueueQuery, QueueUrl, Queues, Reaped, Records, RescuedMessage, RescuedRow, RunQuery, RunRecord, RunStop, RunTaken,
+    Runs, SaveBegun, SaveQuery, SaveRecord, SaveTaken, SaveWindow, SavedMessage, Saves, SourceTaken, Store, StoreError,
     StoreVersion, StoredLetter, StoredLetters, Subscription, Success, Tally, Trim, Trimming, TypePut, WaitingHead,
     WaitingQuery,
 };
@@ -251,7 +251,7 @@ modelled! {
         outbox_page(limit: u32) -> Vec<OutboxRow>;
         outbox_published(guard: &NamedLease, rows: &[i64]) -> bool;
         outbox_postpone(row: i64, delay: Duration, error: &str) -> ();
-        outbox_count() -> u64;
+        outbox_waiting() -> OutboxWaiting;
         }
         cannot {
         outbox_bury(guard: &NamedLease, row: i64, reason: &str) -> bool;

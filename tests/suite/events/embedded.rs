@@ -113,7 +113,11 @@ async fn a_process_that_slept_over_its_page_of_the_outbox_publishes_nothing_of_i
         (look != Look::Missing).then_some(look)
     })
     .await;
-    assert_eq!(stage.store.outbox_count().await.unwrap(), 1, "it waits for who may");
+    assert_eq!(
+        stage.store.outbox_waiting().await.unwrap().count,
+        1,
+        "it waits for who may"
+    );
 }
 
 /// Two notifications of one delivery queue: the first can never be published, the second could at once.
@@ -248,13 +252,106 @@ async fn a_pump_that_lost_its_lease_publishes_nothing_behind_what_it_could_not_b
         0,
         "the second one was published without the lease"
     );
-    assert_eq!(stage.store.outbox_count().await.unwrap(), 2);
+    assert_eq!(stage.store.outbox_waiting().await.unwrap().count, 2);
     // The other one ends: what is left is done by whoever has the lease then.
     other.incarnation_end(another).await.unwrap();
     stage.delivered(1).await;
     wait_until("an empty outbox", BOUND, async || {
-        (stage.store.outbox_count().await.unwrap() == 0).then_some(())
+        (stage.store.outbox_waiting().await.unwrap().count == 0).then_some(())
     })
     .await;
+    stage.stop().await;
+}
+
+/// A row that no program of ours wrote.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_of_the_outbox_that_makes_no_sense_holds_up_no_other_queue() {
+    let mut stage = Stage::quiet(Ground::embedded(), webhook).await;
+    store_notifications(&stage, &[("odd", Some("1")), ("plain", Some("2"))]).await;
+    stage
+        .tamper(
+            "UPDATE TABLE.event_outbox SET attempts = -1, type = '', reference = char(10) WHERE notification = 'odd'",
+        )
+        .await;
+    stage.start();
+    stage.delivered(2).await;
+    stage.stop().await;
+}
+
+/// Their events are handled, and gone from the table.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_tells_of_notifications_that_are_not_published() {
+    let stage = Stage::quiet(Ground::embedded(), webhook).await;
+    let of_outbox = async || {
+        let checks = stage.engine.query(query::Doctor()).await.unwrap();
+        checks.into_iter().find(|check| check.name == "outbox")
+    };
+    assert_eq!(of_outbox().await, None);
+    store_notifications(&stage, &[("n1", Some("1")), ("n2", Some("2"))]).await;
+    stage
+        .tamper("UPDATE TABLE.event_outbox SET error = 'the broker is away' WHERE notification = 'n1'")
+        .await;
+    let found = of_outbox().await.unwrap().found;
+    assert!(
+        found.starts_with("2 notifications") && found.ends_with("the broker is away"),
+        "{found}"
+    );
+}
+
+/// Locks the row of the event `held` before it is done with it, as an open transaction of a person would.
+struct Locks {
+    database: String,
+    transaction: tokio::sync::Mutex<Option<sqlx::PgConnection>>,
+    is_locked: CancellationToken,
+}
+
+#[async_trait]
+impl EventHandler for Locks {
+    async fn handle(&self, event: &Event) -> Handled {
+        use sqlx::Connection as _;
+        if event.reference.as_str() == "held" {
+            let mut connection = sqlx::PgConnection::connect(&self.database).await.unwrap();
+            let lock = "BEGIN; SELECT 1 FROM redrive.events WHERE reference = 'held' FOR UPDATE";
+            sqlx::raw_sql(lock).execute(&mut connection).await.unwrap();
+            *self.transaction.lock().await = Some(connection);
+            self.is_locked.cancel();
+        } else {
+            self.is_locked.cancelled().await;
+        }
+        Handled::Done
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_whose_row_somebody_else_has_locked_holds_up_the_end_of_no_other() {
+    let mut stage = Stage::quiet(Ground::rabbit_postgres().await, |settings| settings.events.workers = 8).await;
+    let handler = Arc::new(Locks {
+        database: stage.ground.place().postgres.unwrap(),
+        transaction: tokio::sync::Mutex::default(),
+        is_locked: CancellationToken::new(),
+    });
+    stage
+        .engine
+        .handle_events(imports(), Arc::clone(&handler) as Arc<dyn EventHandler>);
+    for reference in ["held", "a", "b", "c", "d"] {
+        let event = NewEvent {
+            reference: Reference::parse(reference).unwrap(),
+            ..an_event()
+        };
+        stage.engine.event_push(event).await.unwrap();
+    }
+    stage.start();
+    let left = async |count: u64| {
+        wait_until("handled events to be finished", BOUND, async || {
+            let counts = stage.store.events_counts().await.unwrap();
+            (counts.iter().map(|one| one.count).sum::<u64>() == count).then_some(())
+        })
+        .await;
+    };
+    handler.is_locked.cancelled().await;
+    left(1).await;
+    // It is finished once the other one is done with it.
+    drop(handler.transaction.lock().await.take());
+    left(0).await;
     stage.stop().await;
 }

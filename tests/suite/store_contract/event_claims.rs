@@ -311,7 +311,7 @@ pub(super) async fn notifications_are_stored_with_the_finish_or_not_at_all(place
     };
     let late = store.events_finish(&[done(key, &["late"])]).await.unwrap();
     assert_eq!(late, [Finished::Superseded]);
-    assert_eq!(store.outbox_count().await.unwrap(), 0);
+    assert_eq!(store.outbox_waiting().await.unwrap().count, 0);
     let key = take(store, owner, 1).await[0].lease_key().unwrap();
     let finished = store.events_finish(&[done(key, &["one", "two"])]).await.unwrap();
     assert_eq!(finished, [Finished::Done]);
@@ -320,7 +320,7 @@ pub(super) async fn notifications_are_stored_with_the_finish_or_not_at_all(place
         .await
         .unwrap()
         .into_iter()
-        .map(|row| row.row.notification)
+        .map(|row| row.notification)
         .collect();
     assert_eq!(ids, ["one", "two"]);
 }
@@ -341,12 +341,15 @@ pub(super) async fn a_notification_that_waits_holds_only_its_own_queue(place: &P
     let page = async || {
         let rows = store.outbox_page(10).await.unwrap();
         rows.into_iter()
-            .map(|row| (row.id, row.row.notification))
+            .map(|row| (row.id, row.notification))
             .collect::<Vec<_>>()
     };
     let all = page().await;
     assert_eq!(all.len(), 3);
     store.outbox_postpone(all[0].0, HOUR, "no such queue").await.unwrap();
+    let waiting = store.outbox_waiting().await.unwrap();
+    assert_eq!((waiting.count, waiting.error.as_deref()), (3, Some("no such queue")));
+    assert!(waiting.oldest.is_some());
     let rest = page().await;
     assert_eq!(rest.len(), 1);
     assert_eq!(rest[0].1, "2");
@@ -416,7 +419,7 @@ pub(super) async fn large_bodies_come_a_few_at_a_time_and_all_of_them_come(place
     for expected in [AT_ONCE, ALL - AT_ONCE, 0] {
         let page = store.outbox_page(100).await.unwrap();
         assert_eq!(page.len(), expected);
-        published.extend(page.iter().map(|row| row.row.notification.clone()));
+        published.extend(page.iter().map(|row| row.notification.clone()));
         let ids: Vec<i64> = page.iter().map(|row| row.id).collect();
         assert!(store.outbox_published(&guard, &ids).await.unwrap());
     }

@@ -7,7 +7,7 @@ use crate::store::events::columns::outbox_row;
 use crate::store::within::read_bytes;
 
 /// Of a queue that waits, nothing: a row's place is behind every earlier one of its queue.
-const PAGE: &str = "SELECT id, notification, queue, message, type, reference, attempts, created_at FROM \
+const PAGE: &str = "SELECT id, notification, queue, message, attempts, created_at FROM \
     (SELECT *, sum(octet_length(message)) OVER (ORDER BY id) - octet_length(message) AS bytes_before FROM \
     (SELECT * FROM redrive.event_outbox o WHERE NOT EXISTS (SELECT 1 FROM redrive.event_outbox w \
         WHERE w.queue = o.queue AND w.id <= o.id AND w.next_at > redrive.store_now()) \

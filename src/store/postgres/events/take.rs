@@ -5,7 +5,7 @@ use sqlx::PgConnection;
 use crate::domain::event::Event;
 use crate::store::EventClaim;
 use crate::store::columns::micros;
-use crate::store::events::columns::{event, event_columns};
+use crate::store::events::columns::{event_columns, readable};
 use crate::store::within::read_bytes;
 
 /// The due ones of a type, one for each reference that nobody has. What two of these statements take at once of
@@ -45,7 +45,7 @@ pub(in crate::store) async fn take(
         .bind(read_bytes())
         .fetch_all(connection)
         .await?;
-    let mut events: Vec<Event> = rows.iter().map(event).collect::<Result<_, _>>()?;
+    let mut events = readable(&rows);
     events.sort_by_key(|event| (event.nbf, event.id));
     Ok(events)
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::is_held;
-use crate::store::columns::number;
+use crate::store::events::columns::outbox_waiting;
 use crate::store::sql::{Calls, Driver, Session, Statement, read_only, values};
-use crate::store::{EventOutbox, NamedLease, OutboxRow, StoreError, postgres, sqlite};
+use crate::store::{EventOutbox, NamedLease, OutboxRow, OutboxWaiting, StoreError, postgres, sqlite};
 
 static PUBLISHED: Statement = Statement::new("DELETE FROM redrive.event_outbox WHERE id = ANY($1::bigint[])");
 static POSTPONE: Statement = Statement::new(
@@ -21,7 +21,11 @@ static BURY: Statement = Statement::new(
         notification, redrive.store_now(), redrive.store_now(), gen_random_uuid()::text \
      FROM redrive.event_outbox WHERE id = $1",
 );
-static COUNT: Statement = Statement::new("SELECT count(*) AS count FROM redrive.event_outbox");
+static WAITING: Statement = Statement::new(
+    "SELECT count(*) AS count, min(created_at) AS oldest, \
+        (SELECT error FROM redrive.event_outbox WHERE error IS NOT NULL ORDER BY id LIMIT 1) AS error \
+     FROM redrive.event_outbox",
+);
 
 #[async_trait]
 impl<D: Driver> EventOutbox for D {
@@ -72,8 +76,8 @@ impl<D: Driver> EventOutbox for D {
         .await
     }
 
-    async fn outbox_count(&self) -> Result<u64, StoreError> {
-        self.one("counting the outbox", &COUNT, values![], |row| number(row, "count"))
+    async fn outbox_waiting(&self) -> Result<OutboxWaiting, StoreError> {
+        self.one("counting the outbox", &WAITING, values![], outbox_waiting)
             .await
     }
 }

@@ -8,7 +8,7 @@ use sqlx::sqlite::SqliteConnection;
 use crate::domain::event::Event;
 use crate::domain::time::Timestamp;
 use crate::store::EventClaim;
-use crate::store::events::columns::{event, event_columns};
+use crate::store::events::columns::{event_columns, readable};
 use crate::store::within::within;
 
 /// The due ones of a type whose reference nobody has; more than one of a reference may be among them.
@@ -65,7 +65,7 @@ pub(in crate::store) async fn take(
         .bind(now.plus(claim.span).micros())
         .fetch_all(connection)
         .await?;
-    let mut taken: Vec<Event> = rows.iter().map(event).collect::<Result<_, _>>()?;
+    let mut taken = readable(&rows);
     // In which order they come back is nobody's promise.
     taken.sort_by_key(|event| (event.nbf, event.id));
     Ok(taken)
