@@ -12,7 +12,7 @@ use super::fence;
 use super::process::{self, Liveness};
 use crate::ambient::HashMap;
 use crate::domain::id::IncarnationId;
-use crate::store::{Evidence, Incarnation};
+use crate::store::{Evidence, Incarnation, StoreError, StoreHandle};
 
 /// More than the fence of another one needs, for a machine that is busy.
 const MARGIN: Duration = Duration::from_secs(2);
@@ -59,6 +59,17 @@ fn quiet_after(one: &Incarnation) -> Duration {
     };
     let last_attempt_ended = fence::span(one.take_over, deadline) + deadline;
     (last_attempt_ended + MARGIN).min(one.take_over)
+}
+
+/// For a look: those that are dead by the evidence are not told as alive, though no daemon has marked them so yet.
+/// Silence is measured by the store's clock, which heartbeats are written by; nothing is marked.
+pub(super) async fn as_evident(store: &StoreHandle, mut all: Vec<Incarnation>) -> Result<Vec<Incarnation>, StoreError> {
+    let now = store.now().await?;
+    for one in all.iter_mut().filter(|one| one.alive) {
+        let evidence = store.evidence(one.id).await?;
+        one.alive = !is_dead(one, evidence, process::liveness(one), now.since(one.beat_at));
+    }
+    Ok(all)
 }
 
 impl Core {

@@ -218,10 +218,14 @@ impl Doctor {
 
     async fn daemon_checks(&self) -> Vec<Check> {
         let incarnations = match self.store.incarnations_living().await {
+            Ok(incarnations) => as_evident(&self.store, incarnations).await,
+            Err(error) => Err(error),
+        };
+        let incarnations = match incarnations {
             Ok(incarnations) => incarnations,
             Err(error) => return vec![Check::unread("daemon", &super::error::chain(&error))],
         };
-        let daemons = incarnations.iter().filter(|one| one.delivers).count();
+        let daemons = incarnations.iter().filter(|one| one.alive && one.delivers).count();
         vec![if daemons == 0 {
             Check::warning(
                 "daemon",

@@ -15,6 +15,7 @@ use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueRecord;
 use crate::domain::time::Timestamp;
+use crate::engine::death::as_evident;
 use crate::engine::endpoints::retries;
 use crate::engine::error::chain;
 use crate::engine::process::host;
@@ -295,7 +296,7 @@ async fn known(engine: &Observation) -> Result<Known, StoreError> {
         }
     }
     Ok(Known {
-        incarnations: others(store.incarnations().await?),
+        incarnations: others(as_evident(store, store.incarnations().await?).await?),
         waiting: store.queues_waiting(RETRIES_MAX).await?,
         stored: store.stored_letters_count().await?,
         endpoints,

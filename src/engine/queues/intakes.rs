@@ -6,6 +6,7 @@ use super::seen::Seen;
 use crate::broker::{ExchangeDetail, IntakeQueue, ListedQueue};
 use crate::domain::id::QueueName;
 use crate::domain::queue::{QueueState, Why};
+use crate::engine::death::as_evident;
 use crate::engine::error::chain;
 use crate::engine::view::{Check, CheckResult};
 
@@ -205,8 +206,12 @@ impl Queues {
     }
 
     async fn known_of_intake(&self, intake: &IntakeQueue, listed: Option<&ListedQueue>) -> Known {
-        let daemons = match self.store.incarnations_living().await {
-            Ok(all) => Ok(all.iter().filter(|one| one.delivers).count()),
+        let living = match self.store.incarnations_living().await {
+            Ok(living) => as_evident(&self.store, living).await,
+            Err(error) => Err(error),
+        };
+        let daemons = match living {
+            Ok(all) => Ok(all.iter().filter(|one| one.alive && one.delivers).count()),
             Err(error) => Err(chain(&error)),
         };
         Known {

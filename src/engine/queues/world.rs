@@ -10,6 +10,7 @@ use crate::domain::job;
 use crate::domain::queue::{QueueKind, QueueRecord};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
+use crate::engine::death::as_evident;
 use crate::engine::view::QueueView;
 use crate::engine::why::{Facts, Uncounted, ended_wish, warnings, why};
 use crate::engine::{EngineError, core::Core};
@@ -228,7 +229,7 @@ fn named(one: &Incarnation) -> (IncarnationId, IncarnationName) {
 impl Queues {
     /// The world as it is now, and why the broker cannot be asked for anything.
     pub(super) async fn world(&self) -> Result<(World, Option<BrokerError>), EngineError> {
-        let incarnations = self.store.incarnations().await?;
+        let incarnations = as_evident(&self.store, self.store.incarnations().await?).await?;
         let mut endpoints = self.store.endpoints_not_available().await?;
         endpoints.extend(self.store.endpoints_paced(PACED_MAX).await?);
         let health = self.broker.health().await;

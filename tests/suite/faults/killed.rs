@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::scene::{Scene, executions};
+use crate::support::daemon::Installation;
 use crate::support::receiver::Behaviour;
 
 /// Publishes `each` notifications to every queue and kills the daemon `kills` times meanwhile.
@@ -47,4 +48,19 @@ async fn kills_lose_nothing_with_a_higher_prefetch() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn five_kills_lose_nothing_on_the_embedded_pair() {
     check(&Scene::embedded().await, 10, 60, 5, 1).await;
+}
+
+/// No other daemon has marked it dead.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_daemon_is_not_told_as_alive() {
+    let installation = Installation::embedded();
+    let mut daemon = installation.daemon().await;
+    let of_daemon = async || {
+        let checks = installation.run(&["doctor", "--json"]).await.json();
+        let checks = checks.as_array().unwrap().clone();
+        checks.into_iter().find(|check| check["name"] == "daemon").unwrap()
+    };
+    assert_eq!(of_daemon().await["found"], "1 alive");
+    daemon.kill().await;
+    assert_eq!(of_daemon().await["found"], "none is alive");
 }
