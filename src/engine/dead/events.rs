@@ -168,7 +168,8 @@ fn row(event: &Event, masks: &MaskRules) -> Option<DeadRow> {
 /// How a dead event comes back.
 pub(in crate::engine) fn way_back(letter: &DeadLetter) -> String {
     format!(
-        "it is event {id} of type {:?}: `redrive event retry {id}` makes it due again, with its whole budget",
+        "it is event {id} of type {:?}: `redrive event retry {id}` makes it due again, with its whole budget, unless it was \
+         never an event; `redrive event cancel {id}` removes it",
         letter.queue.as_str(),
         id = letter.message_id.as_deref().unwrap_or_default()
     )

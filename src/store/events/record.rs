@@ -353,6 +353,8 @@ pub enum Acted {
     Changed,
     /// It was moved from a type in which its key waits anew: the newer one stands.
     Newer,
+    /// It is kept of a message that could not be made an event, or of a notification: no handler could do anything with it.
+    NoEvent,
     /// It is not there.
     Gone,
 }
@@ -366,6 +368,9 @@ impl Acted {
             Self::Leased => Some("it is being handled"),
             Self::Changed => Some("it was pushed again since the plan"),
             Self::Newer => Some("a newer event of its key waits"),
+            Self::NoEvent => Some(
+                "it is a message that was never an event: look at it with `redrive dead show`, and remove it with `redrive event cancel`",
+            ),
             Self::Gone => Some("it is not there any more"),
         }
     }

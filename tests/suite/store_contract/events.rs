@@ -707,7 +707,14 @@ pub(super) async fn a_batch_under_a_lost_lease_changes_nothing(place: &Place) {
         PushOutcome::Pushed(_)
     ));
     assert_eq!(one(store, "m-1").await.payload.as_deref(), Some(&[0, 255][..]));
-    assert_eq!(one(store, "m-1").await.state, EventState::Dead);
+    let kept = one(store, "m-1").await;
+    assert_eq!(kept.state, EventState::Dead);
+    let retried = store.event_act(kept.id, kept.revision, EventAct::Retry).await.unwrap();
+    assert_eq!(
+        retried,
+        Acted::NoEvent,
+        "its bytes are no payload, and its reference is none"
+    );
     let mut again = EventBatch {
         events: Vec::new(),
         ..batch.clone()

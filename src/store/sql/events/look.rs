@@ -157,6 +157,9 @@ pub(super) async fn change(
         EventAct::Retry => now,
         EventAct::Reschedule(at) => at,
     };
+    if found.properties.is_some() {
+        return Ok(Acted::NoEvent);
+    }
     if found.state == EventState::Leased {
         return Ok(Acted::Leased);
     }
