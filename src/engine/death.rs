@@ -14,6 +14,8 @@ use crate::ambient::HashMap;
 use crate::domain::id::IncarnationId;
 use crate::store::{Evidence, Incarnation, StoreError, StoreHandle};
 
+/// Between two heartbeats of a living one that is busy.
+const HEARD: Duration = Duration::from_secs(3);
 /// More than the fence of another one needs, for a machine that is busy.
 const MARGIN: Duration = Duration::from_secs(2);
 
@@ -62,10 +64,11 @@ fn quiet_after(one: &Incarnation) -> Duration {
 }
 
 /// For a look: those that are dead by the evidence are not told as alive, though no daemon has marked them so yet.
-/// Silence is measured by the store's clock, which heartbeats are written by; nothing is marked.
+/// Silence is measured by the store's clock, which heartbeats are written by, and who was heard of just now is not asked
+/// for; nothing is marked.
 pub(super) async fn as_evident(store: &StoreHandle, mut all: Vec<Incarnation>) -> Result<Vec<Incarnation>, StoreError> {
     let now = store.now().await?;
-    for one in all.iter_mut().filter(|one| one.alive) {
+    for one in all.iter_mut().filter(|one| one.alive && now.since(one.beat_at) > HEARD) {
         let evidence = store.evidence(one.id).await?;
         one.alive = !is_dead(one, evidence, process::liveness(one), now.since(one.beat_at));
     }

@@ -30,7 +30,6 @@ const SESSION: [(&str, &str); 6] = [
 ];
 /// A server in recovery says `on`, and so does a role that may only read.
 const TAKES_NO_WRITES: &str = "SELECT current_setting('transaction_read_only')";
-const ENCODING: &str = "SELECT pg_catalog.current_setting('server_encoding')";
 /// Which session this is, and what was noted in it.
 const WHICH: &str = "SELECT pg_backend_pid()::text || ' ' || COALESCE(current_setting('redrive.session', true), '')";
 /// How often two sessions are mixed to see whether they stay apart.

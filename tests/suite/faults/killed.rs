@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::scene::{Scene, executions};
+use super::scene::{BOUND, Scene, executions};
 use crate::support::daemon::Installation;
 use crate::support::receiver::Behaviour;
+use crate::support::wait::wait_until;
 
 /// Publishes `each` notifications to every queue and kills the daemon `kills` times meanwhile.
 async fn check(scene: &Scene, queues: u32, each: u32, kills: u32, prefetch: u16) {
@@ -62,5 +63,8 @@ async fn a_killed_daemon_is_not_told_as_alive() {
     };
     assert_eq!(of_daemon().await["found"], "1 alive");
     daemon.kill().await;
-    assert_eq!(of_daemon().await["found"], "none is alive");
+    wait_until("nobody to be alive", BOUND, async || {
+        (of_daemon().await["found"] == "none is alive").then_some(())
+    })
+    .await;
 }

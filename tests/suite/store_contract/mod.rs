@@ -123,6 +123,7 @@ modelled! {
         the_next_message_probes_at_once_with_the_whole_policy
         parking_and_disabling_wait_for_a_person
         opening_clears_everything_and_resets_every_head_of_the_url
+        a_pause_outlives_disabling_and_redelivering_and_the_reason_does_not
         a_change_under_an_old_epoch_is_stale
         what_it_failed_with_is_over_with_the_first_success_of_an_endpoint_that_is_available
         an_unknown_endpoint_is_unknown
@@ -202,6 +203,7 @@ contract! {
         the_next_message_probes_at_once_with_the_whole_policy
         parking_and_disabling_wait_for_a_person
         opening_clears_everything_and_resets_every_head_of_the_url
+        a_pause_outlives_disabling_and_redelivering_and_the_reason_does_not
         a_change_under_an_old_epoch_is_stale
         what_it_failed_with_is_over_with_the_first_success_of_an_endpoint_that_is_available
         an_unknown_endpoint_is_unknown
