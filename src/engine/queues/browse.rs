@@ -82,7 +82,7 @@ impl Queues {
         let charge = self.looks.look_begins(queue, &cost, Some(ready)).await?;
         let is_left_over = cost.quorum && cost.limit().is_none() && ready > u64::from(limit);
         let browsed = if is_left_over && self.kind_of(queue) != QueueKind::Delivery {
-            self.browse_in_order(queue, limit).await?
+            browse_in_order(self, queue, limit).await?
         } else {
             self.broker.browse(queue, limit).await?
         };
@@ -95,34 +95,32 @@ impl Queues {
     }
 }
 
-impl Queues {
-    /// The first messages of a quorum queue, which takes what was given back before too: all of it comes back in its order.
-    async fn browse_in_order(&self, queue: &QueueName, limit: u32) -> Result<Vec<Browsed>, EngineError> {
-        let options = WalkOptions {
-            quorum: true,
-            in_order: true,
-            ..WalkOptions::default()
-        };
-        let Some(mut walk) = self.walk(queue, options).await? else {
-            return Ok(Vec::new());
-        };
-        let (mut seen, limit) = (Vec::new(), usize::try_from(limit).unwrap_or(usize::MAX));
-        let mut bytes = 0;
-        while seen.len() < limit && bytes <= BYTES_MAX {
-            let walked = walk.next(limit - seen.len()).await?;
-            if walked.is_empty() {
-                break;
-            }
-            bytes += walked.iter().map(|one| one.message.body.len()).sum::<usize>();
-            seen.extend(walked.into_iter().map(|one| Browsed {
-                position: u32::try_from(one.position).unwrap_or(u32::MAX),
-                redelivered: one.redelivered,
-                message: one.message,
-            }));
+/// The first messages of a quorum queue, which takes what was given back before too: all of it comes back in its order.
+async fn browse_in_order(queues: &Queues, queue: &QueueName, limit: u32) -> Result<Vec<Browsed>, EngineError> {
+    let options = WalkOptions {
+        quorum: true,
+        in_order: true,
+        ..WalkOptions::default()
+    };
+    let Some(mut walk) = queues.walk(queue, options).await? else {
+        return Ok(Vec::new());
+    };
+    let (mut seen, limit) = (Vec::new(), usize::try_from(limit).unwrap_or(usize::MAX));
+    let mut bytes = 0;
+    while seen.len() < limit && bytes <= BYTES_MAX {
+        let walked = walk.next(limit - seen.len()).await?;
+        if walked.is_empty() {
+            break;
         }
-        walk.close().await?;
-        Ok(seen)
+        bytes += walked.iter().map(|one| one.message.body.len()).sum::<usize>();
+        seen.extend(walked.into_iter().map(|one| Browsed {
+            position: u32::try_from(one.position).unwrap_or(u32::MAX),
+            redelivered: one.redelivered,
+            message: one.message,
+        }));
     }
+    walk.close().await?;
+    Ok(seen)
 }
 
 fn foreign(message: &Message) -> Option<String> {
