@@ -8,8 +8,8 @@ use crate::faults::scene::Scene as Delivering;
 use crate::support::receiver::Behaviour;
 use crate::support::wait::wait_until;
 
-/// The ids of the dead letters at these places, from 0 on.
-async fn letters(scene: &Scene, places: std::ops::Range<usize>) -> Vec<String> {
+/// The ids of the first dead letters of the list, which has no order where all died at once.
+async fn some_letters(scene: &Scene, count: usize) -> Vec<String> {
     let listed = scene
         .run(&["dead", "list", "--limit", "1000", "--json"])
         .await
@@ -20,7 +20,7 @@ async fn letters(scene: &Scene, places: std::ops::Range<usize>) -> Vec<String> {
         .unwrap()
         .iter()
         .map(|letter| letter["id"].as_str().unwrap().to_owned());
-    ids.skip(places.start).take(places.len()).collect()
+    ids.take(count).collect()
 }
 
 async fn numbers(scene: &Scene) -> Vec<u32> {
@@ -31,7 +31,7 @@ async fn numbers(scene: &Scene) -> Vec<u32> {
 async fn what_a_run_leaves_in_a_queue_that_was_looked_at_stays_in_its_order() {
     let scene = Scene::sqlite().await.with_quorum_queues();
     scene.die(100).await;
-    let ids = letters(&scene, 40..44).await;
+    let ids = some_letters(&scene, 4).await;
     let discard: Vec<&str> = ["dead", "discard", "--yes"]
         .into_iter()
         .chain(ids.iter().map(String::as_str))
@@ -41,8 +41,8 @@ async fn what_a_run_leaves_in_a_queue_that_was_looked_at_stays_in_its_order() {
         .run(&["queue", "browse", DEAD, "--limit", "3"])
         .await
         .expect_code(0);
-    let left: Vec<u32> = (0..40).chain(44..100).collect();
-    assert_eq!(numbers(&scene).await, left);
+    let left = numbers(&scene).await;
+    assert!(left.is_sorted() && left.len() == 96, "{left:?}");
 }
 
 /// Until it was sent as often.

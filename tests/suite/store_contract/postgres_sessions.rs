@@ -230,7 +230,7 @@ fn assert_locked(result: Result<PushOutcome, StoreError>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_push_whose_row_somebody_else_has_locked_holds_up_no_other() {
     let place = Place::postgres().await;
-    let store = PostgresStore::connect_with_patience(place.url(), patient(Duration::from_secs(3)));
+    let store = PostgresStore::connect_with_patience(place.url(), patient(Duration::from_secs(10)));
     let store: Box<dyn Store> = Box::new(store.await.unwrap());
     for reference in ["locked", "free"] {
         store.events_push(&event(reference, "before")).await.unwrap();
