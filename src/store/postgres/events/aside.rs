@@ -4,7 +4,7 @@
 //! one; each push is answered within twice the patience of a call, and as many wait as fit.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Semaphore;
 
@@ -49,7 +49,7 @@ impl Aside {
 
     /// Those of `group` whose key nobody waits for here; the others wait behind those of their key.
     pub(super) fn without_locked(&self, group: Vec<Waiting>) -> Vec<Waiting> {
-        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut keys = lock(&self.keys);
         if keys.behind.is_empty() {
             return group;
         }
@@ -72,7 +72,7 @@ impl Aside {
     pub(super) fn take(&self, these: Vec<Waiting>) {
         for one in these {
             {
-                let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut keys = lock(&self.keys);
                 if keys.count >= WAITING_MAX {
                     one.answer(Err(locked(OPERATION)));
                     continue;
@@ -102,18 +102,23 @@ async fn push_in_order(sessions: &Sessions, keys: &Mutex<Keys>, places: &Semapho
             Err(StoreError::Unreachable { source, .. }) => Some(source.to_string()),
             Ok(_) | Err(_) => None,
         };
-        one.answer(pushed);
-        let mut keys = keys.lock().unwrap_or_else(PoisonError::into_inner);
-        keys.count = keys.count.saturating_sub(1);
-        if let Some(why) = why {
-            for one in keys.end(&key) {
-                one.answer(Err(unreachable_because(&why)));
+        // Before the answer: who pushes after it does not stand behind what is over.
+        let mut behind = VecDeque::new();
+        {
+            let mut keys = lock(keys);
+            keys.count = keys.count.saturating_sub(1);
+            if why.is_some() {
+                behind = keys.end(&key);
+                next = None;
+            } else {
+                next = keys.next(&key);
             }
-            return;
         }
-        next = keys.behind.get_mut(&key).and_then(VecDeque::pop_front);
-        if next.is_none() {
-            keys.end(&key);
+        one.answer(pushed);
+        for one in behind {
+            one.answer(Err(why
+                .as_deref()
+                .map_or_else(|| locked(OPERATION), unreachable_because)));
         }
     }
 }
@@ -126,7 +131,20 @@ async fn push_in_place(sessions: &Sessions, places: &Semaphore, event: &NewEvent
     }
 }
 
+fn lock(keys: &Mutex<Keys>) -> MutexGuard<'_, Keys> {
+    keys.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Keys {
+    /// The next of this key, after one that was pushed.
+    fn next(&mut self, key: &Key) -> Option<Waiting> {
+        let next = self.behind.get_mut(key).and_then(VecDeque::pop_front);
+        if next.is_none() {
+            self.end(key);
+        }
+        next
+    }
+
     /// Nobody waits for this key any more; those that did.
     fn end(&mut self, key: &Key) -> VecDeque<Waiting> {
         let behind = self.behind.remove(key).unwrap_or_default();
