@@ -39,6 +39,13 @@ async fn check_drain(scene: Scene) {
     scene.finish(&mut [&mut daemon], 0).await;
 }
 
+/// A request and a drain that nobody waits for the end of.
+fn let_drain_for_long(scene: &mut Scene) {
+    for (key, seconds) in [("timeout_s", 300), ("take_over_s", 1200), ("drain_s", 300)] {
+        scene.installation.set("delivery", key, seconds);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_in_the_middle_finishes_what_is_in_flight_and_repeats_nothing_on_the_servers() {
     check_drain(Scene::servers().await).await;
@@ -76,9 +83,7 @@ async fn an_attempt_that_a_stop_interrupts_is_not_a_failed_one() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_signal_stops_at_once() {
     let mut scene = Scene::servers().await;
-    scene.installation.set("delivery", "timeout_s", 300);
-    scene.installation.set("delivery", "take_over_s", 1200);
-    scene.installation.set("delivery", "drain_s", 300);
+    let_drain_for_long(&mut scene);
     scene.receiver.behave("*", Behaviour::Never);
     let mut daemon = scene.installation.daemon().await;
     scene.publish("run", "/hook", 1).await;
@@ -130,9 +135,7 @@ async fn a_daemon_that_drains_is_alive_and_not_ready_for_its_probe() {
     let mut scene = Scene::embedded().await;
     let probe = format!("127.0.0.1:{}", free_port());
     scene.installation.set("api", "probe", probe.as_str());
-    scene.installation.set("delivery", "timeout_s", 300);
-    scene.installation.set("delivery", "take_over_s", 1200);
-    scene.installation.set("delivery", "drain_s", 300);
+    let_drain_for_long(&mut scene);
     scene.receiver.behave("*", Behaviour::Never);
     let mut daemon = scene.installation.daemon().await;
     scene.publish("run", "/hook", 1).await;
