@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ambient;
-use crate::broker::{BrokerError, ListedQueue, Look};
+use crate::broker::{BrokerError, ListedQueue, Look, WalkOptions};
 use crate::domain::broker_rules::{Looks, delivery_limit};
 use crate::domain::dead_letter::Home;
 use crate::domain::id::QueueName;
@@ -60,6 +60,17 @@ impl Counted {
 }
 
 impl Cost {
+    /// How such a queue is walked with so many messages ahead: where deliveries are counted, none is taken that was not
+    /// planned, and with one message ahead no other one is touched.
+    pub(in crate::engine) fn walk(&self, window_messages: u32) -> WalkOptions {
+        WalkOptions {
+            window_messages,
+            quorum: self.quorum,
+            in_order: self.counted.is_none() && window_messages > 1,
+            ..WalkOptions::default()
+        }
+    }
+
     /// How many returns a message outlives, where somebody has to count them.
     pub(in crate::engine) fn limit(&self) -> Option<u64> {
         Some(self.counted?.limit)

@@ -459,11 +459,8 @@ async fn begin_claimed(
     };
     let charge = planner.looks.look_begins(queue, cost, Some(ready)).await?;
     let options = WalkOptions {
-        quorum: cost.quorum,
         whole: claim.is_some(),
-        window_messages,
-        in_order: cost.limit().is_none() && window_messages > 1,
-        ..WalkOptions::default()
+        ..cost.walk(window_messages)
     };
     let Some(walk) = planner.walk_letters(queue, options).await? else {
         return Ok(Begun::Missing);

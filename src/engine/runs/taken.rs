@@ -267,13 +267,7 @@ impl<'a> TakenRun<'a> {
             (_, Some(rate)) => rate.saturating_mul(30).clamp(1, AHEAD),
             (_, None) => AHEAD,
         };
-        WalkOptions {
-            window_messages,
-            quorum: cost.quorum,
-            // Where deliveries are counted, none is taken that was not planned.
-            in_order: cost.limit().is_none() && window_messages > 1,
-            ..WalkOptions::default()
-        }
+        cost.walk(window_messages)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::scene::{BOUND, Scene, executions};
-use crate::support::daemon::free_port;
+use crate::support::daemon::{Daemon, free_port};
 use crate::support::http::Request;
 use crate::support::receiver::Behaviour;
 use crate::support::wait::wait_until;
@@ -39,11 +39,17 @@ async fn check_drain(scene: Scene) {
     scene.finish(&mut [&mut daemon], 0).await;
 }
 
-/// A request and a drain that nobody waits for the end of.
-fn let_drain_for_long(scene: &mut Scene) {
+/// A daemon that was told to stop, and waits for an answer that does not come.
+async fn draining(scene: &mut Scene) -> Daemon {
     for (key, seconds) in [("timeout_s", 300), ("take_over_s", 1200), ("drain_s", 300)] {
         scene.installation.set("delivery", key, seconds);
     }
+    scene.receiver.behave("*", Behaviour::Never);
+    let daemon = scene.installation.daemon().await;
+    scene.publish("run", "/hook", 1).await;
+    in_flight(scene).await;
+    daemon.signal_stop();
+    daemon
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -83,12 +89,7 @@ async fn an_attempt_that_a_stop_interrupts_is_not_a_failed_one() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_signal_stops_at_once() {
     let mut scene = Scene::servers().await;
-    let_drain_for_long(&mut scene);
-    scene.receiver.behave("*", Behaviour::Never);
-    let mut daemon = scene.installation.daemon().await;
-    scene.publish("run", "/hook", 1).await;
-    in_flight(&scene).await;
-    daemon.signal_stop();
+    let mut daemon = draining(&mut scene).await;
     wait_until("the first signal to be heard", BOUND, async || {
         daemon.log().contains("a second signal stops at once").then_some(())
     })
@@ -135,12 +136,7 @@ async fn a_daemon_that_drains_is_alive_and_not_ready_for_its_probe() {
     let mut scene = Scene::embedded().await;
     let probe = format!("127.0.0.1:{}", free_port());
     scene.installation.set("api", "probe", probe.as_str());
-    let_drain_for_long(&mut scene);
-    scene.receiver.behave("*", Behaviour::Never);
-    let mut daemon = scene.installation.daemon().await;
-    scene.publish("run", "/hook", 1).await;
-    in_flight(&scene).await;
-    daemon.signal_stop();
+    let mut daemon = draining(&mut scene).await;
     let get = async |path: &str| Request::new("GET", &format!("http://{probe}{path}")).send().await;
     wait_until("a probe that finds it not ready", BOUND, async || {
         (get("/readyz").await.status == 503).then_some(())

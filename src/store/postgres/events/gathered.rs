@@ -117,14 +117,17 @@ async fn push_group(sessions: &Sessions, aside: &Aside, group: Vec<Waiting>) {
 
 /// Pushes and answers all of them, or gives them back where one would wait for a lock.
 async fn push_unlocked(sessions: &Sessions, group: Vec<Waiting>) -> Option<Vec<Waiting>> {
-    let events: Vec<NewEvent> = group.iter().map(|one| one.event.clone()).collect();
-    match insisting!(push_events(sessions, &events)) {
+    let (events, replies): (Vec<_>, Vec<_>) = group.into_iter().map(|one| (one.event, one.reply)).unzip();
+    let pushed = insisting!(push_events(sessions, &events));
+    let group = events.into_iter().zip(replies);
+    let group = group.map(|(event, reply)| Waiting { event, reply });
+    match pushed {
         Ok(Some(pushed)) => {
-            for (one, pushed) in group.into_iter().zip(pushed) {
+            for (one, pushed) in group.zip(pushed) {
                 one.answer(Ok(pushed));
             }
         }
-        Ok(None) => return Some(group),
+        Ok(None) => return Some(group.collect()),
         Err(StoreError::Unreachable { source, .. }) => {
             let why = source.to_string();
             for one in group {
