@@ -65,6 +65,9 @@ pub trait Runs: Send + Sync {
     /// Counted anew from the items.
     async fn run_counts(&self, run: &str) -> Result<RunCounts, StoreError>;
 
+    /// How many items were begun and have no outcome: journalled or published.
+    async fn run_in_hand(&self, run: &str) -> Result<u64, StoreError>;
+
     /// Items in their order, after `after` (exclusive), at most `limit`.
     async fn run_items(&self, query: &ItemQuery) -> Result<Vec<ItemRecord>, StoreError>;
 

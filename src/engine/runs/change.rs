@@ -8,6 +8,7 @@ use crate::domain::run::{RunState, RunWish, Target};
 use crate::engine::EngineError;
 use crate::engine::command::{Command, Done, Plan, RunPlan, WriteGrant, simple};
 use crate::engine::dead::Exchanges;
+use crate::engine::death::Watched;
 use crate::engine::operation::{About, Friction, Operation, Subject};
 use crate::store::{NewAudit, RunRecord};
 
@@ -46,25 +47,10 @@ impl Operation<Runs> for ChangeRun<'_> {
 
     async fn plan(&self, runs: &Arc<Runs>) -> Result<Plan, EngineError> {
         let (id, wish) = (self.id, self.wish);
-        let run = runs.run_reader.run_record(id).await?;
-        let Some(next) = run.state.after(wish) else {
-            let possible: Vec<&str> = wish.possible_from().into_iter().map(RunState::as_str).collect();
-            let dead = if run.state == RunState::Running && wish == RunWish::Resume {
-                "; where the process that worked on it is dead and no daemon is alive, pause it first"
-            } else {
-                ""
-            };
-            return Err(EngineError::Refused {
-                why: format!(
-                    "run {id} is {}: {} is possible when it is {}{dead}",
-                    run.state.as_str(),
-                    wish.as_str(),
-                    possible.join(", ")
-                ),
-            });
-        };
+        let (run, next) = self.next(runs).await?;
         let effect = match wish {
             RunWish::Pause => "stops after the window in flight",
+            RunWish::Resume if next == run.state => "continues: the process that worked on it is dead",
             RunWish::Resume => "continues",
             RunWish::Cancel => "ends after the window in flight; what is done stays done",
         };
@@ -72,15 +58,20 @@ impl Operation<Runs> for ChangeRun<'_> {
         let mut plan = simple(title, format!("run {id}"), format!("{}: {effect}", next.as_str()));
         run.state.as_str().clone_into(&mut plan.lines[0].now);
         plan.messages = Some(run.total.saturating_sub(run.counts.settled()));
+        if wish == RunWish::Cancel
+            && let Some(left) = self.left_in_hand(runs).await?
+        {
+            plan.warnings.push(format!(
+                "{left}; `redrive run resume {id}` finds out and takes them from there, and after a cancel a new run may \
+                 send them a second time"
+            ));
+        }
         Ok(plan)
     }
 
     async fn perform(&self, runs: &Arc<Runs>, _: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
         let (id, wish) = (self.id, self.wish);
-        let run = runs.run_reader.run_record(id).await?;
-        let next = run.state.after(wish).ok_or_else(|| EngineError::Refused {
-            why: format!("run {id} is {}", run.state.as_str()),
-        })?;
+        let (run, next) = self.next(runs).await?;
         let note = match wish {
             RunWish::Resume => None,
             RunWish::Pause | RunWish::Cancel => Some(match grant.reason() {
@@ -88,7 +79,15 @@ impl Operation<Runs> for ChangeRun<'_> {
                 None => format!("{} by {}", next.as_str(), grant.actor()),
             }),
         };
-        let changed = runs.store.run_change(id, &[run.state], next, note.as_deref()).await?;
+        let left = match wish {
+            RunWish::Cancel => self.left_in_hand(runs).await?,
+            RunWish::Pause | RunWish::Resume => None,
+        };
+        let note = match (note, left) {
+            (Some(note), Some(left)) => Some(format!("{note}; {left}")),
+            (note, _) => note,
+        };
+        let changed = next == run.state || runs.store.run_change(id, &[run.state], next, note.as_deref()).await?;
         if !changed {
             return Err(stale("the run moved on meanwhile"));
         }
@@ -96,6 +95,48 @@ impl Operation<Runs> for ChangeRun<'_> {
             runs.see_to_run(id).await;
         }
         Ok(Done::Run(Box::new(runs.run_reader.run_view(id).await?)))
+    }
+}
+
+impl ChangeRun<'_> {
+    /// The run, and what becomes of it. One that runs goes on here where nobody alive works on it, and no daemon would.
+    async fn next(&self, runs: &Arc<Runs>) -> Result<(RunRecord, RunState), EngineError> {
+        let run = runs.run_reader.run_record(self.id).await?;
+        if let Some(next) = run.state.after(self.wish) {
+            return Ok((run, next));
+        }
+        if (run.state, self.wish) == (RunState::Running, RunWish::Resume)
+            && !runs.others_deliver(&mut Watched::default()).await
+            && !*runs.news.delivering.borrow()
+            && runs.run_reader.run_view(self.id).await?.owner.is_none()
+        {
+            let next = run.state;
+            return Ok((run, next));
+        }
+        let possible: Vec<&str> = self.wish.possible_from().into_iter().map(RunState::as_str).collect();
+        Err(EngineError::Refused {
+            why: format!(
+                "run {} is {}: {} is possible when it is {}",
+                self.id,
+                run.state.as_str(),
+                self.wish.as_str(),
+                possible.join(", ")
+            ),
+        })
+    }
+
+    /// What is known of messages that nobody has in hand any more, and that have no outcome.
+    async fn left_in_hand(&self, runs: &Arc<Runs>) -> Result<Option<String>, EngineError> {
+        if runs.run_reader.run_view(self.id).await?.owner.is_some() {
+            return Ok(None);
+        }
+        let count = runs.store.run_in_hand(self.id).await?;
+        Ok((count > 0).then(|| {
+            format!(
+                "{count} of its messages were being sent when the process that worked on it ended: they may be at their \
+                 target, and still be where they were as well"
+            )
+        }))
     }
 }
 

@@ -102,6 +102,9 @@ static COUNTS: Statement = Statement::new(
      count(*) FILTER (WHERE state IN ('failed', 'returned')) AS failed, \
      count(*) FILTER (WHERE state = 'skipped') AS skipped FROM redrive.run_items WHERE run = $1",
 );
+static IN_HAND: Statement = Statement::new(
+    "SELECT count(*) AS items FROM redrive.run_items WHERE run = $1 AND state IN ('journalled', 'published')",
+);
 static ITEMS: Statement = Statement::new(concat!(
     "SELECT ",
     item_columns!(),
@@ -228,6 +231,11 @@ impl<D: Driver> Runs for D {
             })
         };
         self.one("counting a run's items", &COUNTS, values![run], counts).await
+    }
+
+    async fn run_in_hand(&self, run: &str) -> Result<u64, StoreError> {
+        let counting = self.one("counting a run's items", &IN_HAND, values![run], |row| number(row, "items"));
+        counting.await
     }
 
     async fn run_items(&self, query: &ItemQuery) -> Result<Vec<ItemRecord>, StoreError> {

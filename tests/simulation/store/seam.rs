@@ -278,6 +278,7 @@ modelled! {
         run_advance(run: &str, epoch: Epoch, advance: &Advance) -> Guarded;
         run_stop(run: &str, epoch: Epoch, stop: &RunStop) -> bool;
         run_counts(run: &str) -> RunCounts;
+        run_in_hand(run: &str) -> u64;
         source_take(queue: &QueueName, run: &str, epoch: Epoch) -> SourceTaken;
         source_free(queue: &QueueName, run: &str) -> ();
         }

@@ -83,12 +83,31 @@ async fn a_command_that_is_killed_is_resumed_by_the_next_one() {
     let run = scene.newest_run().await;
     assert_eq!(run["state"], "running", "nobody works on it, and it is not over: {run}");
     let id = run["id"].as_str().unwrap();
-    let refused = scene.resume(id).await.expect_code(5);
-    assert!(refused.stderr.contains("pause it first"), "{refused:?}");
-    scene.run(&["run", "pause", id, "--yes"]).await.expect_code(0);
     let run = scene.resume(id).await.expect_code(0).json();
     assert_run(&run, "done", 300);
     assert!(repeats(&scene.take_all(ORIGIN).await, 300) <= 1, "paced: one at most");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cancelling_a_run_whose_process_was_killed_says_what_was_in_its_hands() {
+    let scene = Scene::sqlite().await;
+    scene.die(5_000).await;
+    let mut command = scene.installation.program(&["dead", "redrive", "--all", "--yes"]);
+    let mut child = command.spawn().unwrap();
+    moved(&scene, 500).await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let run = scene.newest_run().await;
+    let id = run["id"].as_str().unwrap();
+    let plan = scene.run(&["run", "cancel", id, "--dry-run"]).await.expect_code(0);
+    assert!(
+        plan.stdout.contains("they may be at their target") && plan.stdout.contains(&format!("run resume {id}")),
+        "{plan:?}"
+    );
+    scene.run(&["run", "cancel", id, "--yes"]).await.expect_code(0);
+    let run = scene.newest_run().await;
+    assert_eq!(run["state"], "cancelled");
+    assert!(run["note"].as_str().unwrap().contains("they may be at their target"), "{run}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

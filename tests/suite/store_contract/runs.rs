@@ -186,7 +186,7 @@ pub(super) async fn a_stale_epoch_changes_nothing(place: &Place) {
         store.run_items(&items_of("r")).await.unwrap(),
     );
     let advance = Advance {
-        marks: vec![mark(0, ItemState::Settled)],
+        marks: vec![mark(0, ItemState::Settled), mark(1, ItemState::Published)],
         counts: RunCounts {
             done: 1,
             ..RunCounts::default()
@@ -217,6 +217,7 @@ pub(super) async fn a_stale_epoch_changes_nothing(place: &Place) {
         Guarded::Held(RunState::Running)
     );
     assert_eq!(store.run_counts("r").await.unwrap(), advance.counts);
+    assert_eq!(store.run_in_hand("r").await.unwrap(), 1);
     assert_eq!(store.run_get("r").await.unwrap().unwrap().counts, advance.counts);
 }
 

@@ -242,6 +242,7 @@ passed_on! {
         run_advance(run: &str, epoch: Epoch, advance: &Advance) -> Guarded;
         run_stop(run: &str, epoch: Epoch, stop: &RunStop) -> bool;
         run_counts(run: &str) -> RunCounts;
+        run_in_hand(run: &str) -> u64;
         run_items(query: &ItemQuery) -> Vec<ItemRecord>;
         source_take(queue: &QueueName, run: &str, epoch: Epoch) -> SourceTaken;
         source_free(queue: &QueueName, run: &str) -> ();
