@@ -108,6 +108,8 @@ pub enum PaceChange {
     Resume,
     /// One more request of the canary is about to begin.
     Take,
+    /// That request was not begun after all: another one may be.
+    GiveBack,
     /// A request of the canary has ended well.
     Ended,
     /// The canary was watched, and nothing failed.
@@ -120,7 +122,7 @@ impl PaceChange {
     /// Whether every daemon looks again because of it: what a canary counts is asked for at each of its requests.
     #[must_use]
     pub const fn raises(&self) -> bool {
-        !matches!(self, Self::Take | Self::Ended)
+        !matches!(self, Self::Take | Self::GiveBack | Self::Ended)
     }
 }
 
@@ -532,6 +534,12 @@ pub fn after(before: Option<&Pace>, change: &PaceChange, now: Timestamp) -> Resu
                 Err("the canary of this endpoint is sent")
             }
         },
+        // Of a pace that was ordered anew meanwhile nothing is left to be given back.
+        (PaceChange::GiveBack, Some(pace)) if pace.taken > pace.ended => changed(pace.clone(), &|pace| {
+            pace.taken -= 1;
+            pace.moved_at = now;
+        }),
+        (PaceChange::GiveBack, Some(_)) => Err("no request of the canary of this endpoint is under way"),
         (PaceChange::Ended, Some(pace)) => changed(pace.clone(), &|pace| {
             pace.ended += 1;
             pace.moved_at = now;
@@ -541,7 +549,12 @@ pub fn after(before: Option<&Pace>, change: &PaceChange, now: Timestamp) -> Resu
         (PaceChange::Release, Some(pace)) if pace.brake.is_none() => Ok(None),
         (PaceChange::Release, Some(_)) => Err("this endpoint is paused"),
         (
-            PaceChange::Resume | PaceChange::Take | PaceChange::Ended | PaceChange::Passed | PaceChange::Release,
+            PaceChange::Resume
+            | PaceChange::Take
+            | PaceChange::GiveBack
+            | PaceChange::Ended
+            | PaceChange::Passed
+            | PaceChange::Release,
             None,
         ) => Err(nothing),
     }
@@ -662,6 +675,14 @@ mod tests {
         assert!(!failed.failed(at(5)));
         assert!(!failed.may_pass(at(5_000)));
         assert_eq!(failed.stage(at(6)), Stage::Asks);
+    }
+
+    #[test]
+    fn a_request_of_a_canary_that_was_not_begun_is_another_ones() {
+        let taken = changed(&canary(None), &PaceChange::Take, at(1));
+        let back = changed(&taken, &PaceChange::GiveBack, at(2));
+        assert_eq!(back.stage(at(2)), Stage::Canary(2));
+        assert!(after(Some(&back), &PaceChange::GiveBack, at(3)).is_err(), "nothing is under way");
     }
 
     #[test]

@@ -15,8 +15,8 @@ use super::act::Who;
 use super::order::ExpiringResult;
 use super::purge::Left;
 use super::{Gone, LifetimeRecord};
-use crate::ambient;
-use crate::broker::{BrokerPolicy, ListedQueue, Signal};
+use crate::ambient::{self, HashMap};
+use crate::broker::{BrokerError, BrokerPolicy, ListedQueue, Signal};
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::time::Timestamp;
 use crate::domain::turn::{Turn, TurnKind};
@@ -34,7 +34,7 @@ const REST_MAX: Duration = Duration::from_secs(10);
 const NOTED: usize = 500;
 /// How much later than its time a queue may be missed and count as expired, or how much earlier.
 const LAG: Duration = Duration::from_secs(20);
-/// Queues that are not listed any more and are asked for, in one sweep, at most.
+/// Queues that are not listed any more and are asked for one by one; where more are missing, all queues are listed once.
 const ASKED_MAX: usize = 200;
 /// Saves of dead ones that are ended in one sweep, at most.
 const LEFT_MAX: u32 = 16;
@@ -133,10 +133,16 @@ impl Janitor {
         }
         self.heard(signals).await;
         let mut there = Vec::new();
-        for (place, record) in self.store.lifetimes_swept(sweep).await?.into_iter().enumerate() {
-            match self.still_there(&record, place).await {
-                Some(listed) => there.push(self.lifetimes.record(listed, &read, Some(&record))),
-                None => self.gone(&record, self.how_it_went(&record)).await,
+        let missing = self.store.lifetimes_swept(sweep).await?;
+        let all = self.all_queues(missing.len()).await;
+        for record in missing {
+            match self.still_there(&record, all.as_ref()).await {
+                Ok(Some(listed)) => there.push(self.lifetimes.record(listed, &read, Some(&record))),
+                Ok(None) => self.gone(&record, self.how_it_went(&record)).await,
+                Err(error) => {
+                    tracing::debug!(queue = ?record.name, error = ?error, "whether a queue is gone is asked again by the next sweep");
+                    there.push(record);
+                }
             }
         }
         // One that has no lifetime any more is nothing to remember.
@@ -159,18 +165,25 @@ impl Janitor {
         }))
     }
 
-    /// Not listed, and there all the same: its lifetime was taken away, or pages moved while they were read. Asked of
-    /// the first ones only, for when very many go at once.
-    async fn still_there(&self, record: &LifetimeRecord, place: usize) -> Option<ListedQueue> {
-        if place >= ASKED_MAX {
+    /// Every queue of the broker, where so many are missing that it is not asked for each of them.
+    async fn all_queues(&self, missing: usize) -> Option<Result<HashMap<QueueName, ListedQueue>, BrokerError>> {
+        if missing <= ASKED_MAX {
             return None;
         }
-        match self.broker.queue_detail(&record.name).await {
-            Ok(listed) => listed,
-            Err(error) => {
-                tracing::debug!(queue = ?record.name, error = ?error, "whether a queue is gone is not known for certain");
-                None
-            }
+        let all = self.broker.queues_all().await;
+        Some(all.map(|all| all.queues.into_iter().map(|listed| (listed.name.clone(), listed)).collect()))
+    }
+
+    /// Not listed, and there all the same: its lifetime was taken away, or pages moved while they were read.
+    async fn still_there(
+        &self,
+        record: &LifetimeRecord,
+        all: Option<&Result<HashMap<QueueName, ListedQueue>, BrokerError>>,
+    ) -> Result<Option<ListedQueue>, BrokerError> {
+        match all {
+            Some(Ok(all)) => Ok(all.get(&record.name).cloned()),
+            Some(Err(error)) => Err(error.clone()),
+            None => self.broker.queue_detail(&record.name).await,
         }
     }
 

@@ -108,7 +108,7 @@ impl ChangeRun<'_> {
         if (run.state, self.wish) == (RunState::Running, RunWish::Resume)
             && !runs.others_deliver(&mut Watched::default()).await
             && !*runs.news.delivering.borrow()
-            && runs.run_reader.run_view(self.id).await?.owner.is_none()
+            && !self.is_worked_on(runs).await?
         {
             let next = run.state;
             return Ok((run, next));
@@ -125,9 +125,15 @@ impl ChangeRun<'_> {
         })
     }
 
+    /// Whether somebody alive works on it; those that are dead by the evidence are marked first.
+    async fn is_worked_on(&self, runs: &Arc<Runs>) -> Result<bool, EngineError> {
+        runs.others_deliver(&mut Watched::default()).await;
+        Ok(runs.run_reader.run_view(self.id).await?.owner.is_some())
+    }
+
     /// What is known of messages that nobody has in hand any more, and that have no outcome.
     async fn left_in_hand(&self, runs: &Arc<Runs>) -> Result<Option<String>, EngineError> {
-        if runs.run_reader.run_view(self.id).await?.owner.is_some() {
+        if self.is_worked_on(runs).await? {
             return Ok(None);
         }
         let count = runs.store.run_in_hand(self.id).await?;

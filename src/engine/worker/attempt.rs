@@ -89,6 +89,7 @@ impl Worker {
             };
             // The store may have answered late: by then the fence may be closed.
             if let Err(end) = self.hold.may_go_on() {
+                self.hold.give_back_of_canary(&hand).await;
                 return Flow::Stop(end);
             }
             let Some(tried) = self.attempt(&hand, secrets, in_flight).await else {
@@ -99,7 +100,7 @@ impl Worker {
             }
             let step = match tried.attempt.class {
                 OutcomeClass::Delivered => self.delivered(attached, &mut hand, tried).await,
-                OutcomeClass::Interrupted => Step::Stop(self.hold.interrupted(tried).await),
+                OutcomeClass::Interrupted => Step::Stop(self.hold.interrupted(&hand, tried).await),
                 OutcomeClass::Failed | OutcomeClass::Refused | OutcomeClass::Gone => {
                     self.failed(attached, &mut hand, tried).await
                 }
@@ -236,7 +237,10 @@ impl Hold {
             self.take_of_canary(&hand.endpoint).await?;
             hand.of_canary = true;
             // The store may have answered late.
-            self.may_go_on()?;
+            if let Err(end) = self.may_go_on() {
+                self.give_back_of_canary(hand).await;
+                return Err(end);
+            }
         }
         Ok(in_flight)
     }
@@ -288,6 +292,20 @@ impl Hold {
                 Err(End::Paced(NEAR))
             }
             PaceChanged::Unknown => Ok(()),
+        }
+    }
+
+    /// The request that was counted is not begun. A store that is away does not hold the message up: the canary is
+    /// smaller by one then.
+    async fn give_back_of_canary(&self, hand: &InHand) {
+        if !hand.of_canary {
+            return;
+        }
+        let url = &hand.endpoint.url;
+        match self.engine.store.endpoint_pace(url, None, &PaceChange::GiveBack).await {
+            Ok(PaceChanged::Done(now)) => self.engine.endpoint_moved(&now),
+            Ok(PaceChanged::Refused(..) | PaceChanged::Unknown) => {}
+            Err(error) => tracing::debug!(error = ?error, "a request of a canary is not given back"),
         }
     }
 
@@ -352,7 +370,7 @@ impl Hold {
             .map_or(0, |head| head.failures)
     }
 
-    async fn interrupted(&self, tried: Tried) -> End {
+    async fn interrupted(&self, hand: &InHand, tried: Tried) -> End {
         let attempt = Attempt {
             counted: false,
             ..tried.attempt
@@ -364,6 +382,7 @@ impl Hold {
             if NOT_BEGUN.is_due(self.engine.clock.uptime()) {
                 tracing::warn!(queue = ?self.queue, error = ?tried.sent.error, "requests cannot begin: they are tried again and do not count");
             }
+            self.give_back_of_canary(hand).await;
             return End::Trouble(OWN_LIMIT);
         }
         End::Stopping
