@@ -124,6 +124,17 @@ pub(super) struct TestInput {
     reason: Option<String>,
 }
 
+/// The query counts where the body says nothing; what both say must be the same.
+fn one_url(body: Option<String>, query: Option<String>) -> Result<Option<String>, Problem> {
+    match (body, query) {
+        (Some(body), Some(query)) if body != query => Err(Problem::field(
+            "url",
+            "url is one thing in the query and another in the body: give one of them. Nothing was done",
+        )),
+        (body, query) => Ok(body.or(query)),
+    }
+}
+
 impl Which {
     /// The query counts where the body says nothing.
     fn merge(self, of: OfEndpoint) -> Result<(EndpointUrl, Options), Problem> {
@@ -132,7 +143,7 @@ impl Which {
             reason: self.reason.or(of.reason),
             plan: of.plan,
         };
-        let url = self.url.or(of.url);
+        let url = one_url(self.url, of.url)?;
         let url = url.ok_or_else(|| Problem::field("url", "url is missing: give that of the endpoint"))?;
         Ok((input::url(&url)?, options))
     }
@@ -237,7 +248,7 @@ pub(super) async fn redeliver(
         reason: request.reason.or(of.reason),
         plan: of.plan,
     };
-    let url = request.url.or(of.url);
+    let url = one_url(request.url, of.url)?;
     let (target, asked) = match (url, request.all) {
         (Some(url), false) => (RedeliverTarget::Urls(vec![input::url(&url)?]), Asked::One),
         (None, true) => (RedeliverTarget::All, Asked::Several),

@@ -85,6 +85,10 @@ impl Told {
 /// Whether the request asks for it; the routes do not see that. A route that has nothing to hide refuses it.
 pub(super) fn take_asked(request: &mut Request, route: &str) -> Result<bool, Problem> {
     let asked = take(request);
+    let query = request.uri().query().unwrap_or_default();
+    if query.split('&').any(|pair| pair.split('=').next() == Some("reveal")) {
+        return Err(Problem::field("reveal", "reveal is true or false"));
+    }
     let method = if *request.method() == Method::HEAD {
         &Method::GET
     } else {

@@ -170,6 +170,11 @@ impl Cli {
                 "--broker is for one command; console and daemon have broker.url or REDRIVE_BROKER_URL, and the demo has a \
                  broker of its own",
             )),
+            (_, _, None | Some(Sub::Attach { .. })) if self.global.dry_run => Err(Failure::new(
+                Exit::Usage,
+                "--dry-run is for one command: `redrive doctor` looks at what a daemon needs, and --read-only opens a console \
+                 that changes nothing",
+            )),
             (true, _, Some(_)) | (_, true, Some(_)) => Err(Failure::new(
                 Exit::Usage,
                 "--daemon and --demo stand alone; leave the command out",
@@ -496,7 +501,14 @@ mod tests {
         );
         assert_eq!(parsed("redrive config check").mode().unwrap(), Mode::Offline);
         assert_eq!(parsed("redrive queues").mode().unwrap(), Mode::Command);
-        for line in ["redrive --daemon queues", "redrive --work queues", "redrive --demo man"] {
+        for line in [
+            "redrive --daemon queues",
+            "redrive --work queues",
+            "redrive --demo man",
+            "redrive --daemon --dry-run",
+            "redrive --dry-run",
+            "redrive attach http://127.0.0.1:1 --dry-run",
+        ] {
             assert_eq!(parsed(line).mode().unwrap_err().exit(), Exit::Usage, "{line}");
         }
     }

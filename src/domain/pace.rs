@@ -682,7 +682,10 @@ mod tests {
         let taken = changed(&canary(None), &PaceChange::Take, at(1));
         let back = changed(&taken, &PaceChange::GiveBack, at(2));
         assert_eq!(back.stage(at(2)), Stage::Canary(2));
-        assert!(after(Some(&back), &PaceChange::GiveBack, at(3)).is_err(), "nothing is under way");
+        assert!(
+            after(Some(&back), &PaceChange::GiveBack, at(3)).is_err(),
+            "nothing is under way"
+        );
     }
 
     #[test]

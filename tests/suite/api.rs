@@ -181,6 +181,16 @@ async fn a_wrong_value_is_named_by_its_field_in_query_and_body() {
             r#"{"events": [{"reference": 5}]}"#,
             "events[0].reference",
         ),
+        (
+            "/v1/redeliver?url=http%3A%2F%2Fa.example",
+            r#"{"url": "http://b.example"}"#,
+            "url",
+        ),
+        (
+            "/v1/endpoints/disable?url=http%3A%2F%2Fa.example",
+            r#"{"url": "http://b.example"}"#,
+            "url",
+        ),
         ("/v1/queues/q/browse", r#"{"limit": "x"}"#, "limit"),
         ("/v1/queues/q/skip", r#"{"to": "zz"}"#, "to"),
         ("/v1/types/t/events/r/reschedule", r#"{"at": "zz"}"#, "at"),

@@ -483,6 +483,7 @@ async fn every_answer_with_a_credential_in_it_is_in_the_audit_whichever_route_it
     );
     for (method, path, given) in [
         ("GET", "/v1/queues?reveal=true", None),
+        ("GET", "/v1/types?reveal=maybe", None),
         ("POST", "/v1/redeliver?reveal=true", Some(json!({"all": true}))),
     ] {
         let refused = ask(daemon, OPERATOR, (method, path, given)).await;

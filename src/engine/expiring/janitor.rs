@@ -171,7 +171,12 @@ impl Janitor {
             return None;
         }
         let all = self.broker.queues_all().await;
-        Some(all.map(|all| all.queues.into_iter().map(|listed| (listed.name.clone(), listed)).collect()))
+        Some(all.map(|all| {
+            all.queues
+                .into_iter()
+                .map(|listed| (listed.name.clone(), listed))
+                .collect()
+        }))
     }
 
     /// Not listed, and there all the same: its lifetime was taken away, or pages moved while they were read.

@@ -234,7 +234,9 @@ impl<D: Driver> Runs for D {
     }
 
     async fn run_in_hand(&self, run: &str) -> Result<u64, StoreError> {
-        let counting = self.one("counting a run's items", &IN_HAND, values![run], |row| number(row, "items"));
+        let counting = self.one("counting a run's items", &IN_HAND, values![run], |row| {
+            number(row, "items")
+        });
         counting.await
     }
 

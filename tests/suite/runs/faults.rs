@@ -107,7 +107,10 @@ async fn cancelling_a_run_whose_process_was_killed_says_what_was_in_its_hands() 
     scene.run(&["run", "cancel", id, "--yes"]).await.expect_code(0);
     let run = scene.newest_run().await;
     assert_eq!(run["state"], "cancelled");
-    assert!(run["note"].as_str().unwrap().contains("they may be at their target"), "{run}");
+    assert!(
+        run["note"].as_str().unwrap().contains("they may be at their target"),
+        "{run}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
