@@ -13,8 +13,8 @@ use crate::domain::broker_rules::{Fate, Measure, Policies, Value, bounds, fate};
 use crate::domain::id::QueueName;
 use crate::domain::words::{lasts, plural};
 
-/// Queues of one plan that are looked at.
-const LOOKED_AT_MAX: usize = 50;
+/// Queues of one plan that are asked for one by one; where there are more, all queues are listed once.
+const ASKED_MAX: usize = 50;
 
 /// What is sent to a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,20 +35,20 @@ impl AddAssign for Load {
 /// nobody takes any. What the broker does not tell stops nothing.
 pub(super) async fn warn_of_room(core: &Core, sent: &BTreeMap<QueueName, Load>) -> Result<Vec<String>, EngineError> {
     let mut warnings = Vec::new();
-    let mut policies = None;
-    for (queue, sent) in sent.iter().take(LOOKED_AT_MAX) {
-        let (Ok(Some(listed)), Ok(Look::Present { ready, consumers })) =
-            (core.broker.queue_detail(queue).await, core.broker.look(queue).await)
-        else {
+    if sent.is_empty() {
+        return Ok(warnings);
+    }
+    let policies = compiled(&core.broker.policies().await.unwrap_or_default());
+    for listed in listed(core, sent).await {
+        let Some(sent) = sent.get(&listed.name).filter(|_| limits(&listed, &policies)) else {
             continue;
         };
-        let policies = match &policies {
-            Some(read) => read,
-            None => policies.insert(compiled(&core.broker.policies().await.unwrap_or_default())),
+        let Ok(Look::Present { ready, consumers }) = core.broker.look(&listed.name).await else {
+            continue;
         };
         let has = in_queue(&listed, ready, *sent);
-        for says in overflows(&listed, has, *sent, policies) {
-            if fate(&listed.declared(), policies) == Fate::Lost && consumers == 0 {
+        for says in overflows(&listed, has, *sent, &policies) {
+            if fate(&listed.declared(), &policies) == Fate::Lost && consumers == 0 {
                 let mend = "raise it, set its overflow to reject-publish, or send fewer";
                 return Err(EngineError::Refused {
                     why: format!("{says}; {mend}"),
@@ -56,9 +56,34 @@ pub(super) async fn warn_of_room(core: &Core, sent: &BTreeMap<QueueName, Load>) 
             }
             warnings.push(format!("{says}, unless its consumers take them sooner"));
         }
-        warnings.extend(dies_in(&listed, policies));
+        warnings.extend(dies_in(&listed, &policies));
     }
     Ok(warnings)
+}
+
+/// What the broker tells of these queues, and of others where they are many; in the order of their names.
+async fn listed(core: &Core, sent: &BTreeMap<QueueName, Load>) -> Vec<ListedQueue> {
+    if sent.len() > ASKED_MAX {
+        let mut all = core
+            .broker
+            .queues_all()
+            .await
+            .map_or_else(|_| Vec::new(), |all| all.queues);
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        return all;
+    }
+    let mut listed = Vec::with_capacity(sent.len());
+    for queue in sent.keys() {
+        if let Ok(Some(one)) = core.broker.queue_detail(queue).await {
+            listed.push(one);
+        }
+    }
+    listed
+}
+
+/// Whether the queue keeps only so much, or only for so long.
+fn limits(listed: &ListedQueue, policies: &Policies) -> bool {
+    !bounds(&listed.declared(), policies).is_empty() || dies_in(listed, policies).is_some()
 }
 
 /// What waits in a queue at this moment. Statistics lag behind: what they do not count yet is taken to be as large as

@@ -58,14 +58,14 @@ impl Operation<Endpoints> for Redeliver<'_> {
     }
 
     async fn count(&self, endpoints: &Arc<Endpoints>) -> Result<Option<u64>, EngineError> {
-        let targets = endpoints.target_endpoints(self.target).await?;
+        let (targets, _) = endpoints.target_endpoints(self.target).await?;
         let urls: Vec<&EndpointUrl> = targets.iter().map(|endpoint| &endpoint.url).collect();
         endpoints.waiting_for(&urls).await
     }
 
     async fn plan(&self, endpoints: &Arc<Endpoints>) -> Result<Plan, EngineError> {
         self.order.map_or(Ok(()), checked)?;
-        let targets = endpoints.targets(self.target).await?;
+        let (targets, left) = endpoints.targets(self.target).await?;
         let now = endpoints.clock.now();
         let mut plan = simple(String::new(), String::new(), String::new());
         plan.command = self.command();
@@ -98,6 +98,11 @@ impl Operation<Endpoints> for Redeliver<'_> {
                 targets.len()
             ));
         }
+        if left > 0 {
+            plan.warnings.push(format!(
+                "one plan takes {LINES_MAX} endpoints at most: redeliver once more for the other {left}"
+            ));
+        }
         plan.title = format!("redeliver to {}", plural_of(targets.len(), "endpoint", "endpoints"));
         plan.hash = hash_with(&plan, &unseen(targets.iter().map(|(endpoint, _)| endpoint)));
         Ok(plan)
@@ -112,7 +117,7 @@ impl Operation<Endpoints> for Redeliver<'_> {
                 by: grant.actor().to_owned(),
             },
         };
-        for (endpoint, queues) in endpoints.targets(self.target).await? {
+        for (endpoint, queues) in endpoints.targets(self.target).await?.0 {
             let (before, paused) = (endpoint.state, endpoint.paused().is_some());
             if let Changed::Done { now, .. } = endpoints.store.endpoint_change(&endpoint.url, None, &open).await? {
                 endpoints.endpoint_moved(&now);
@@ -324,10 +329,11 @@ pub(super) fn checked(order: &PaceOrder) -> Result<(), EngineError> {
 }
 
 impl Endpoints {
-    /// What is redelivered to, with the number of its queues.
-    async fn targets(&self, target: &RedeliverTarget) -> Result<Vec<(Endpoint, Counted)>, EngineError> {
+    /// What is redelivered to, with the number of its queues; and how many endpoints are too many for once.
+    async fn targets(&self, target: &RedeliverTarget) -> Result<(Vec<(Endpoint, Counted)>, usize), EngineError> {
         let mut counted = Vec::new();
-        for endpoint in self.target_endpoints(target).await? {
+        let (endpoints, left) = self.target_endpoints(target).await?;
+        for endpoint in endpoints {
             let mut queues = Counted::default();
             let mut pages = self.queue_pages(QueuesOnly::OfUrl(endpoint.url.clone()));
             while let Some(rows) = pages.next().await? {
@@ -337,16 +343,18 @@ impl Endpoints {
             }
             counted.push((endpoint, queues));
         }
-        Ok(counted)
+        Ok((counted, left))
     }
 
-    async fn target_endpoints(&self, target: &RedeliverTarget) -> Result<Vec<Endpoint>, EngineError> {
+    /// Those that are redelivered to at once, and how many are too many for that.
+    async fn target_endpoints(&self, target: &RedeliverTarget) -> Result<(Vec<Endpoint>, usize), EngineError> {
         match target {
             RedeliverTarget::All => {
                 let mut all = self.store.endpoints_not_available().await?;
                 all.sort_by(|a, b| a.url.cmp(&b.url));
+                let left = all.len().saturating_sub(LINES_MAX);
                 all.truncate(LINES_MAX);
-                Ok(all)
+                Ok((all, left))
             }
             RedeliverTarget::Urls(urls) => {
                 let mut found = Vec::with_capacity(urls.len());
@@ -356,7 +364,7 @@ impl Endpoints {
                         what: format!("endpoint {}", url.redacted()),
                     })?);
                 }
-                Ok(found)
+                Ok((found, 0))
             }
         }
     }

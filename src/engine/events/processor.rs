@@ -22,7 +22,7 @@ use super::EventTable;
 use super::handler::{Action, failed, panicked, run_command, verdict_of, verdict_of_handled};
 use super::hands::{FINISHES, Hands, Held, Workers};
 use crate::ambient;
-use crate::domain::event::{Event, EventType, HandlingRules, LeaseKey};
+use crate::domain::event::{Event, EventType, HandlingRules};
 use crate::domain::id::IncarnationId;
 use crate::domain::time::Timestamp;
 use crate::engine::EngineError;
@@ -350,19 +350,7 @@ impl Processor {
             }
             match self.engine.store.events_renew(&asked, LEASE).await {
                 Ok(held) => hands.lost(&asked, &held),
-                Err(error) if error.is_locked() => self.renew_each(&hands, &asked).await,
                 Err(error) => tracing::warn!(error = ?error, "leases on events are not prolonged"),
-            }
-        }
-    }
-
-    /// A row that another session keeps locked lets no other lease run out.
-    async fn renew_each(&self, hands: &Hands, asked: &[LeaseKey]) {
-        for key in asked {
-            let one = std::slice::from_ref(key);
-            match self.engine.store.events_renew(one, LEASE).await {
-                Ok(held) => hands.lost(one, &held),
-                Err(error) => tracing::warn!(error = ?error, event = key.id, "the lease on an event is not prolonged"),
             }
         }
     }

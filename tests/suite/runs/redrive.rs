@@ -4,7 +4,7 @@ use lapin::options::{BasicPublishOptions, QueueBindOptions, QueueDeclareOptions}
 use lapin::types::{AMQPValue, FieldTable};
 use serde_json::{Value, json};
 
-use super::scene::{BOUND, DEAD, ORIGIN, Scene, assert_run, consume, numbers, publish};
+use super::scene::{BOUND, DEAD, ORIGIN, Scene, assert_run, consume, numbers, publish, reject};
 use crate::support::wait::wait_until;
 
 async fn check_redrive_all(scene: Scene, count: u32) {
@@ -97,6 +97,41 @@ async fn a_run_waits_for_room_in_a_queue_that_rejects_what_it_has_no_room_for() 
     assert_eq!(taken, [0, 1, 2]);
     assert_eq!(scene.ready(DEAD).await, Some(0));
     connection.close(200, "done".into()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn room_is_looked_at_in_each_of_many_queues() {
+    let scene = Scene::sqlite().await;
+    let (connection, channel) = scene.channel().await;
+    scene.declare(&channel, DEAD, None).await;
+    for number in 0..51 {
+        let name = format!("w.{number:02}");
+        scene.declare(&channel, &name, Some(DEAD)).await;
+        publish(&channel, &name, number..number + 1).await;
+        reject(&channel, &name, 1).await;
+    }
+    wait_until("dead letters", BOUND, async || {
+        (scene.ready(DEAD).await == Some(51)).then_some(())
+    })
+    .await;
+    // The last one has room for one, and drops that for another.
+    scene.delete("w.50").await;
+    let mut arguments = FieldTable::default();
+    arguments.insert("x-max-length".into(), AMQPValue::LongInt(1));
+    let durable = QueueDeclareOptions {
+        durable: true,
+        ..QueueDeclareOptions::default()
+    };
+    channel.queue_declare("w.50".into(), durable, arguments).await.unwrap();
+    publish(&channel, "w.50", 77..78).await;
+    connection.close(200, "done".into()).await.unwrap();
+    let refused = scene.run(&["dead", "redrive", "--all", "--yes"]).await.expect_code(5);
+    assert!(
+        refused.stderr.contains("queue w.50 keeps 1 message at most"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(numbers(&scene.take_all("w.50").await), [77]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

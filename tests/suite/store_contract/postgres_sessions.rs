@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use redrive::internals::domain::event::{EventType, NewEvent, Reference};
+use redrive::internals::domain::event::{EventType, HandlingRules, LeaseKey, NewEvent, Reference};
 use redrive::internals::domain::schema::SchemaMode;
 use redrive::internals::store::postgres::PostgresStore;
-use redrive::internals::store::{Beat, EventBatch, LeaseOutcome, Purpose, PushOutcome, Store, StoreError};
+use redrive::internals::store::{Beat, EventBatch, EventClaim, LeaseOutcome, Purpose, PushOutcome, Store, StoreError};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use super::fixtures::{Place, failure, held_queue, learned, living, queue, recorded, take, taken};
@@ -271,6 +271,40 @@ async fn a_push_whose_row_somebody_else_has_locked_holds_up_no_other() {
     let rows = store.events_of(&kind, &reference).await.unwrap();
     assert_eq!(rows[0].payload.as_deref(), Some(&b"second"[..]));
     store.close().await;
+    place.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leases_on_events_are_prolonged_while_somebody_else_has_locked_others_of_them() {
+    let place = Place::postgres().await;
+    let store = &*place.store;
+    let owner = living(store).await;
+    for reference in ["a", "b", "c", "d"] {
+        store.events_push(&event(reference, "x")).await.unwrap();
+    }
+    let claim = EventClaim {
+        event_type: EventType::parse("t").unwrap(),
+        limit: 9,
+        cutoff: 20,
+        owner,
+        span: Duration::ZERO,
+        after: None,
+    };
+    let leased = store.events_claim(&claim).await.unwrap();
+    let keys: Vec<LeaseKey> = leased.iter().filter_map(|event| event.lease_key()).collect();
+    assert_eq!(keys.len(), 4);
+    let lock = "SELECT 1 FROM TABLE.events WHERE reference IN ('a', 'b', 'c') FOR UPDATE";
+    let held = place.open_transaction(lock).await;
+    let asked = Instant::now();
+    let mut still = store.events_renew(&keys, Duration::from_hours(1)).await.unwrap();
+    assert!(asked.elapsed() < patient(Duration::from_secs(3)), "it waits for nobody");
+    still.sort_unstable();
+    let mut all: Vec<i64> = keys.iter().map(|key| key.id).collect();
+    all.sort_unstable();
+    assert_eq!(still, all, "none of them is lost");
+    held.commit().await;
+    let lost = store.events_reap(9, HandlingRules::default()).await.unwrap();
+    assert_eq!(lost.len(), 3, "the one that was free was prolonged: {lost:?}");
     place.end().await;
 }
 

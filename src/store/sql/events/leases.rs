@@ -16,10 +16,16 @@ use crate::store::{EventClaim, Expired, Reaped, StoreError, postgres, sqlite};
 static NEXT_DUE: Statement = Statement::new(
     "SELECT min(nbf) - redrive.store_now() AS remaining FROM redrive.events WHERE state = 0 AND type = $1",
 );
+/// A row that another session keeps locked lets no other lease run out.
 static RENEW: Statement = Statement::new(
-    "UPDATE redrive.events AS e SET lease_until = redrive.store_now() + $3 \
-     FROM unnest($1::bigint[], $2::bigint[]) AS x (event, token) \
-     WHERE e.id = x.event AND e.lease_token = x.token AND e.state + 0 = 1 RETURNING id",
+    "UPDATE redrive.events SET lease_until = redrive.store_now() + $3 WHERE id IN \
+        (SELECT e.id FROM redrive.events AS e, unnest($1::bigint[], $2::bigint[]) AS x (event, token) \
+         WHERE e.id = x.event AND e.lease_token = x.token AND e.state + 0 = 1 FOR UPDATE OF e SKIP LOCKED) \
+     RETURNING id",
+);
+static HELD: Statement = Statement::new(
+    "SELECT e.id FROM redrive.events AS e, unnest($1::bigint[], $2::bigint[]) AS x (event, token) \
+     WHERE e.id = x.event AND e.lease_token = x.token AND e.state + 0 = 1",
 );
 static LOST: Statement = Statement::new(
     "SELECT e.id, e.type, e.attempts, e.lease_token, e.lease_revision, e.lease_owner \
@@ -70,11 +76,14 @@ pub(super) async fn next_due(driver: &impl Driver, event_type: &EventType) -> Re
 }
 
 pub(super) async fn renew(driver: &impl Driver, leases: &[LeaseKey], span: Duration) -> Result<Vec<i64>, StoreError> {
-    let leases = columns![leases => |lease| lease.id, lease.token];
+    let operation = "prolonging leases on events";
+    let keys = || columns![leases => |lease| lease.id, lease.token];
     let id = |row: &Row| integer(row, "id");
-    driver
-        .changed("prolonging leases on events", &RENEW, values![leases, span], id)
-        .await
+    let renewed = driver.changed(operation, &RENEW, values![keys(), span], id).await?;
+    if renewed.len() == leases.len() {
+        return Ok(renewed);
+    }
+    driver.list(operation, &HELD, values![keys()], id).await
 }
 
 pub(super) async fn reap(
