@@ -19,6 +19,7 @@ use crate::cli::{self, Cli, Exit, Failure, Mode};
 use crate::config::{Config, Environment};
 use crate::console::Deliver;
 use crate::domain::schema::SchemaMode;
+use crate::domain::text;
 use crate::engine::{Access, Engine};
 use crate::telemetry::{self, LogFormat, LogTarget};
 
@@ -81,7 +82,10 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             log(&environment, cli.log_filter(Some(LOG_OF_COMMANDS)))?;
             block_on(demo::serve)
         }
-        Mode::Daemon => deliver(cli, &environment),
+        Mode::Daemon => {
+            log(&environment, cli.log_filter(None))?;
+            deliver(cli, &environment).or_else(|failure| told(&environment, failure))
+        }
         Mode::Store => {
             let config = load(cli, &environment)?;
             cli.check_access(access(&config))?;
@@ -100,6 +104,17 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
     }
 }
 
+/// Why a daemon ends, where its log is for programs: each line is JSON, the last one as well.
+fn told(environment: &Environment, failure: Failure) -> Result<Exit, Failure> {
+    match log_format(environment) {
+        Ok(LogFormat::Json) => {
+            tracing::error!("{}", failure.causes().join(": "));
+            Ok(failure.exit())
+        }
+        Ok(LogFormat::Human) | Err(_) => Err(failure),
+    }
+}
+
 fn deliver(cli: &Cli, environment: &Environment) -> Result<Exit, Failure> {
     let config = load(cli, environment)?;
     if let Some(elsewhere) = &config.profile.daemon {
@@ -112,8 +127,8 @@ fn deliver(cli: &Cli, environment: &Environment) -> Result<Exit, Failure> {
     if cli.access(access(&config)) == Access::ReadOnly {
         return Err(Failure::new(Exit::Refused, "a daemon delivers: it cannot be read-only"));
     }
-    log(environment, cli.log_filter(None))?;
-    block_on(|| daemon::run(config, log_format(environment)))
+    let format = log_format(environment)?;
+    block_on(|| daemon::run(config, format))
 }
 
 /// In the console, or where there is no terminal on standard output.
@@ -149,6 +164,7 @@ fn offline(cli: &Cli, environment: &Environment) -> Result<Exit, Failure> {
         return cli::print_themes(cli, &console::themes(&asked));
     }
     if cli.checks_configuration() {
+        log(environment, None)?;
         console::check(&load(cli, environment)?)?;
     }
     cli::offline(cli, environment)
@@ -208,13 +224,21 @@ fn log(environment: &Environment, default: Option<&str>) -> Result<(), Failure> 
 }
 
 fn log_to(environment: &Environment, target: LogTarget, filter: Option<&str>) -> Result<(), Failure> {
-    telemetry::log_to(target, log_format(environment), filter).map_err(|error| Failure::of(Exit::Configuration, &error))
+    telemetry::log_to(target, log_format(environment)?, filter)
+        .map_err(|error| Failure::of(Exit::Configuration, &error))
 }
 
-fn log_format(environment: &Environment) -> LogFormat {
+fn log_format(environment: &Environment) -> Result<LogFormat, Failure> {
     match environment.variable("REDRIVE_LOG_FORMAT") {
-        Some("json") => LogFormat::Json,
-        Some(_) | None => LogFormat::Human,
+        Some("json") => Ok(LogFormat::Json),
+        None => Ok(LogFormat::Human),
+        Some(other) => Err(Failure::new(
+            Exit::Configuration,
+            format!(
+                "REDRIVE_LOG_FORMAT is {:?}: write json for programs, or leave it out for lines that people read",
+                text::show(other, 40)
+            ),
+        )),
     }
 }
 

@@ -3,6 +3,9 @@
 //! A receiver may close an idle connection just as the next request is sent. Nobody is to blame for that, and whether
 //! it was that, only the connection can say: it had carried an answer before, and no byte came since the request
 //! began. Bytes are counted above TLS, whose own records are no answer.
+//!
+//! A name may be moved to another address while requests keep its connections busy. One that is old breaks when the
+//! next request begins, as if the receiver had closed it, and the name is resolved again.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -19,20 +22,25 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tower_service::Service;
 
+use crate::ambient::{self, Clock};
+
 use super::resolver::CheckedResolver;
 
 /// A silent peer is asked whether it is there after this long, and again after as long.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 const KEEPALIVE_RETRIES: u32 = 3;
+/// A connection is used for so long, at most; by chance for down to half of it, so that not all are made again at once.
+const AGE_MAX: Duration = Duration::from_secs(60);
 
 /// Connects, over TLS where the URL says so, to addresses that may be connected to.
 #[derive(Clone)]
 pub(super) struct Connector {
     https: HttpsConnector<HttpConnector<CheckedResolver>>,
+    clock: Clock,
 }
 
 impl Connector {
-    pub(super) fn new(resolver: CheckedResolver, tls: rustls::ClientConfig) -> Self {
+    pub(super) fn new(resolver: CheckedResolver, tls: rustls::ClientConfig, clock: Clock) -> Self {
         let mut tcp = HttpConnector::new_with_resolver(resolver);
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
@@ -41,6 +49,7 @@ impl Connector {
         tcp.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
         Self {
             https: HttpsConnector::from((tcp, tls)),
+            clock,
         }
     }
 }
@@ -55,11 +64,13 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let connecting = self.https.call(uri);
+        let (connecting, clock) = (self.https.call(uri), self.clock.clone());
         Box::pin(async move {
             Ok(TokioIo::new(Counted {
                 stream: TokioIo::new(connecting.await?),
                 traffic: Arc::default(),
+                old_at: clock.uptime() + AGE_MAX.mul_f64(0.5 + ambient::roll() / 2.0),
+                clock,
             }))
         })
     }
@@ -91,12 +102,15 @@ impl Traffic {
         self.reused.load(Ordering::Acquire) && nothing_came()
     }
 
-    fn writes(&self) {
-        if self.answered.swap(false, Ordering::AcqRel) {
+    /// Something is about to be written: whether it begins another request.
+    fn begins_again(&self) -> bool {
+        let again = self.answered.swap(false, Ordering::AcqRel);
+        if again {
             self.read_before
                 .store(self.read.load(Ordering::Acquire), Ordering::Release);
             self.reused.store(true, Ordering::Release);
         }
+        again
     }
 }
 
@@ -105,6 +119,18 @@ impl Traffic {
 pub(super) struct Counted {
     stream: TokioIo<MaybeHttpsStream<TokioIo<TcpStream>>>,
     traffic: Arc<Traffic>,
+    /// No request begins over it from then on (uptime).
+    old_at: Duration,
+    clock: Clock,
+}
+
+impl Counted {
+    fn may_write(&self) -> io::Result<()> {
+        if self.traffic.begins_again() && self.clock.uptime() >= self.old_at {
+            return Err(io::ErrorKind::ConnectionReset.into());
+        }
+        Ok(())
+    }
 }
 
 impl Connection for Counted {
@@ -129,7 +155,7 @@ impl AsyncRead for Counted {
 
 impl AsyncWrite for Counted {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.traffic.writes();
+        self.may_write()?;
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
@@ -146,7 +172,7 @@ impl AsyncWrite for Counted {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.traffic.writes();
+        self.may_write()?;
         Pin::new(&mut self.stream).poll_write_vectored(context, slices)
     }
 

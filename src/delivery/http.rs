@@ -112,7 +112,7 @@ impl HttpSender {
     pub fn new(settings: SenderSettings, clock: Clock) -> Result<SenderHandle, SenderError> {
         let guard = Arc::new(Guard::new(settings.rules, clock.clone()));
         let resolver = CheckedResolver::new(Arc::clone(&guard));
-        let connector = Connector::new(resolver.clone(), tls());
+        let connector = Connector::new(resolver.clone(), tls(), clock.clone());
         Ok(Arc::new(Self {
             pooled: client(connector.clone(), IDLE_PER_HOST_MAX),
             fresh: client(connector, 0),

@@ -256,7 +256,7 @@ fn consumer_timeout(queue: &Examined<'_>, found: &mut Vec<Finding>) {
     let (hold, follows, mend) = match queue.kind {
         QueueKind::Delivery => (
             queue.hold,
-            "it is sent twice",
+            "it may be sent twice",
             "raise the consumer timeout above the request timeout",
         ),
         QueueKind::Intake => (

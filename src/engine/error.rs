@@ -92,6 +92,7 @@ pub enum EngineError {
 #[allow(missing_docs, reason = "each is the variant of the same name of EngineError")]
 pub enum ToldError {
     Invalid { field: String, message: String },
+    InvalidPolicy { error: PolicyError },
     RefusedUrl { why: String },
     NotFound { what: String },
     Expired { queue: String },
@@ -110,10 +111,7 @@ impl ToldError {
         let (why, is_misconfigured) = (chain(&error), error.is_misconfigured());
         match error {
             EngineError::Invalid { field, message } => Self::Invalid { field, message },
-            EngineError::InvalidPolicy(error) => Self::Invalid {
-                field: error.field.unwrap_or_default(),
-                message: error.message,
-            },
+            EngineError::InvalidPolicy(error) => Self::InvalidPolicy { error },
             EngineError::RefusedUrl { why } => Self::RefusedUrl { why },
             EngineError::NotFound { what } => Self::NotFound { what },
             EngineError::Expired { queue } => Self::Expired { queue },
@@ -139,6 +137,7 @@ impl From<ToldError> for EngineError {
     fn from(told: ToldError) -> Self {
         match told {
             ToldError::Invalid { field, message } => Self::Invalid { field, message },
+            ToldError::InvalidPolicy { error } => Self::InvalidPolicy(error),
             ToldError::RefusedUrl { why } => Self::RefusedUrl { why },
             ToldError::NotFound { what } => Self::NotFound { what },
             ToldError::Expired { queue } => Self::Expired { queue },

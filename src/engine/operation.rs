@@ -1,6 +1,7 @@
 //! Commands, each of which says in one place what it would do, does it, and says how it is taken back and what has to be
 //! confirmed: an [`Operation`], beside the service that it is carried out by. `operations.rs` is the list of them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::EngineError;
@@ -8,6 +9,12 @@ use super::command::{Command, Done, Plan, WriteGrant};
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
 use crate::store::PolicyScope;
+
+/// What is named twice is meant once; in the order in which it is named.
+pub(super) fn each_once<T: Clone + Ord>(named: &[T]) -> Vec<T> {
+    let mut seen = BTreeSet::new();
+    named.iter().filter(|one| seen.insert(*one)).cloned().collect()
+}
 
 /// What is to be typed before plans of a command are carried out, where a yes is not enough.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,6 +12,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::TelemetryError;
+use super::json::Objects;
 
 /// What is logged when nobody says: our own information, and only warnings of what we are built of.
 /// The AMQP client logs returned messages with their bodies, and as errors what is found and told here.
@@ -73,7 +74,7 @@ where
         .with_env_filter(filter);
     match format {
         LogFormat::Human => Box::new(builder.finish()),
-        LogFormat::Json => Box::new(builder.json().flatten_event(true).finish()),
+        LogFormat::Json => Box::new(builder.event_format(Objects).finish()),
     }
 }
 
@@ -112,7 +113,11 @@ mod tests {
                 "{line:?}"
             );
         }
-        assert!(serde_json::from_str::<serde_json::Value>(&logged(LogFormat::Json, "info")).is_ok());
+        let line: serde_json::Value = serde_json::from_str(&logged(LogFormat::Json, "info")).unwrap();
+        assert_eq!(
+            (&line["name"], &line["level"]),
+            (&"a\u{1b}[2J\r\nb".into(), &"WARN".into())
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Both are process-wide and set once, by the composition root. The log never goes to standard output,
 //! which belongs to the answer of a command. What is counted under which name is in [`METRICS`].
 
+mod json;
 mod log;
 mod metrics;
 pub mod names;

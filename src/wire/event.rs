@@ -432,7 +432,7 @@ pub struct MetadataKeys {
     /// How often an event may be claimed.
     _max_claim_count: Option<u32>,
     /// The type that its dead events become.
-    _dead_letter_queue: Option<String>,
+    _dead_letter_queue: String,
     /// How long those live, in seconds.
     _dead_letter_queue_messages_ttl: Option<u64>,
     /// The retry policy of its events.

@@ -21,36 +21,36 @@ use super::{Time, time, words};
 )]
 pub struct PolicyKeys {
     /// Retries without any delay.
-    retries_with_no_delay: Option<u32>,
+    retries_with_no_delay: u32,
     /// Retries with the minimum delay, before the backoff.
-    minimum_delay_retries: Option<u32>,
+    minimum_delay_retries: u32,
     /// Seconds, where the backoff begins.
-    minimum_delay: Option<u32>,
+    minimum_delay: u32,
     /// Seconds, where the backoff ends.
-    maximum_delay: Option<u32>,
+    maximum_delay: u32,
     /// Retries with the maximum delay, after the backoff.
-    maximum_delay_retries: Option<u32>,
+    maximum_delay_retries: u32,
     /// The curve between the two delays.
-    #[schemars(with = "Option<words::Backoff>")]
-    retry_backoff_function: Option<String>,
-    /// How many delays the backoff has; null: it follows from the two delays.
-    backoff_retries: Option<u32>,
+    #[schemars(with = "words::Backoff")]
+    retry_backoff_function: String,
+    /// How many delays the backoff has; without it, it follows from the two delays.
+    backoff_retries: u32,
     /// The share of each delay, from 0 to 1, up to which a random part is added to it.
-    jitter: Option<f64>,
+    jitter: f64,
     /// What happens when every retry is used up.
-    #[schemars(with = "Option<words::WhenExhausted>")]
-    on_exhausted: Option<String>,
+    #[schemars(with = "words::WhenExhausted")]
+    on_exhausted: String,
     /// What happens to a message that the receiver refused.
-    #[schemars(with = "Option<words::WhenRefused>")]
-    on_refused: Option<String>,
+    #[schemars(with = "words::WhenRefused")]
+    on_refused: String,
     /// A queue's policy only: it holds even where a subscription brings its own.
-    ignore_subscription_override: Option<bool>,
+    ignore_subscription_override: bool,
     /// Messages a second with which an endpoint begins that is available again by itself; 0: everything at once.
-    slow_start: Option<u32>,
+    slow_start: u32,
     /// Seconds until that rate doubles.
-    slow_start_interval: Option<u32>,
+    slow_start_interval: u32,
     /// Messages a second at which nothing is held back any more.
-    slow_start_maximum: Option<u32>,
+    slow_start_maximum: u32,
 }
 
 /// The schedule of a policy.

@@ -263,6 +263,24 @@ async fn a_connection_is_used_again_after_a_whole_answer_longer_than_the_snippet
     assert_eq!(receiver.connections.load(Ordering::SeqCst), 1);
 }
 
+/// A name that moved is followed, however busy its connections are.
+#[tokio::test]
+async fn an_old_connection_is_used_no_more() {
+    let mut receiver = Receiver::start(Behaviour::Answer(OK.to_vec())).await;
+    let clock = Clock::manual(Timestamp::from_seconds(1_800_000_000));
+    let sender = HttpSender::new(settings(), clock.clone()).unwrap();
+    let mut seen = Vec::new();
+    for seconds in [0, 29, 31, 0] {
+        clock.advance(Duration::from_secs(seconds));
+        let sent = sender.send(request(&receiver.url())).await;
+        assert_eq!(sent.outcome, Outcome::Status(200), "{sent:?}");
+        seen.push(receiver.connections.load(Ordering::SeqCst));
+    }
+    assert_eq!(seen[..2], [1, 1], "it is used for half a minute at least");
+    assert!(seen[2] > 1, "and for a minute at most: {seen:?}");
+    assert_eq!(receiver.requests().len(), 4, "nothing is sent twice");
+}
+
 #[tokio::test]
 async fn every_status_that_a_server_can_send_is_the_outcome() {
     for status in [

@@ -21,7 +21,7 @@ pub enum PolicyOwner {
 }
 
 /// What is wrong with a policy.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, serde::Serialize, serde::Deserialize)]
 #[error("{message}")]
 pub struct PolicyError {
     /// The key at fault; none when the whole is not a policy.

@@ -15,7 +15,7 @@ use crate::domain::url::EndpointUrl;
 use crate::domain::value::Value;
 use crate::domain::words::plural_of;
 use crate::engine::command::{hash, simple};
-use crate::engine::operation::{About, Friction, Operation, Subject};
+use crate::engine::operation::{About, Friction, Operation, Subject, each_once};
 use crate::engine::{Command, Danger, Done, EngineError, Plan, PlanLine, WriteGrant};
 use crate::store::{Acted, EventAct, NewEventType, NewSubscription, TypePut};
 
@@ -140,7 +140,7 @@ impl EventOperations {
 
     async fn selected(&self, selection: &EventSelection) -> Result<(Vec<Event>, bool), EngineError> {
         let ids: Vec<i64> = match selection {
-            EventSelection::Ids(ids) => ids.clone(),
+            EventSelection::Ids(ids) => each_once(ids),
             EventSelection::Rows(rows) => rows.iter().map(|(id, _)| *id).collect(),
             EventSelection::Reference(event_type, reference) => {
                 return Ok((self.events_of(event_type, reference).await?, false));

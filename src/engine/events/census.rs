@@ -71,7 +71,7 @@ impl EventTable {
             if count.state == EventState::Ready {
                 let of_label = due.entry(label).or_default();
                 of_label.0 += count.due;
-                of_label.1 = of_label.1.max(now.since(count.first_nbf).as_secs_f64());
+                of_label.1 = of_label.1.max(now.since(count.first_ready_at).as_secs_f64());
             }
         }
         for ((label, state), count) in counted {

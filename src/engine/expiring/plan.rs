@@ -16,6 +16,7 @@ use crate::domain::queue::QueueKind;
 use crate::domain::words::{about, lasts, plural, plural_if_known, plural_of};
 use crate::engine::command::{at_most, hash};
 use crate::engine::expiring::Expiring;
+use crate::engine::operation::each_once;
 use crate::engine::room::{Load, warn_of_room};
 use crate::engine::{Command, Danger, EngineError, Plan, PlanLine};
 use crate::store::{SaveRecord, SaveState};
@@ -211,7 +212,7 @@ impl Expiring {
 
     /// The queues that are meant, as they are now.
     async fn planned(&self, which: &Which) -> Result<Vec<LifetimeRecord>, EngineError> {
-        let names: Vec<&QueueName> = match which {
+        let names: Vec<QueueName> = match which {
             Which::Expired => {
                 let now = self.clock.now();
                 let mut records = self.lifetimes.lifetimes_listed().await?;
@@ -223,9 +224,9 @@ impl Expiring {
             }
             Which::Queues(names) => {
                 at_most(names.len(), "queues", "name fewer")?;
-                names.iter().collect()
+                each_once(names)
             }
-            Which::Planned(planned) => planned.iter().map(|one| &one.name).collect(),
+            Which::Planned(planned) => planned.iter().map(|one| one.name.clone()).collect(),
         };
         if names.is_empty() {
             return Err(EngineError::Invalid {
@@ -235,7 +236,7 @@ impl Expiring {
         }
         let mut records = Vec::with_capacity(names.len());
         for name in names {
-            let record = self.lifetimes.lifetime_now(name).await?;
+            let record = self.lifetimes.lifetime_now(&name).await?;
             records.push(record.ok_or_else(|| EngineError::Expired {
                 queue: name.as_str().to_owned(),
             })?);

@@ -233,9 +233,11 @@ fn supposed<'a>(edit: &'a PolicyEdit, target: &'a Target) -> Supposed<'a> {
 }
 
 fn stale(newest: i64) -> EngineError {
-    EngineError::Refused {
-        why: format!("the plan is stale, version {newest} of the policy was saved meanwhile: plan again"),
-    }
+    let why = match newest {
+        0 => "no policy is set there: leave the version out".to_owned(),
+        newest => format!("the plan is stale, version {newest} of the policy was saved meanwhile: plan again"),
+    };
+    EngineError::Refused { why }
 }
 
 /// The newest version; where none holds, whose policy does.

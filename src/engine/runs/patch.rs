@@ -22,7 +22,7 @@ use crate::domain::words::{plural, plural_of};
 use crate::engine::EngineError;
 use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, WriteGrant, at_most};
 use crate::engine::dead::{DeadDetail, DeadSelection};
-use crate::engine::operation::{About, Friction, Operation, Subject};
+use crate::engine::operation::{About, Friction, Operation, Subject, each_once};
 use crate::store::{KeptKind, KeptMessage};
 
 /// Letters that one patch changes, at most.
@@ -184,12 +184,13 @@ impl PatchDead<'_> {
         }
         let found =
             patched.changed.len() as u64 + patched.unchanged + patched.left() + patched.not_meant.values().sum::<u64>();
-        match ids {
-            Some(ids) if found < ids.len() as u64 => Err(EngineError::NotFound {
-                what: format!("{} of the dead letters that are named", ids.len() as u64 - found),
-            }),
-            Some(_) | None => Ok(patched),
+        let named = ids.map_or(0, |ids| each_once(ids).len() as u64);
+        if found < named {
+            return Err(EngineError::NotFound {
+                what: format!("{} of the dead letters that are named", named - found),
+            });
         }
+        Ok(patched)
     }
 
     /// Of what is asked and every letter that is changed, with what it becomes.

@@ -114,6 +114,7 @@ pub(in crate::store) fn event_count(row: &impl Columns) -> Result<EventCount, sq
         count: number(row, "count")?,
         due: number(row, "due")?,
         first_nbf: time(row, "first_nbf")?,
+        first_ready_at: time(row, "first_ready_at")?,
         oldest: time(row, "oldest")?,
     })
 }

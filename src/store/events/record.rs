@@ -327,6 +327,8 @@ pub struct EventCount {
     pub due: u64,
     /// The soonest due time.
     pub first_nbf: Timestamp,
+    /// When the first of them was both pushed and due.
+    pub first_ready_at: Timestamp,
     /// The oldest push.
     pub oldest: Timestamp,
 }

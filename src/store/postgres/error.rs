@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use sqlx::error::DatabaseError;
-use sqlx::postgres::PgConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgDatabaseError};
 use tokio::time::error::Elapsed;
 
 use super::rights::grants;
@@ -17,6 +17,7 @@ const PASSING: [&str; 7] = ["08", "53", "57P0", "40001", "40P01", "55P03", "5701
 /// Of the server, the role or the database.
 const TOO_MANY_CONNECTIONS: &str = "53300";
 const LOCK_TIMEOUT: &str = "55P03";
+const STATEMENT_TIMEOUT: &str = "57014";
 const RIGHT_MISSING: &str = "42501";
 /// What a session is refused with that would not take writes.
 pub(super) const TAKES_NO_WRITES: &str =
@@ -193,10 +194,22 @@ pub(super) fn locked(operation: &'static str) -> StoreError {
     }
 }
 
-/// Whether a lock was waited for in vain.
+/// Whether a lock was waited for in vain. One that waits for a row behind another that waits for it waits twice, and the
+/// limit of the whole statement may end that first.
 pub(super) fn is_lock_timeout(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(DatabaseError::code);
-    code.is_some_and(|code| code == LOCK_TIMEOUT)
+    let Some(error) = error.as_database_error() else {
+        return false;
+    };
+    match error.code().as_deref() {
+        Some(LOCK_TIMEOUT) => true,
+        Some(STATEMENT_TIMEOUT) => {
+            let at = error
+                .try_downcast_ref::<PgDatabaseError>()
+                .and_then(PgDatabaseError::r#where);
+            at.is_some_and(|at| at.starts_with("while locking tuple") || at.starts_with("while updating tuple"))
+        }
+        Some(_) | None => false,
+    }
 }
 
 fn is_passing(error: &sqlx::Error) -> bool {

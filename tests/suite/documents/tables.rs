@@ -77,7 +77,8 @@ fn typed(argument: &Arg) -> String {
 fn own_arguments(command: &Command) -> impl Iterator<Item = &Arg> {
     let usual = ["help", "version"];
     command.get_arguments().filter(move |argument| {
-        !argument.is_global_set() && !argument.is_hide_set() && !usual.contains(&argument.get_id().as_str())
+        let is_usual = argument.get_long().is_some_and(|long| usual.contains(&long));
+        !argument.is_global_set() && !argument.is_hide_set() && !is_usual
     })
 }
 

@@ -43,7 +43,8 @@ static OF_REFERENCE: Statement = Statement::new(concat!(
 ));
 static COUNTS: Statement = Statement::new(
     "SELECT type, state, count(*) AS count, count(*) FILTER (WHERE state = 0 AND nbf <= $1) AS due, \
-    min(nbf) AS first_nbf, min(created_at) AS oldest FROM redrive.events GROUP BY type, state ORDER BY type, state",
+    min(nbf) AS first_nbf, min(GREATEST(nbf, created_at)) AS first_ready_at, min(created_at) AS oldest \
+    FROM redrive.events GROUP BY type, state ORDER BY type, state",
 );
 static HISTORY: Statement = Statement::new(
     "SELECT id, reference, revision, attempts, reason, created_at, handled_at \
