@@ -181,7 +181,38 @@ pub struct Browsed {
     pub message: Message,
 }
 
-/// How to walk a queue.
+/// Where a queue puts what is given back (docs/rabbitmq.md, *Where a returned message goes*).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Returns {
+    /// In its place, as a classic queue does.
+    InPlace,
+    /// Behind what was given back before, as a quorum queue does: before a walk gives anything back it takes all of that too,
+    /// which keeps the order and counts as delivered.
+    InTurn,
+    /// The same, but nothing is taken that was not asked for, because each delivery counts or the others stay where they
+    /// are: what is given back may change places.
+    AsTaken,
+}
+
+impl Returns {
+    /// Of a queue of this type; `counted` is how many returns its messages outlive, where that is limited.
+    #[must_use]
+    pub const fn of(queue_type: QueueType, counted: Option<u64>) -> Self {
+        match (queue_type, counted) {
+            (QueueType::Classic, _) => Self::InPlace,
+            (QueueType::Quorum, None) => Self::InTurn,
+            (QueueType::Quorum, Some(_)) => Self::AsTaken,
+        }
+    }
+
+    /// Whether it is a quorum queue.
+    #[must_use]
+    pub const fn is_quorum(self) -> bool {
+        !matches!(self, Self::InPlace)
+    }
+}
+
+/// How to walk a queue. Whoever walks one says where it puts what is given back: nothing stands for that by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WalkOptions {
     /// Messages that the client may have in memory ahead of the caller, at most; more on quorum queues, but for 1, with
@@ -189,25 +220,26 @@ pub struct WalkOptions {
     pub window_messages: u32,
     /// Bytes of bodies that it may have in memory, as far as the sizes before let one tell.
     pub window_bytes: usize,
-    /// Whether it is a quorum queue, which keeps what it gets back in order only within bounds: there a walk
-    /// that settles nothing may be cut ([`super::Walk::is_cut`]).
-    pub quorum: bool,
+    /// Where it puts what is given back. A quorum queue keeps that in order only within bounds: there a walk that settles
+    /// nothing may be cut ([`super::Walk::is_cut`]).
+    pub returns: Returns,
     /// Whether it goes on to the end of the queue whatever it meets: then the next window may be asked for as soon as one is
     /// taken, and comes while the caller works on that. What is asked for counts as delivered.
     pub whole: bool,
-    /// Whether a quorum queue keeps its order where the walk does not come to its end: then it takes, before it gives
-    /// anything back, all that was given back before, which counts as delivered.
-    pub in_order: bool,
+    /// It takes no more messages than so many: the broker is asked for no other one, and what is settled makes no room.
+    pub at_most: Option<u64>,
 }
 
-impl Default for WalkOptions {
-    fn default() -> Self {
+impl WalkOptions {
+    /// With the usual windows, of a queue that puts there what is given back.
+    #[must_use]
+    pub const fn new(returns: Returns) -> Self {
         Self {
             window_messages: 2000,
             window_bytes: 8 << 20,
-            quorum: false,
+            returns,
             whole: false,
-            in_order: false,
+            at_most: None,
         }
     }
 }

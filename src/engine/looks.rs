@@ -3,12 +3,14 @@
 //!
 //! Every look at a queue that is not known to be free of cost goes through here: [`LookCosts::cost_of`] says what it costs,
 //! [`LookCosts::look_begins`] notes or refuses it, [`LookCosts::look_ended`] or [`LookCosts::look_broke_off`] say what came of it.
+//! [`Cost::walk`] says how a queue is walked so that what is given back keeps its order, [`LookCosts::first`] looks at the first
+//! messages in that way.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ambient;
-use crate::broker::{BrokerError, ListedQueue, Look, WalkOptions};
+use crate::broker::{BrokerError, Browsed, ListedQueue, Look, Returns, WalkOptions};
 use crate::domain::broker_rules::{Looks, delivery_limit};
 use crate::domain::dead_letter::Home;
 use crate::domain::id::QueueName;
@@ -28,12 +30,14 @@ const TRIES: u32 = 10;
 const LEAVES: Duration = Duration::from_secs(2);
 /// Between two looks at whether it left.
 const AGAIN: Duration = Duration::from_millis(200);
+/// Bytes of bodies in one look; the messages that go over it are the last ones.
+const BYTES_MAX: usize = 32 << 20;
 
 /// What a look at a queue costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::engine) struct Cost {
-    /// Whether it is a quorum queue, as far as that is known.
-    pub(in crate::engine) quorum: bool,
+    /// As far as that is known.
+    queue_type: QueueType,
     /// Where each look counts.
     counted: Option<Counted>,
 }
@@ -60,15 +64,26 @@ impl Counted {
 }
 
 impl Cost {
-    /// How such a queue is walked with so many messages ahead: where deliveries are counted, none is taken that was not
-    /// planned, and with one message ahead no other one is touched.
-    pub(in crate::engine) fn walk(&self, window_messages: u32) -> WalkOptions {
+    /// How such a queue is walked: where deliveries are counted, no message is taken that was not planned.
+    pub(in crate::engine) fn walk(&self) -> WalkOptions {
+        WalkOptions::new(Returns::of(self.queue_type, self.limit()))
+    }
+
+    /// How its first message alone is taken: no other one is touched.
+    pub(in crate::engine) fn walk_head(&self) -> WalkOptions {
+        let returns = match self.queue_type {
+            QueueType::Classic => Returns::InPlace,
+            QueueType::Quorum => Returns::AsTaken,
+        };
         WalkOptions {
-            window_messages,
-            quorum: self.quorum,
-            in_order: self.counted.is_none() && window_messages > 1,
-            ..WalkOptions::default()
+            window_messages: 1,
+            ..WalkOptions::new(returns)
         }
+    }
+
+    /// Whether it is a quorum queue, as far as that is known.
+    pub(in crate::engine) fn is_quorum(&self) -> bool {
+        self.queue_type == QueueType::Quorum
     }
 
     /// How many returns a message outlives, where somebody has to count them.
@@ -126,7 +141,7 @@ impl LookCosts {
             Err(error) if self.is_declared_by_us(queue) => {
                 tracing::debug!(queue = ?queue, error = ?error, "a queue of ours is looked at as it was declared");
                 return Ok(Cost {
-                    quorum: self.settings.naming.queue_type == QueueType::Quorum,
+                    queue_type: self.settings.naming.queue_type,
                     counted: None,
                 });
             }
@@ -146,14 +161,53 @@ impl LookCosts {
                 });
             }
         };
-        let quorum = listed.declared().queue_type == QueueType::Quorum;
-        let limit = if quorum { self.limit_of(&listed).await? } else { None };
+        let queue_type = listed.declared().queue_type;
+        let limit = match queue_type {
+            QueueType::Quorum => self.limit_of(&listed).await?,
+            QueueType::Classic => None,
+        };
         let counted = limit.map(|limit| Counted {
             limit,
             in_hand: listed.unacked,
             redelivered: listed.redelivered,
         });
-        Ok(Cost { quorum, counted })
+        Ok(Cost { queue_type, counted })
+    }
+
+    /// The first messages of a queue, which all come back in their order: of a quorum queue it takes what was given back
+    /// before too. Of a delivery queue that is one the caller takes the first message only, and a worker may have it next.
+    pub(in crate::engine) async fn first(
+        &self,
+        queue: &QueueName,
+        cost: &Cost,
+        limit: u32,
+    ) -> Result<Vec<Browsed>, BrokerError> {
+        if cost.walk().returns != Returns::InTurn || self.kind_of(queue) == QueueKind::Delivery {
+            return self.broker.browse(queue, limit).await;
+        }
+        let options = WalkOptions {
+            window_messages: limit,
+            ..cost.walk()
+        };
+        let Some(mut walk) = self.walk(queue, options).await? else {
+            return Ok(Vec::new());
+        };
+        let (mut seen, limit) = (Vec::new(), usize::try_from(limit).unwrap_or(usize::MAX));
+        let mut bytes = 0;
+        while seen.len() < limit && bytes <= BYTES_MAX {
+            let walked = walk.next(limit - seen.len()).await?;
+            if walked.is_empty() {
+                break;
+            }
+            bytes += walked.iter().map(|one| one.message.body.len()).sum::<usize>();
+            seen.extend(walked.into_iter().map(|one| Browsed {
+                position: u32::try_from(one.position).unwrap_or(u32::MAX),
+                redelivered: one.redelivered,
+                message: one.message,
+            }));
+        }
+        walk.close().await?;
+        Ok(seen)
     }
 
     fn is_declared_by_us(&self, queue: &QueueName) -> bool {

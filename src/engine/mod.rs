@@ -276,8 +276,8 @@ impl Engine {
         let healing = Arc::new(Healing::new(&core, &ownership, &publisher, &policy_guard));
         let delivery = Delivery::new(&core, SenderHandle::clone(&sender), &publisher, &healing, &event_table);
         let delivery = Arc::new(delivery);
-        let expiring = Arc::new(Expiring::new(&core));
         let looks = Arc::new(LookCosts::new(&core));
+        let expiring = Arc::new(Expiring::new(&core, &looks));
         let dead_targets = Arc::new(DeadTargets::new(&core, &looks));
         let run_reader = Arc::new(RunReader::new(&core));
         let dead_index = Arc::new(DeadIndex::new(&core, &dead_targets, &run_reader));

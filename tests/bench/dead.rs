@@ -9,7 +9,7 @@ use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOpti
 use lapin::types::{AMQPValue, FieldArray, FieldTable, LongString, ShortString};
 use lapin::{BasicProperties, Connection, ConnectionProperties};
 use redrive::internals::ambient::Clock;
-use redrive::internals::broker::WalkOptions;
+use redrive::internals::broker::{Returns, WalkOptions};
 use redrive::internals::delivery::http::{HttpSender, SenderSettings};
 use redrive::internals::domain::egress::AddressRules;
 use redrive::internals::domain::id::QueueName;
@@ -107,7 +107,7 @@ async fn walk(ground: &Ground) -> f64 {
     let queue = QueueName::parse(QUEUE).unwrap();
     let mut walk = ground
         .broker
-        .walk(&queue, WalkOptions::default())
+        .walk(&queue, WalkOptions::new(Returns::InPlace))
         .await
         .unwrap()
         .unwrap();

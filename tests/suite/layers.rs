@@ -284,11 +284,10 @@ const ENGINE: &[&[&str]] = &[
         "sources",
         "walking",
     ],
-    &["room"],
+    &["looks", "room"],
     &[
         "confirmation",
         "expiring",
-        "looks",
         "manage",
         "policies",
         "publisher",

@@ -10,13 +10,15 @@
 //!
 //! Quorum queues return what they get back consumer by consumer, by name, as long as the consumers are
 //! few: there the windows are larger and their number is bounded. They put it behind what they got back before: a walk
-//! that keeps their order takes all of that before it gives anything back.
+//! that keeps their order takes all of that before it gives anything back, also where its caller drops it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 
 use super::dialer::Dialer;
 use super::failure::{CallError, Ended, call_error};
@@ -25,7 +27,7 @@ use super::frames::ShortString;
 use super::held::Held;
 use super::message;
 use crate::ambient;
-use crate::broker::{BrokerError, DeliveryTag, Look, Walk, WalkOptions, Walked};
+use crate::broker::{BrokerError, DeliveryTag, Look, Returns, Walk, WalkOptions, Walked};
 
 const WALK: &str = "walk";
 /// The first window, at most: what comes is not known yet, and taken for large.
@@ -66,7 +68,7 @@ pub(super) async fn walk(
             return Err(source.worded(&error));
         }
     };
-    Ok(Some(Box::new(Walking {
+    Ok(Some(Box::new(Open(Some(Walking {
         source,
         options,
         tap,
@@ -76,7 +78,7 @@ pub(super) async fn walk(
         position: 0,
         again: 0,
         has_returned: false,
-    })))
+    })))))
 }
 
 /// What is walked over, and the connection for that.
@@ -127,6 +129,8 @@ struct Chain {
     window: Window,
     /// So many there were; a quorum queue gives back in the order of their tags.
     consumers: u32,
+    /// Whether the last one is not cancelled.
+    is_open: bool,
     /// The first delivery tag of the last consumer; what is unsettled from there on fills its window.
     first: u64,
     last_tag: u64,
@@ -139,6 +143,7 @@ impl Chain {
         Self {
             window: Window::new(options),
             consumers: 0,
+            is_open: false,
             first: 1,
             last_tag: 0,
             cut: false,
@@ -148,22 +153,43 @@ impl Chain {
     fn tag(consumer: u32) -> String {
         format!("redrive-walk-{consumer:08}")
     }
+
+    /// The tag of the consumer that may be sent something.
+    fn last(&self) -> Option<String> {
+        self.is_open.then(|| Self::tag(self.consumers.saturating_sub(1)))
+    }
 }
 
 impl Walking {
     /// Makes sure that the last consumer has room; false when no more may be held.
     async fn has_room(&mut self) -> Result<bool, CallError> {
         let full = self.held.count_from(self.chain.first) >= u64::from(self.chain.window.size);
-        if self.chain.consumers > 0 && !full {
+        if self.chain.is_open && !full {
             return Ok(true);
         }
-        if self.options.quorum && self.chain.consumers >= QUORUM_CONSUMERS_MAX {
+        if !self.chain.is_open && self.held.count_from(0) == 0 {
+            // Consumers that hold nothing change no order.
+            self.chain.consumers = 0;
+        }
+        let left = self.options.at_most.map(|most| most.saturating_sub(self.position));
+        if left == Some(0) {
+            return Ok(false);
+        }
+        if self.options.returns.is_quorum() && self.chain.consumers >= QUORUM_CONSUMERS_MAX {
             self.chain.cut = true;
             return Ok(false);
         }
         self.chain.window.next();
+        if let Some(left) = left {
+            let left = u16::try_from(left).unwrap_or(u16::MAX);
+            self.chain.window.size = self.chain.window.size.min(left);
+        }
         let consumers = self.chain.consumers;
-        let before = consumers.checked_sub(1).map(Chain::tag);
+        let before = self.chain.last();
+        // Who gives up waiting for the answer has asked all the same.
+        self.chain.consumers += 1;
+        self.chain.is_open = true;
+        self.chain.first = self.chain.last_tag + 1;
         // What an ack let through to the consumer before comes first, and counts as of this one's window.
         self.tap
             .succeed(
@@ -173,73 +199,78 @@ impl Walking {
                 self.chain.window.size,
             )
             .await?;
-        self.chain.consumers += 1;
-        self.chain.first = self.chain.last_tag + 1;
         Ok(true)
     }
 
-    fn take(&mut self, came: Came) -> Result<Walked, CallError> {
-        let (size, tag) = (came.body.len(), came.tag);
-        let walked = message::walked(came, self.source.queue.as_str(), self.position + 1);
-        let walked = walked.map_err(|why| CallError::Ended(Ended::Undecodable(why)))?;
-        self.chain.window.saw(size);
+    fn take(&mut self, came: Came, taken: &mut Vec<Came>) {
+        self.chain.window.saw(came.body.len());
         self.position += 1;
-        self.again += u64::from(walked.redelivered);
-        self.has_returned |= !walked.redelivered;
-        self.chain.last_tag = tag;
-        self.held.add(tag);
-        Ok(walked)
+        self.again += u64::from(came.redelivered);
+        self.has_returned |= !came.redelivered;
+        self.chain.last_tag = came.tag;
+        self.held.add(came.tag);
+        taken.push(came);
     }
 
     /// What is there already, as far as `limit` and the window's bytes go.
-    fn gather(&mut self, limit: usize, walked: &mut Vec<Walked>) -> Result<(), CallError> {
+    fn gather(&mut self, limit: usize, taken: &mut Vec<Came>) -> Result<(), CallError> {
         let mut bytes = 0;
-        while walked.len() < limit && bytes <= self.options.window_bytes {
+        while taken.len() < limit && bytes <= self.options.window_bytes {
             let Some(came) = self.tap.next().now_or_never() else {
                 return Ok(());
             };
             let came = came?;
             bytes += came.body.len();
-            walked.push(self.take(came)?);
+            self.take(came, taken);
         }
         Ok(())
     }
 
-    async fn batch(&mut self, limit: usize) -> Result<Vec<Walked>, CallError> {
-        let mut walked = Vec::new();
+    /// The next ones as messages.
+    async fn read(&mut self, limit: usize) -> Result<Vec<Walked>, CallError> {
+        let positions = self.position + 1..;
+        let taken = self.batch(limit).await?;
+        let queue = self.source.queue.as_str();
+        let walked = taken.into_iter().zip(positions);
+        let walked = walked.map(|(came, position)| message::walked(came, queue, position));
+        let walked: Result<Vec<Walked>, String> = walked.collect();
+        walked.map_err(|why| CallError::Ended(Ended::Undecodable(why)))
+    }
+
+    async fn batch(&mut self, limit: usize) -> Result<Vec<Came>, CallError> {
+        let mut taken = Vec::new();
         let mut silences = 0;
-        self.gather(limit, &mut walked)?;
-        while walked.is_empty() {
+        self.gather(limit, &mut taken)?;
+        while taken.is_empty() {
             if !self.has_room().await? {
                 break;
             }
-            self.wait(&mut walked).await?;
-            self.gather(limit, &mut walked)?;
-            if !walked.is_empty() {
+            self.wait(&mut taken).await?;
+            self.gather(limit, &mut taken)?;
+            if !taken.is_empty() {
                 break;
             }
             silences += 1;
             let look = self.looks.look(&self.source.queue).await?;
             // A busy broker counts what is still on its way to this consumer as gone.
             self.tap.answered(self.chain.window.size).await?;
-            self.gather(limit, &mut walked)?;
+            self.gather(limit, &mut taken)?;
             if silences >= SILENCES || (matches!(look, Look::Present { ready: 0, .. }) && silences > 1) {
                 break;
             }
         }
         // The broker sends the next window while the caller works on this one. The few consumers of a quorum queue are
         // kept for what is certain to be asked for.
-        if self.options.whole && !self.options.quorum && !walked.is_empty() {
+        if self.options.whole && !self.options.returns.is_quorum() && !taken.is_empty() {
             self.has_room().await?;
         }
-        Ok(walked)
+        Ok(taken)
     }
 
     /// Waits a moment for the next one.
-    async fn wait(&mut self, walked: &mut Vec<Walked>) -> Result<(), CallError> {
+    async fn wait(&mut self, taken: &mut Vec<Came>) -> Result<(), CallError> {
         if let Ok(came) = ambient::timeout(SILENT, self.tap.next()).await {
-            let taken = self.take(came?)?;
-            walked.push(taken);
+            self.take(came?, taken);
         }
         Ok(())
     }
@@ -247,57 +278,125 @@ impl Walking {
     /// Takes what a quorum queue would put before, or behind, what is given back: the rest of what was given back before, and
     /// what is on its way (docs/rabbitmq.md, *Where a returned message goes*).
     async fn take_the_rest(&mut self) -> Result<(), CallError> {
-        if self.chain.consumers == 0 || !self.options.quorum {
+        if !self.options.returns.is_quorum() || self.holds_nothing() {
             return Ok(());
         }
-        while self.options.in_order && !self.has_returned {
-            self.has_returned = self.batch(PASSED).await?.is_empty();
+        self.options.at_most = None;
+        if self.options.returns == Returns::InTurn {
+            self.chain.window.messages_max = u32::from(u16::MAX);
+            self.chain.cut = false;
+            while !self.has_returned {
+                // What they say is not read.
+                let is_end = self.batch(PASSED).await?.is_empty();
+                self.has_returned |= is_end;
+            }
+            if self.chain.cut {
+                self.warn("may be held at once");
+            }
         }
-        self.tap.cancel(&Chain::tag(self.chain.consumers - 1)).await
+        self.cancel().await
     }
 
-    async fn acked(&mut self, tags: &[DeliveryTag]) -> Result<(), CallError> {
-        let acks = self.held.settle(tags.iter().map(|tag| tag.0).collect());
-        if self.tap.settled(&acks).await {
-            return Ok(());
+    /// Nothing of what the broker sent, or will send, is left to give back.
+    fn holds_nothing(&self) -> bool {
+        let has_all = self.options.at_most.is_some_and(|most| self.position >= most);
+        let has_none = self.position == 0;
+        !self.chain.is_open && (has_none || (has_all && self.held.count_from(0) == 0))
+    }
+
+    /// Nothing more is sent to the last consumer.
+    async fn cancel(&mut self) -> Result<(), CallError> {
+        if let Some(last) = self.chain.last() {
+            self.tap.cancel(&last).await?;
         }
-        Err(self.tap.stopped())
-    }
-}
-
-#[async_trait]
-impl Walk for Walking {
-    async fn next(&mut self, limit: usize) -> Result<Vec<Walked>, BrokerError> {
-        self.chain.cut = false;
-        let walked = self.batch(limit.max(1)).await;
-        self.has_returned |= walked.as_ref().is_ok_and(Vec::is_empty);
-        walked.map_err(|error| self.source.worded(&error))
+        self.chain.is_open = false;
+        Ok(())
     }
 
-    fn is_cut(&self) -> bool {
-        self.chain.cut
+    fn warn(&self, bound: &'static str) {
+        tracing::warn!(queue = ?self.source.queue.as_str(), bound, "a quorum queue has more that was given back before than that: its order changes");
     }
 
-    async fn settle(&mut self, tags: &[DeliveryTag]) -> Result<(), BrokerError> {
-        let acked = self.acked(tags).await;
-        acked.map_err(|error| self.source.worded(&error))
-    }
-
-    async fn close(mut self: Box<Self>) -> Result<u64, BrokerError> {
-        // Everything is given back next, however far this came.
+    /// Gives everything back, however far this came; answers how many of its messages were delivered before.
+    async fn give_back(mut self) -> Result<u64, BrokerError> {
         match ambient::timeout(IN_ORDER_WITHIN, self.take_the_rest()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(error = ?error, "a walk ends before all that was given back"),
-            Err(_) => {
-                tracing::warn!(queue = ?self.source.queue.as_str(), "a quorum queue has more that was given back than can be taken in time: its order changes");
-            }
+            Err(_) => self.warn("can be taken in time"),
         }
-        let Self { source, tap, again, .. } = *self;
+        let Self { source, tap, again, .. } = self;
         let closed = tap.close().await;
         source.feed.close().await;
         closed
             .map(|unread| again + unread)
             .map_err(|error| source.worded(&error))
+    }
+
+    async fn acked(&mut self, tags: &[DeliveryTag]) -> Result<(), CallError> {
+        if self.options.at_most.is_some() {
+            self.cancel().await?;
+        }
+        let acks = self.held.settle(tags.iter().map(|tag| tag.0).collect());
+        if !self.tap.settled(&acks).await {
+            return Err(self.tap.stopped());
+        }
+        Ok(())
+    }
+}
+
+/// A walk until it is closed, or dropped: either way a task gives back what it holds in its order, which nobody gives up
+/// before that is done.
+struct Open(Option<Walking>);
+
+impl Open {
+    fn walking(&mut self) -> Result<&mut Walking, BrokerError> {
+        self.0.as_mut().ok_or_else(closed)
+    }
+
+    fn give_back(&mut self) -> Option<JoinHandle<Result<u64, BrokerError>>> {
+        let walking = self.0.take()?;
+        // Where nothing runs any more, the connection's end gives everything back.
+        Handle::try_current().ok()?;
+        Some(ambient::spawn("walk gives back", walking.give_back()))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+fn closed() -> BrokerError {
+    BrokerError::Failed {
+        operation: WALK,
+        detail: "it is closed".to_owned(),
+    }
+}
+
+#[async_trait]
+impl Walk for Open {
+    async fn next(&mut self, limit: usize) -> Result<Vec<Walked>, BrokerError> {
+        let walking = self.walking()?;
+        walking.chain.cut = false;
+        let walked = walking.read(limit.max(1)).await;
+        walking.has_returned |= walked.as_ref().is_ok_and(Vec::is_empty) && !walking.chain.cut;
+        walked.map_err(|error| walking.source.worded(&error))
+    }
+
+    fn is_cut(&self) -> bool {
+        self.0.as_ref().is_some_and(|walking| walking.chain.cut)
+    }
+
+    async fn settle(&mut self, tags: &[DeliveryTag]) -> Result<(), BrokerError> {
+        let walking = self.walking()?;
+        let acked = walking.acked(tags).await;
+        acked.map_err(|error| walking.source.worded(&error))
+    }
+
+    async fn close(mut self: Box<Self>) -> Result<u64, BrokerError> {
+        let giving = self.give_back().ok_or_else(closed)?;
+        giving.await.unwrap_or_else(|_| Err(closed()))
     }
 }
 
@@ -315,7 +414,7 @@ struct Window {
 impl Window {
     fn new(options: &WalkOptions) -> Self {
         // A quorum queue's consumers are few, so that each has to reach further.
-        let messages_max = if options.quorum && options.window_messages > 1 {
+        let messages_max = if options.returns.is_quorum() && options.window_messages > 1 {
             u32::from(u16::MAX)
         } else {
             options.window_messages.clamp(1, u32::from(u16::MAX))
@@ -373,12 +472,12 @@ mod tests {
 
     #[test]
     fn windows_grow_to_what_fits() {
-        let options = WalkOptions::default();
+        let options = WalkOptions::new(Returns::InPlace);
         assert_eq!(windows(options, 512, 4), [8, 64, 512, 2000]);
         assert_eq!(windows(options, 1 << 20, 3), [8, 8, 8]);
         assert_eq!(windows(options, 64 << 20, 3), [8, 1, 1]);
         let quorum = WalkOptions {
-            quorum: true,
+            returns: Returns::InTurn,
             ..options
         };
         assert_eq!(windows(quorum, 512, 4), [8, 64, 512, 4096]);
@@ -386,7 +485,7 @@ mod tests {
 
     #[test]
     fn one_large_message_among_small_ones_makes_the_window_smaller() {
-        let mut window = Window::new(&WalkOptions::default());
+        let mut window = Window::new(&WalkOptions::new(Returns::InPlace));
         window.next();
         window.saw(8 << 20);
         (0..63).for_each(|_| window.saw(10));

@@ -412,7 +412,7 @@ impl DeadLetters {
         sieve: &mut Sieve,
         outlet: &Outlet,
     ) -> Result<bool, EngineError> {
-        let Some(mut walk) = self.walk_letters(&target.name, target.options()).await? else {
+        let Some(mut walk) = self.walk_letters(&target.name, target.walk()).await? else {
             return Ok(true);
         };
         let mut reader = Reader::default();

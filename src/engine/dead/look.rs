@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::claim::{PAUSE, claimant};
 use super::{DeadIndex, DeadTarget};
 use crate::ambient::{self, HashMap};
-use crate::broker::{Walk, WalkOptions, Walked};
+use crate::broker::{Returns, Walk, WalkOptions, Walked};
 use crate::domain::broker_rules::Looks;
 use crate::domain::dead_letter::{self, DeadLetter, Found, Home, Likeness};
 use crate::domain::message::{Message, encode};
@@ -86,11 +86,8 @@ impl DeadTarget {
         self.ready.is_none() || self.ready != known.messages
     }
 
-    pub(super) fn options(&self) -> WalkOptions {
-        WalkOptions {
-            quorum: self.quorum,
-            ..WalkOptions::default()
-        }
+    pub(super) fn walk(&self) -> WalkOptions {
+        WalkOptions::new(Returns::of(self.queue_type, self.delivery_limit))
     }
 
     pub(super) fn found(&self, walked: &Walked) -> Found<'_> {
@@ -208,7 +205,7 @@ impl DeadIndex {
         let charge = self.charge_look(target).await?;
         let options = WalkOptions {
             whole: true,
-            ..target.options()
+            ..target.walk()
         };
         let Some(mut walk) = self.walk(&target.name, options).await? else {
             return Ok(Some(DeadLooked {
@@ -311,7 +308,7 @@ impl DeadIndex {
         generation: i64,
     ) -> Result<Option<Message>, EngineError> {
         let charge = self.charge_look(target).await?;
-        let Some(mut walk) = self.walk(&target.name, target.options()).await? else {
+        let Some(mut walk) = self.walk(&target.name, target.walk()).await? else {
             return Ok(None);
         };
         let mut reader = Reader::default();

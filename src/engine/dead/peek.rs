@@ -3,7 +3,7 @@
 //!
 //! Looking never costs: only because somebody asks for dead letters, and only at a queue that nobody consumes, that
 //! nothing is taken from at the moment, whose messages outlive any number of returns, and that does not live by being
-//! used; one message, given back in its place; a few queues at a time, each again only after a while. Whoever begins to
+//! used; one message, given back in its place (of a quorum queue with those that came back before it); a few queues at a time, each again only after a while. Whoever begins to
 //! take in that moment gets the first message behind others, which is why no daemon does it by itself.
 
 use std::collections::BTreeSet;
@@ -100,10 +100,11 @@ impl DeadTargets {
         let Some(detail) = self.broker.queue_detail(queue).await? else {
             return Ok(false);
         };
-        if detail.consumers != Some(0) || self.looks.cost_of(queue).await?.limit().is_some() {
+        let cost = self.looks.cost_of(queue).await?;
+        if detail.consumers != Some(0) || cost.limit().is_some() {
             return Ok(false);
         }
-        let first = self.broker.browse(queue, 1).await?;
+        let first = self.looks.first(queue, &cost, 1).await?;
         let Some(first) = first.first() else { return Ok(false) };
         let given_up = recognise(queue.as_str(), &first.message);
         // What waits in the queue that it failed in is a message to be handled again.

@@ -13,6 +13,7 @@ use crate::domain::dead_letter::{
 };
 use crate::domain::id::QueueName;
 use crate::domain::message::{HeaderValue, Message, decode, encode};
+use crate::domain::naming::QueueType;
 use crate::engine::EngineError;
 use crate::engine::core::Core;
 use crate::engine::error::chain;
@@ -54,7 +55,7 @@ impl DeadTargets {
             ready: Some(count),
             unacked: None,
             consumers: 0,
-            quorum: false,
+            queue_type: QueueType::Classic,
             delivery_limit: None,
             redelivered: None,
             message_ttl_ms: None,

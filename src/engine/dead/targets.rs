@@ -73,7 +73,7 @@ pub(in crate::engine) struct DeadTarget {
     pub(in crate::engine) unacked: Option<u64>,
     /// Consumers that somebody has on it; unknown counts as none.
     pub(in crate::engine) consumers: u64,
-    pub(in crate::engine) quorum: bool,
+    pub(super) queue_type: QueueType,
     /// Each look counts, and one too many drops the message: how many there may be.
     pub(in crate::engine) delivery_limit: Option<u64>,
     /// How often the broker delivered messages of it again, when it was found.
@@ -318,7 +318,7 @@ impl DeadTargets {
             ready: None,
             unacked: None,
             consumers: 0,
-            quorum: self.settings.naming.queue_type == QueueType::Quorum,
+            queue_type: self.settings.naming.queue_type,
             delivery_limit: None,
             redelivered: None,
             message_ttl_ms: None,
@@ -414,7 +414,7 @@ impl DeadTargets {
     ) -> DeadTarget {
         let number = |key: &str| policies.smallest(&queue.declared(), key);
         let positive = |key: &str| number(key).and_then(|number| u64::try_from(number).ok());
-        let quorum = queue.queue_type.as_deref() == Some("quorum");
+        let queue_type = queue.declared().queue_type;
         let expires = positive("expires").filter(|_| detail.consumers.unwrap_or(0) == 0);
         let kind = if queue.name.as_str() == self.settings.naming.dead_letter_queue() {
             DeadQueueKind::Own
@@ -430,11 +430,11 @@ impl DeadTargets {
             ready: queue.ready.or(detail.ready),
             unacked: queue.unacked.or(detail.unacked),
             consumers: detail.consumers.unwrap_or(0),
-            quorum,
+            queue_type,
             delivery_limit: delivery_limit(&queue.declared(), policies, version),
             redelivered: detail.redelivered,
             message_ttl_ms: positive("message-ttl"),
-            renewed_by_looks: !quorum && positive("expires").is_some(),
+            renewed_by_looks: queue_type == QueueType::Classic && positive("expires").is_some(),
             expires_at: detail
                 .idle_since
                 .zip(expires)

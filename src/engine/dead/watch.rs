@@ -123,7 +123,7 @@ impl DeadIndex {
 
     async fn count_of_run(&self, target: &DeadTarget, run: &str, generation: i64) -> Result<Died, EngineError> {
         let charge = self.charge_look(target).await?;
-        let Some(mut walk) = self.walk_letters(&target.name, target.options()).await? else {
+        let Some(mut walk) = self.walk_letters(&target.name, target.walk()).await? else {
             return Ok(Died::Seen(0));
         };
         let (mut died, mut returns) = (0, Vec::new());

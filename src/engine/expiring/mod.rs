@@ -25,6 +25,7 @@ pub use order::{ExpiringOrder, ExpiringOutcome, ExpiringResult, Keep, PlannedQue
 use super::EngineError;
 use super::core::{Core, over_core};
 pub use super::event::Gone;
+use super::looks::LookCosts;
 use super::paging::{cut, id_of};
 use super::rules::compiled;
 use super::view::Page;
@@ -58,6 +59,7 @@ pub(super) struct Lifetimes {
 pub(super) struct Saves {
     core: Arc<Core>,
     lifetimes: Arc<Lifetimes>,
+    looks: Arc<LookCosts>,
 }
 
 /// What a person wants done with queues that delete themselves.
@@ -78,11 +80,12 @@ pub(super) struct Janitor {
 }
 
 impl Expiring {
-    pub(super) fn new(core: &Arc<Core>) -> Self {
+    pub(super) fn new(core: &Arc<Core>, looks: &Arc<LookCosts>) -> Self {
         let lifetimes = Arc::new(Lifetimes { core: Arc::clone(core) });
         let saves = Arc::new(Saves {
             core: Arc::clone(core),
             lifetimes: Arc::clone(&lifetimes),
+            looks: Arc::clone(looks),
         });
         Self {
             core: Arc::clone(core),

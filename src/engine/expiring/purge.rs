@@ -213,9 +213,10 @@ impl Saves {
         queue: &QueueName,
         planned: u64,
     ) -> Result<(u64, Option<String>), EngineError> {
+        // What came after the plan stays where it is: given back, it would be behind others that a worker gives back in turn.
         let options = WalkOptions {
-            quorum: self.is_quorum_queue(queue).await?,
-            ..WalkOptions::default()
+            at_most: Some(planned),
+            ..self.looks.cost_of(queue).await?.walk()
         };
         let Some(mut walk) = self.walk_as(me, queue, options).await? else {
             return Ok((0, Some("it is gone already".to_owned())));

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::act::Who;
 use super::order::{ExpiringOutcome, ExpiringResult};
 use crate::ambient;
-use crate::broker::{BrokerError, DeliveryTag, ListedQueue, Look, Walk, WalkOptions, Walked};
+use crate::broker::{BrokerError, DeliveryTag, ListedQueue, Look, Walk, Walked};
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::message::{Message, decode, encode};
 use crate::engine::EngineError;
@@ -161,11 +161,7 @@ impl Saves {
             settled: true,
             ..Taken::default()
         };
-        let options = WalkOptions {
-            quorum: super::is_quorum(listed),
-            ..WalkOptions::default()
-        };
-        let mut walk = match self.walk_as(me, &listed.name, options).await {
+        let mut walk = match self.walk_in_order(me, &listed.name).await {
             Ok(Some(walk)) => walk,
             Ok(None) => {
                 taken.problem = Some("it is gone already".to_owned());
@@ -254,14 +250,7 @@ impl Saves {
         queue: &QueueName,
         last: &[SavedMessage],
     ) -> Result<usize, EngineError> {
-        let Some(listed) = self.broker.queue_detail(queue).await? else {
-            return Ok(0);
-        };
-        let options = WalkOptions {
-            quorum: super::is_quorum(&listed),
-            ..WalkOptions::default()
-        };
-        let Some(mut walk) = self.walk_as(me, queue, options).await? else {
+        let Some(mut walk) = self.walk_in_order(me, queue).await? else {
             return Ok(0);
         };
         let settled = self.settle_equal(&mut *walk, last).await;
@@ -269,6 +258,12 @@ impl Saves {
         let settled = settled?;
         closed?;
         Ok(settled)
+    }
+
+    /// Walks a queue as `me`, such that what is given back keeps its order.
+    async fn walk_in_order(&self, me: IncarnationId, queue: &QueueName) -> Result<Option<Box<dyn Walk>>, EngineError> {
+        let cost = self.looks.cost_of(queue).await?;
+        Ok(self.walk_as(me, queue, cost.walk()).await?)
     }
 
     async fn settle_equal(&self, walk: &mut dyn Walk, last: &[SavedMessage]) -> Result<usize, BrokerError> {

@@ -2,7 +2,7 @@
 //! the broker allows for (docs/protocols.md 19, 38).
 
 use super::Queues;
-use crate::broker::{Browsed, Look, WalkOptions};
+use crate::broker::{Browsed, Look};
 use crate::domain::id::{NotificationId, QueueName};
 use crate::domain::message::Message;
 use crate::domain::notification::{Decoded, decode};
@@ -10,9 +10,6 @@ use crate::domain::queue::{QueueKind, QueueRecord};
 use crate::engine::EngineError;
 use crate::engine::looks::{Cost, returns_of};
 use crate::engine::view::BrowsedMessage;
-
-/// Bytes of bodies in one look; the messages that go over it are the last ones.
-const BYTES_MAX: usize = 32 << 20;
 
 impl Queues {
     pub(in crate::engine) async fn browse(
@@ -31,7 +28,7 @@ impl Queues {
         let browsed = if self.kind_of(queue) == QueueKind::Delivery {
             // Of several that are given back, a quorum queue would put the first behind the others when a worker gives it back
             // in turn (docs/rabbitmq.md, *Where a returned message goes*).
-            let limit = if cost.quorum { 1 } else { limit };
+            let limit = if cost.is_quorum() { 1 } else { limit };
             self.under_lease(queue, "browse", |lease| async move {
                 self.browse_parts(&lease.record, limit, cost).await
             })
@@ -80,12 +77,7 @@ impl Queues {
         }
         let ready = self.looks.unconsumed(queue).await?;
         let charge = self.looks.look_begins(queue, &cost, Some(ready)).await?;
-        let is_left_over = cost.quorum && cost.limit().is_none() && ready > u64::from(limit);
-        let browsed = if is_left_over && self.kind_of(queue) != QueueKind::Delivery {
-            browse_in_order(self, queue, limit).await?
-        } else {
-            self.broker.browse(queue, limit).await?
-        };
+        let browsed = self.looks.first(queue, &cost, limit).await?;
         if let Some(charge) = charge {
             let returns = browsed.iter().map(|one| returns_of(&one.message)).collect();
             let again = browsed.iter().filter(|one| one.redelivered).count() as u64;
@@ -93,34 +85,6 @@ impl Queues {
         }
         Ok(browsed)
     }
-}
-
-/// The first messages of a quorum queue, which takes what was given back before too: all of it comes back in its order.
-async fn browse_in_order(queues: &Queues, queue: &QueueName, limit: u32) -> Result<Vec<Browsed>, EngineError> {
-    let options = WalkOptions {
-        quorum: true,
-        in_order: true,
-        ..WalkOptions::default()
-    };
-    let Some(mut walk) = queues.walk(queue, options).await? else {
-        return Ok(Vec::new());
-    };
-    let (mut seen, limit) = (Vec::new(), usize::try_from(limit).unwrap_or(usize::MAX));
-    let mut bytes = 0;
-    while seen.len() < limit && bytes <= BYTES_MAX {
-        let walked = walk.next(limit - seen.len()).await?;
-        if walked.is_empty() {
-            break;
-        }
-        bytes += walked.iter().map(|one| one.message.body.len()).sum::<usize>();
-        seen.extend(walked.into_iter().map(|one| Browsed {
-            position: u32::try_from(one.position).unwrap_or(u32::MAX),
-            redelivered: one.redelivered,
-            message: one.message,
-        }));
-    }
-    walk.close().await?;
-    Ok(seen)
 }
 
 fn foreign(message: &Message) -> Option<String> {

@@ -280,7 +280,7 @@ impl Letters {
                         let batch = planner.indexed_batch(&limited, wanted, &mut self.sieve).await;
                         return or_left_out(batch, &queue, &self.selection).map(Some);
                     }
-                    match begin(planner, queue.clone(), self.others, WINDOW).await {
+                    match begin(planner, queue.clone(), self.others, walk_over).await {
                         Ok(Begun::Walking(begun)) => *walking = Some(begun),
                         Ok(Begun::Missing) => continue,
                         Ok(Begun::Consumed(why)) if is_of_several(&self.selection) => return Ok(Some(left_out(&why))),
@@ -427,19 +427,27 @@ async fn choose(
     Ok(batch)
 }
 
+/// Walks a queue from its head on.
+fn walk_over(cost: &Cost) -> WalkOptions {
+    WalkOptions {
+        window_messages: WINDOW,
+        ..cost.walk()
+    }
+}
+
 /// Begins to walk a queue, as far as that costs nothing that it may not cost.
 async fn begin(
     planner: &RunPlanner,
     queue: QueueName,
     others: Others,
-    window_messages: u32,
+    walk: fn(&Cost) -> WalkOptions,
 ) -> Result<Begun, EngineError> {
     let cost = planner.looks.cost_of(&queue).await?;
     let claim = match others {
         Others::Wait => Some(planner.dead_index.claim_dead(&queue, "plan", CLAIM_PATIENCE).await?),
         Others::MayLook => None,
     };
-    let begun = begin_claimed(planner, &queue, (&cost, window_messages), claim).await;
+    let begun = begin_claimed(planner, &queue, (&cost, walk), claim).await;
     if let (Ok(Begun::Missing | Begun::Consumed(_)) | Err(_), Some(generation)) = (&begun, claim) {
         planner.store.dead_free(&queue, generation).await?;
     }
@@ -449,7 +457,7 @@ async fn begin(
 async fn begin_claimed(
     planner: &RunPlanner,
     queue: &QueueName,
-    (cost, window_messages): (&Cost, u32),
+    (cost, walk): (&Cost, fn(&Cost) -> WalkOptions),
     claim: Option<i64>,
 ) -> Result<Begun, EngineError> {
     let ready = match planner.looks.unconsumed(queue).await {
@@ -460,7 +468,7 @@ async fn begin_claimed(
     let charge = planner.looks.look_begins(queue, cost, Some(ready)).await?;
     let options = WalkOptions {
         whole: claim.is_some(),
-        ..cost.walk(window_messages)
+        ..walk(cost)
     };
     let Some(walk) = planner.walk_letters(queue, options).await? else {
         return Ok(Begun::Missing);
@@ -683,8 +691,8 @@ impl RunPlanner {
             });
         }
         // Of a quorum queue no more than is asked for may be in hand: what is given back may change places with it later.
-        let window = if limit == 1 { 1 } else { WINDOW };
-        let is_looked_over = window > 1 && self.settings.naming.queue_type == QueueType::Quorum;
+        let walk = if limit == 1 { Cost::walk_head } else { walk_over };
+        let is_looked_over = limit > 1 && self.settings.naming.queue_type == QueueType::Quorum;
         self.under_lease(queue, "plan", |lease| async move {
             let mut batch = Batch::default();
             if is_looked_over {
@@ -696,7 +704,7 @@ impl RunPlanner {
                 if batch.letters.len() >= limit {
                     break;
                 }
-                let mut walking = match begin(self, part, Others::MayLook, window).await? {
+                let mut walking = match begin(self, part, Others::MayLook, walk).await? {
                     Begun::Walking(walking) => walking,
                     Begun::Missing => continue,
                     Begun::Consumed(why) => return Err(EngineError::Refused { why }),

@@ -261,13 +261,15 @@ impl<'a> TakenRun<'a> {
     }
 
     pub(super) fn walk_options(&self, cost: &Cost) -> WalkOptions {
-        let window_messages = match (self.document.kind, self.record.rate) {
-            // The others stay where they are: a quorum queue might bring them out of order.
-            (OrderKind::Skip, _) => 1,
-            (_, Some(rate)) => rate.saturating_mul(30).clamp(1, AHEAD),
-            (_, None) => AHEAD,
-        };
-        cost.walk(window_messages)
+        // The others stay where they are: a quorum queue might bring them out of order.
+        if self.document.kind == OrderKind::Skip {
+            return cost.walk_head();
+        }
+        let rate = self.record.rate;
+        WalkOptions {
+            window_messages: rate.map_or(AHEAD, |rate| rate.saturating_mul(30).clamp(1, AHEAD)),
+            ..cost.walk()
+        }
     }
 }
 

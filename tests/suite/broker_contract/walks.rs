@@ -1,17 +1,15 @@
 //! Walks: order, what stays in hand, what is given back.
 
-use redrive::internals::broker::{Look, Walk, WalkOptions};
+use redrive::internals::broker::{Look, Returns, Walk, WalkOptions};
 use redrive::internals::domain::id::QueueName;
 use redrive::internals::domain::message::Message;
-use redrive::internals::domain::naming::QueueType;
 
 use super::bench::{Bench, full, numbered, take};
 
 fn options(bench: &Bench) -> WalkOptions {
     WalkOptions {
         window_messages: 10,
-        quorum: bench.naming.queue_type == QueueType::Quorum,
-        ..WalkOptions::default()
+        ..WalkOptions::new(Returns::of(bench.naming.queue_type, None))
     }
 }
 

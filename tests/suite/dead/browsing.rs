@@ -4,7 +4,7 @@ use futures_util::StreamExt as _;
 use lapin::BasicProperties;
 use lapin::options::{BasicConsumeOptions, BasicGetOptions, BasicNackOptions};
 use lapin::types::{AMQPValue, FieldTable};
-use redrive::internals::broker::WalkOptions;
+use redrive::internals::broker::{Returns, WalkOptions};
 use redrive::internals::domain::id::QueueName;
 use redrive::internals::engine::EngineError;
 use redrive::internals::engine::query;
@@ -61,6 +61,7 @@ async fn a_look_takes_no_message_of_a_queue_with_single_active_consumer_that_it_
     let arguments = [
         ("x-queue-type", text("quorum")),
         ("x-single-active-consumer", AMQPValue::Boolean(true)),
+        ("x-delivery-limit", AMQPValue::LongInt(20)),
     ];
     shop.queue("large", &arguments).await;
     for number in 0..MESSAGES {
@@ -246,7 +247,12 @@ async fn a_walk_tells_how_much_it_adds_to_what_the_broker_counts() {
     let mut counted = Vec::new();
     // The first walk takes them all; to the others the broker sends them ahead.
     for (least, redelivered) in [(6, None), (1, Some(6)), (1, Some(12))] {
-        let walk = shop.stage.broker.walk(&queue, WalkOptions::default()).await.unwrap();
+        let walk = shop
+            .stage
+            .broker
+            .walk(&queue, WalkOptions::new(Returns::InPlace))
+            .await
+            .unwrap();
         let mut walk = walk.expect("a queue");
         let mut taken = 0;
         while taken < least {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use redrive::internals::broker::{Look, Published, WalkOptions};
+use redrive::internals::broker::{Look, Published, Returns, WalkOptions};
 use redrive::internals::domain::fingerprint::Fingerprint;
 use redrive::internals::domain::id::NotificationId;
 use redrive::internals::domain::message::{HeaderValue, Message};
@@ -160,7 +160,7 @@ async fn drain(stage: &Stage, path: &str) {
     let queue = stage.queue("a", path);
     let mut walk = stage
         .broker
-        .walk(&queue, WalkOptions::default())
+        .walk(&queue, WalkOptions::new(Returns::InPlace))
         .await
         .unwrap()
         .unwrap();

@@ -218,6 +218,39 @@ async fn what_stays_in_a_quorum_queue_keeps_its_order() {
     connection.close(200, "done".into()).await.unwrap();
 }
 
+/// A dead-letter queue that is a quorum queue, of which some letters are shown and compared.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_looks_at_some_letters_of_a_quorum_queue_changes_the_order_of_none() {
+    let scene = Scene::sqlite().await.with_quorum_queues();
+    let uncounted = json!({"pattern": "", "apply-to": "queues", "definition": {"delivery-limit": 2_000_000_000}});
+    let path = format!("/api/policies/{}/uncounted", scene.vhost.name);
+    scene.vhost.manage("PUT", &path, Some(&uncounted)).await;
+    let (connection, channel) = scene.channel().await;
+    scene.declare(&channel, DEAD, None).await;
+    scene.declare(&channel, ORIGIN, Some(DEAD)).await;
+    publish(&channel, DEAD, 0..40).await;
+    let listed = ["dead", "list", "--limit", "1000", "--json"];
+    let listed = scene.run(&listed).await.expect_code(0).json();
+    let at = |position: u64| {
+        let letters = listed.as_array().unwrap();
+        let letter = letters.iter().find(|letter| letter["position"] == json!(position));
+        letter.unwrap()["id"].as_str().unwrap().to_owned()
+    };
+    let (first, third) = (at(1), at(3));
+    scene.run(&["dead", "show", &first]).await.expect_code(0);
+    scene.run(&["dead", "compare", &third, &first]).await.expect_code(0);
+    scene
+        .run(&["dead", "compare", "--queue", DEAD, "--limit", "2"])
+        .await
+        .expect_code(0);
+    wait_until("the looks to be over", BOUND, async || {
+        (scene.ready(DEAD).await == Some(40)).then_some(())
+    })
+    .await;
+    assert_eq!(numbers(&scene.take_all(DEAD).await), (0..40).collect::<Vec<_>>());
+    connection.close(200, "done".into()).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bound_of_bytes_is_room_too_and_a_lifetime_of_messages_is_told() {
     let scene = Scene::sqlite().await;
