@@ -181,6 +181,10 @@ pub struct Browsed {
     pub message: Message,
 }
 
+/// Why an auto-delete queue is not consumed.
+pub(super) const AUTO_DELETE: &str = "it is auto-delete: RabbitMQ would delete it with all its messages as soon as redrive stopped consuming it. \
+     Bind a queue without auto-delete instead";
+
 /// Where a queue puts what is given back (docs/rabbitmq.md, *Where a returned message goes*).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Returns {
@@ -411,10 +415,7 @@ impl ListedQueue {
     #[must_use]
     pub fn not_consumed(&self) -> Option<&'static str> {
         if self.auto_delete {
-            return Some(
-                "it is auto-delete: RabbitMQ would delete it with all its messages as soon as redrive stopped consuming it. \
-                 Bind a queue without auto-delete instead",
-            );
+            return Some(AUTO_DELETE);
         }
         self.is_stream()
             .then_some("it is a stream, from which no message can be taken: redrive works on classic and quorum queues")

@@ -31,6 +31,7 @@ const QUEUE_UNBIND_OK: MethodId = (50, 51);
 
 /// Flags of a declaration.
 pub(super) mod flags {
+    pub(in super::super) const NONE: u8 = 0;
     /// Whether it is there; nothing is made.
     pub(in super::super) const PASSIVE: u8 = 1;
     pub(in super::super) const DURABLE: u8 = 2;

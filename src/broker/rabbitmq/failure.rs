@@ -110,6 +110,12 @@ impl CallError {
         self.code() == Some(404) && self.text().starts_with("NOT_FOUND - no exchange ")
     }
 
+    /// Whether the broker says that what is declared differs in this from what is there.
+    pub(super) fn differs_in(&self, what: &str) -> bool {
+        let said = format!("PRECONDITION_FAILED - inequivalent arg '{what}' for queue ");
+        self.code() == Some(406) && self.text().starts_with(&said)
+    }
+
     /// Whether the broker says that there is no queue of this very name.
     pub(super) fn says_missing(&self, queue: &str) -> bool {
         self.no_queue() && self.names(queue)

@@ -104,7 +104,7 @@ async fn dead_letters(broker: &RabbitMq, health: &mut BrokerHealth) {
         return;
     };
     let Some(management) = &broker.management else { return };
-    let Ok(Some(found)) = management.queue(&queue, &broker.clock).await else {
+    let Ok(Some(found)) = management.queue(management.vhost(), &queue, &broker.clock).await else {
         return;
     };
     if found

@@ -14,6 +14,7 @@ mod attach;
 mod browse;
 mod check;
 mod client_tls;
+mod consumable;
 mod dialer;
 mod failure;
 mod feed;
@@ -201,25 +202,17 @@ impl RabbitMq {
         })
     }
 
-    /// Refuses what would destroy a queue of others, or cannot work. What the management API does not tell stops nothing.
+    /// Refuses a queue of our vhost that is not to be consumed; delivery queues are ours.
     async fn may_consume(
         &self,
         operation: &'static str,
         queue: &QueueName,
     ) -> Result<Option<ListedQueue>, BrokerError> {
-        if self.settings.naming.is_delivery_queue(queue.as_str()) {
+        let naming = &self.settings.naming;
+        if naming.is_delivery_queue(queue.as_str()) {
             return Ok(None);
         }
-        let Ok(Some(listed)) = self.queue_detail(queue).await else {
-            return Ok(None);
-        };
-        match listed.not_consumed() {
-            Some(why) => Err(BrokerError::Failed {
-                operation,
-                detail: format!("queue {:?} is not touched: {why}", queue.as_str()),
-            }),
-            None => Ok(Some(listed)),
-        }
+        consumable::may_consume(self, operation, &naming.vhost, queue).await
     }
 
     fn management(&self) -> Result<&Management, BrokerError> {
@@ -478,9 +471,7 @@ impl Reading for RabbitMq {
 
     async fn intake(&self, queue: &IntakeQueue, prefetch: u16) -> Result<Box<dyn Intake>, BrokerError> {
         let naming = &self.settings.naming;
-        if queue.vhost == naming.vhost {
-            self.may_consume("intake", &queue.name).await?;
-        }
+        consumable::may_consume(self, "intake", &queue.vhost, &queue.name).await?;
         intake::intake(&self.dialer, naming.queue_type, queue, prefetch).await
     }
 
@@ -518,7 +509,13 @@ impl Listings for RabbitMq {
     }
 
     async fn queue_detail(&self, queue: &QueueName) -> Result<Option<ListedQueue>, BrokerError> {
-        let found = vhost::named(self, self.management()?.queue(queue, &self.clock).await).await?;
+        let found = vhost::named(
+            self,
+            self.management()?
+                .queue(&self.settings.naming.vhost, queue, &self.clock)
+                .await,
+        )
+        .await?;
         if found.is_none() {
             vhost::exists(self).await?;
         }

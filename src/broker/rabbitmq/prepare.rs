@@ -183,7 +183,11 @@ async fn explained(broker: &RabbitMq, queue: &ShortString, error: CreateError) -
     };
     let name = queue.as_str().to_owned();
     let real = match (&broker.management, QueueName::parse(&name)) {
-        (Some(management), Ok(queue)) => management.queue(&queue, &broker.clock).await.ok().flatten(),
+        (Some(management), Ok(queue)) => management
+            .queue(management.vhost(), &queue, &broker.clock)
+            .await
+            .ok()
+            .flatten(),
         (None, _) | (_, Err(_)) => None,
     };
     let difference = match real {

@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Semaphore;
 
-use super::asks::{self, Asked};
+use super::asks::{self, Asked, flags};
 use super::dialer::{Dialer, Slot};
 use super::failure::CallError;
 use super::feed::{Came, Feed, Tap};
 use super::frames::ShortString;
 use crate::broker::{BrokerError, Look};
+use crate::domain::naming::Argument;
 
 /// What is asked at the same time, at most; each on a channel of its own.
 const AT_ONCE: usize = 8;
@@ -85,6 +86,22 @@ impl Spare {
             Err(error) if error.says_missing(queue.as_str()) => Ok(Look::Missing),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether a queue goes with its last consumer. A declaration asks it that never makes one: a new queue may not have its
+    /// argument, and of one that is there the broker names the first difference, the argument last.
+    pub(super) async fn is_auto_delete(&self, queue: &ShortString) -> Result<bool, CallError> {
+        const NEVER: &[(&str, Argument)] = &[("x-message-ttl", Argument::Integer(-1))];
+        for flags in [flags::DURABLE, flags::NONE] {
+            match self.ask(&[asks::declare(queue, flags, NEVER)]).await {
+                // A broker may overlook what differs of a quorum queue, which never goes so.
+                Ok(_) => return Ok(false),
+                Err(error) if error.differs_in("durable") => {}
+                Err(error) if error.code() == Some(406) => return Ok(error.differs_in("auto_delete")),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
     }
 
     /// Whether an exchange is there.

@@ -2,7 +2,7 @@
 
 use redrive::internals::ambient::Clock;
 use redrive::internals::broker::rabbitmq::{RabbitMq, RabbitSettings};
-use redrive::internals::broker::{BrokerError, BrokerHandle, Look, Published};
+use redrive::internals::broker::{BrokerError, BrokerHandle, IntakeQueue, Look, Published, Returns, WalkOptions};
 use redrive::internals::domain::id::QueueName;
 use redrive::internals::domain::naming::QueueType;
 use reqwest::Method;
@@ -192,4 +192,87 @@ async fn what_amqp_cannot_carry_is_refused_and_the_connection_lives() {
     ));
     bench.wait_ready(&queue, 1).await;
     bench.finish().await;
+}
+
+/// Of two vhosts, in each a queue that goes with its last consumer, a transient one that does too, and one that stays.
+async fn with_brief_queues(settings: &RabbitSettings) -> String {
+    let (here, there) = (
+        settings.naming.vhost.clone(),
+        format!("{}-other", settings.naming.vhost),
+    );
+    for vhost in [&here, &there] {
+        call(Method::PUT, &["vhosts", vhost], Some(json!({}))).await;
+        let all = json!({"configure": ".*", "write": ".*", "read": ".*"});
+        call(Method::PUT, &["permissions", vhost, "guest"], Some(all)).await;
+        for (name, durable, auto_delete) in [("brief", true, true), ("gone", false, true), ("lasting", true, false)] {
+            let queue = json!({"durable": durable, "auto_delete": auto_delete, "arguments": {}});
+            let (status, _) = call(Method::PUT, &["queues", vhost, name], Some(queue)).await;
+            assert!(status < 300);
+        }
+    }
+    there
+}
+
+fn intake(vhost: &str, name: &str) -> IntakeQueue {
+    IntakeQueue {
+        vhost: vhost.to_owned(),
+        name: QueueName::parse(name).unwrap(),
+        exchange: None,
+        bindings: Vec::new(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_goes_with_its_last_consumer_is_never_consumed_wherever_it_is_and_whoever_tells() {
+    let mut settings = settings(QueueType::Classic);
+    let (here, there) = (settings.naming.vhost.clone(), with_brief_queues(&settings).await);
+    let told = connect(&settings);
+    settings.management_url = None;
+    let untold = connect(&settings);
+    for broker in [&told, &untold] {
+        for vhost in [&here, &there] {
+            for name in ["brief", "gone"] {
+                let refused = broker.intake(&intake(vhost, name), 5).await.err().unwrap();
+                assert!(refused.to_string().contains("it is auto-delete"), "{refused}");
+                let (status, _) = call(Method::GET, &["queues", vhost, name], None).await;
+                assert_eq!(status, 200, "it is there");
+            }
+            for name in ["lasting", "new"] {
+                broker.intake(&intake(vhost, name), 5).await.unwrap().close().await;
+            }
+        }
+        for name in ["brief", "gone"] {
+            let name = QueueName::parse(name).unwrap();
+            let refused = broker.browse(&name, 5).await.unwrap_err();
+            assert!(refused.to_string().contains("it is auto-delete"), "{refused}");
+            let refused = broker
+                .walk(&name, WalkOptions::new(Returns::InPlace))
+                .await
+                .err()
+                .unwrap();
+            assert!(refused.to_string().contains("it is auto-delete"), "{refused}");
+        }
+        let missing = QueueName::parse("missing").unwrap();
+        let walk = broker.walk(&missing, WalkOptions::new(Returns::InPlace)).await.unwrap();
+        assert!(walk.is_none() && broker.look(&missing).await.unwrap() == Look::Missing);
+    }
+    let name = format!("u-{}", redrive::internals::ambient::new_id());
+    user(&name, "").await;
+    let only_read = json!({"configure": "^$", "write": ".*", "read": ".*"});
+    call(Method::PUT, &["permissions", &there, &name], Some(only_read)).await;
+    settings.amqp_url = as_user(&bench::amqp(), &name, "s3cret");
+    let refused = connect(&settings)
+        .intake(&intake(&there, "lasting"), 5)
+        .await
+        .err()
+        .unwrap();
+    let said = refused.to_string();
+    assert!(
+        said.contains("once the management API tells of it") && said.contains("the right to configure it"),
+        "{said}"
+    );
+    call(Method::DELETE, &["users", &name], None).await;
+    for vhost in [here, there] {
+        vhost_delete(vhost)().await;
+    }
 }

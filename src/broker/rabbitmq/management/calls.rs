@@ -234,10 +234,11 @@ impl Management {
     /// One queue; `None` when the API does not know it.
     pub(in crate::broker::rabbitmq) async fn queue(
         &self,
+        vhost: &str,
         queue: &QueueName,
         clock: &Clock,
     ) -> Result<Option<ListedQueue>, BrokerError> {
-        let path = ["queues", self.vhost(), queue.as_str()];
+        let path = ["queues", vhost, queue.as_str()];
         let taken_at = clock.now();
         let Some(body) = self
             .find("show queue", "access to the vhost", &path, &[("columns", COLUMNS)])
@@ -288,7 +289,10 @@ impl Management {
         clock: &Clock,
     ) -> Result<Option<u64>, BrokerError> {
         if !facts(self.version(clock).await).counts_one_exactly {
-            return Ok(self.queue(queue, clock).await?.and_then(|found| found.unacked));
+            return Ok(self
+                .queue(self.vhost(), queue, clock)
+                .await?
+                .and_then(|found| found.unacked));
         }
         let path = ["queues", self.vhost(), queue.as_str()];
         let query = [("disable_stats", "true"), ("enable_queue_totals", "true")];
