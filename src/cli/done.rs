@@ -125,7 +125,7 @@ fn redelivered(session: &Session<'_>, list: &[RedeliveredView]) -> Result<Exit, 
     })?;
     for row in rows.iter().filter(|row| row.paused) {
         say(&format!(
-            "{} stays paused: `redrive endpoint resume` resumes it",
+            "nothing is sent to {} until `redrive endpoint resume`: it is paused, or its canary is over",
             row.url
         ));
     }

@@ -447,7 +447,7 @@ pub struct Redelivered {
     pub before: EndpointState,
     /// Its queues, without those that are paused one by one.
     pub queues: u64,
-    /// A person paused it, and so nothing is sent until somebody resumes it.
+    /// Nothing is sent until somebody resumes it: a person paused it, or its canary is over.
     #[serde(default)]
     pub paused: bool,
 }

@@ -99,7 +99,7 @@ pub struct Redelivered {
     pub before: &'static str,
     /// Its queues, without those that are paused one by one.
     pub queues: u64,
-    /// Whether a person paused it, so that nothing is sent to it until somebody resumes it.
+    /// Whether nothing is sent to it until somebody resumes it: a person paused it, or its canary is over.
     pub paused: bool,
 }
 

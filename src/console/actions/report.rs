@@ -31,8 +31,8 @@ pub(super) fn redelivered(task: &Task) -> String {
     let verb = if report.queues == 1 { "continues" } else { "continue" };
     match report.paused {
         0 => format!("redelivered {endpoints}: {queues} {verb}"),
-        paused if paused == report.endpoints => format!("redelivered {endpoints}: still paused, U resumes"),
-        paused => format!("redelivered {endpoints}: {paused} still paused, U resumes; {queues} in all"),
+        paused if paused == report.endpoints => format!("redelivered {endpoints}: nothing is sent until U resumes"),
+        paused => format!("redelivered {endpoints}: {paused} wait for U; {queues} in all"),
     }
 }
 

@@ -92,6 +92,16 @@ impl Operation<Endpoints> for Redeliver<'_> {
             .iter()
             .filter(|(endpoint, _)| endpoint.paused().is_some())
             .count();
+        let asking = targets
+            .iter()
+            .filter(|(endpoint, _)| endpoint.paused().is_none() && self.waits_after(endpoint, now))
+            .count();
+        if asking > 0 {
+            plan.warnings.push(format!(
+                "{asking} of {} wait after their canary: U or `redrive endpoint resume` has the rest go",
+                targets.len()
+            ));
+        }
         if paused > 0 {
             plan.warnings.push(format!(
                 "{paused} of {} stay paused: U or `redrive endpoint resume` resumes them",
@@ -118,7 +128,8 @@ impl Operation<Endpoints> for Redeliver<'_> {
             },
         };
         for (endpoint, queues) in endpoints.targets(self.target).await?.0 {
-            let (before, paused) = (endpoint.state, endpoint.paused().is_some());
+            let before = endpoint.state;
+            let paused = self.waits_after(&endpoint, endpoints.clock.now());
             if let Changed::Done { now, .. } = endpoints.store.endpoint_change(&endpoint.url, None, &open).await? {
                 endpoints.endpoint_moved(&now);
             }
@@ -153,13 +164,19 @@ impl Redeliver<'_> {
         let Some(after) = after else {
             return format!("available again; {}", queues.in_words());
         };
-        match &after.brake {
-            Some(_) => format!(
+        if after.waits_for_a_person() {
+            return format!(
                 "available again; {}; nothing is sent until it is resumed",
                 in_words(Some(&after))
-            ),
-            None => format!("available again; {}; {}", queues.in_words(), in_words(Some(&after))),
+            );
         }
+        format!("available again; {}; {}", queues.in_words(), in_words(Some(&after)))
+    }
+
+    /// Whether nothing is sent even then until somebody resumes it: a person paused it, or its canary is over.
+    fn waits_after(&self, endpoint: &Endpoint, now: Timestamp) -> bool {
+        let after = endpoint.pace_after_redelivery(self.asked().map(|order| (order, "")), now);
+        after.is_some_and(|pace| pace.waits_for_a_person())
     }
 
     fn command(&self) -> Command {

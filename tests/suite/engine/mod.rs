@@ -55,6 +55,7 @@ behaviours! {
     a_redelivered_endpoint_goes_at_its_rate_until_nothing_waits
     a_canary_is_sent_and_then_a_person_has_the_rest_go
     a_canary_that_is_watched_passes_by_itself
+    a_redelivery_over_a_canary_that_failed_says_that_it_waits_for_a_person
     so_many_failures_close_a_paced_endpoint_again_and_it_says_so
     a_brake_holds_over_a_restart_and_the_rate_is_changed_while_it_goes
     a_pause_outlives_disabling_and_redelivering_and_plans_say_so

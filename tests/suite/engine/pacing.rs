@@ -117,6 +117,44 @@ pub(super) async fn a_canary_that_is_watched_passes_by_itself(mut stage: Stage) 
     stage.assert_kept();
 }
 
+pub(super) async fn a_redelivery_over_a_canary_that_failed_says_that_it_waits_for_a_person(mut stage: Stage) {
+    let waiting = backlog(&mut stage).await;
+    stage.receiver.behave("/hook", Behaviour::Status(500));
+    let order = PaceOrder {
+        canary: Some(1),
+        ..PaceOrder::default()
+    };
+    redeliver(&stage, order).await;
+    wait_until("the canary to fail", BOUND, async || {
+        pace(&stage).await.is_some_and(|pace| pace.failed > 0).then_some(())
+    })
+    .await;
+    stage.receiver.behave("/hook", Behaviour::Status(200));
+    let again = Command::Redeliver(RedeliverTarget::Urls(vec![stage.url("/hook")]));
+    let plan = stage.engine.plan(again.clone()).await.unwrap();
+    let effect = &plan.lines[0].effect;
+    assert!(
+        effect.contains("nothing is sent until it is resumed") && !effect.contains("continue"),
+        "{effect}"
+    );
+    assert!(
+        plan.warnings
+            .iter()
+            .any(|why| why.contains("1 of 1 wait after their canary")),
+        "{:?}",
+        plan.warnings
+    );
+    let Done::Redelivered(done) = stage.execute(again).await else {
+        panic!("not redelivered")
+    };
+    assert!(done[0].paused);
+    wish(&stage, PaceWish::Resume).await;
+    stage.delivered(1 + waiting).await;
+    released(&stage).await;
+    stage.stop().await;
+    stage.assert_kept();
+}
+
 pub(super) async fn so_many_failures_close_a_paced_endpoint_again_and_it_says_so(mut stage: Stage) {
     let waiting = backlog(&mut stage).await;
     stage.receiver.behave("/hook", Behaviour::Status(500));
