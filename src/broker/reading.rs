@@ -73,6 +73,10 @@ pub trait Intake: Send {
     /// May be dropped and called again. The error says why there will be none.
     async fn next(&mut self, limit: usize) -> Result<Vec<Walked>, Lost>;
 
+    /// Takes nothing more out of the queue: [`Intake::next`] hands out what came already, and then none. What is settled before
+    /// the close is not given back, and a broker that counts what is given back has nothing to count.
+    async fn cease(&mut self);
+
     /// Settles messages. `Lost` means that they may come again, and that nothing more comes here.
     async fn settle(&mut self, tags: &[DeliveryTag]) -> Acked;
 

@@ -80,6 +80,7 @@ pub(super) async fn open(
         handed_before: None,
         position: 0,
         unsettled: BTreeSet::new(),
+        has_ceased: false,
     }))
 }
 
@@ -94,6 +95,8 @@ struct Taking {
     handed_before: Option<i64>,
     position: u64,
     unsettled: BTreeSet<i64>,
+    /// Nothing more is handed out.
+    has_ceased: bool,
 }
 
 impl Taking {
@@ -156,6 +159,9 @@ impl Intake for Taking {
             if let Some(lost) = self.lost() {
                 return Err(lost);
             }
+            if self.has_ceased {
+                return Ok(Vec::new());
+            }
             let taken = self.due(limit).await?;
             if !taken.is_empty() {
                 return Ok(taken);
@@ -165,6 +171,10 @@ impl Intake for Taking {
                 () = self.shared.closed.cancelled() => {}
             }
         }
+    }
+
+    async fn cease(&mut self) {
+        self.has_ceased = true;
     }
 
     async fn settle(&mut self, tags: &[DeliveryTag]) -> Acked {

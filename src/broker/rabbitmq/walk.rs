@@ -42,10 +42,10 @@ const PASSED: usize = 2_000;
 /// How long a walk of a quorum queue goes on to give back in order.
 const IN_ORDER_WITHIN: Duration = Duration::from_secs(20);
 /// How long a consumer with room may be silent before the queue is looked at.
-const SILENT: Duration = Duration::from_millis(30);
+pub(super) const SILENT: Duration = Duration::from_millis(30);
 /// Silent times before a queue that is not empty counts as ended: others hold what is there. After each one the broker
 /// has answered twice, so that they are as long as it is slow.
-const SILENCES: u32 = 40;
+pub(super) const SILENCES: u32 = 40;
 
 /// A walk of `queue`; `None` when there is no such queue.
 pub(super) async fn walk(

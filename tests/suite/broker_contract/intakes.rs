@@ -106,6 +106,64 @@ pub(crate) async fn what_an_intake_settles_is_gone_and_the_rest_comes_again_in_o
         .await;
 }
 
+/// A daemon that begins again begins with a small window, and the one before may have had a large one.
+pub(crate) async fn an_intake_with_a_smaller_window_than_the_one_before_changes_no_order(bench: &Bench) {
+    const MESSAGES: u32 = 120;
+    let wanted = wanted(bench, "q_people", &["*"]);
+    let mut intake = bench.broker.intake(&wanted, 100).await.unwrap();
+    for number in 1..=MESSAGES {
+        assert_eq!(publish(bench, "k", numbered(number)).await, Published::Accepted);
+    }
+    taken(&mut intake, 100).await;
+    for settled in [5, 0, 7] {
+        intake.close().await;
+        intake = bench.broker.intake(&wanted, 10).await.unwrap();
+        let tags: Vec<_> = taken(&mut intake, 10).await.iter().map(|one| one.tag).collect();
+        assert_eq!(intake.settle(&tags[..settled]).await, Acked::Sent);
+    }
+    drop(intake);
+    bench
+        .wait_look(&wanted.name, |look| matches!(look, Look::Present { ready: 108, .. }))
+        .await;
+    let mut again = bench.broker.intake(&wanted, 1).await.unwrap();
+    let mut got = Vec::new();
+    while got.len() < 108 {
+        let next = taken(&mut again, 1).await;
+        got.extend(bodies(&next).into_iter().map(str::to_owned));
+        let tags: Vec<_> = next.iter().map(|one| one.tag).collect();
+        assert_eq!(again.settle(&tags).await, Acked::Sent);
+    }
+    let rest: Vec<String> = (13..=MESSAGES).map(|number| number.to_string()).collect();
+    assert_eq!(got, rest);
+}
+
+/// Some brokers count what they get back, and drop it at the limit.
+pub(crate) async fn an_intake_that_ceases_hands_out_what_came_and_gives_nothing_back(bench: &Bench) {
+    let wanted = wanted(bench, "q_people", &["*"]);
+    let mut intake = bench.broker.intake(&wanted, 4).await.unwrap();
+    for number in 1..=9 {
+        assert_eq!(publish(bench, "k", numbered(number)).await, Published::Accepted);
+    }
+    let mut got = taken(&mut intake, 1).await;
+    intake.cease().await;
+    loop {
+        let next = within(SOON, intake.next(2)).await.expect("it ends").expect("it lives");
+        if next.is_empty() {
+            break;
+        }
+        got.extend(next);
+    }
+    assert!(got.len() <= 4, "{got:?}");
+    let tags: Vec<_> = got.iter().map(|one| one.tag).collect();
+    assert_eq!(intake.settle(&tags).await, Acked::Sent);
+    intake.close().await;
+    let mut again = bench.broker.intake(&wanted, 10).await.unwrap();
+    let rest = taken(&mut again, 9 - got.len()).await;
+    assert!(rest.iter().all(|one| !one.redelivered), "{rest:?}");
+    let all: Vec<String> = (1..=9).map(|number: u32| number.to_string()).collect();
+    assert_eq!([bodies(&got), bodies(&rest)].concat(), all);
+}
+
 pub(crate) async fn an_intake_whose_queue_is_deleted_says_so(bench: &Bench) {
     let wanted = wanted(bench, "q_people", &["*"]);
     let mut intake = bench.broker.intake(&wanted, 4).await.unwrap();

@@ -157,6 +157,31 @@ async fn a_message_that_no_client_can_read_is_kept_byte_for_byte_and_the_others_
     assert_eq!(found, ["before", "behind"]);
 }
 
+/// A quorum queue puts what it gets back behind what it got back before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_quorum_queue_only_the_message_that_no_client_can_read_is_kept_as_unreadable() {
+    let mut hall = Hall::rabbit().await;
+    hall.installation.set("broker", "queue_type", "quorum");
+    let mut daemon = hall.installation.daemon().await;
+    wait_until("the queue", BOUND, async || hall.waiting().await).await;
+    assert_eq!(daemon.stop().await, Some(0));
+    let header = raw::header_with_content_type(6, BAD);
+    let vhost = &hall.vhost.as_ref().unwrap().name;
+    raw::publish_to(vhost, EXCHANGE, "person.new", header, b"poison").await;
+    hall.stream(0, 150).await;
+    let daemon = hall.installation.daemon().await;
+    let letters = dead(&daemon, 1).await;
+    assert_eq!(letters[0]["payload_base64"], "cG9pc29u", "{letters:?}");
+    // What the broker counts of a quorum queue is late.
+    wait_until("the last version of each", BOUND, async || {
+        let found = events(&daemon, "hr").await;
+        let last = |event: &&Value| event["payload"]["v"].as_u64().is_some_and(|v| v >= 100);
+        (found.iter().filter(last).count() == 50).then_some(())
+    })
+    .await;
+    dead(&daemon, 1).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_two_daemons_reads_the_queue_and_the_other_takes_over_when_it_dies() {
     let hall = Hall::servers().await;

@@ -1,6 +1,9 @@
 //! Faults while messages come in: nothing that was published is lost, and nothing old overwrites what is newer.
 
-use super::hall::{BOUND, Hall, events};
+use serde_json::{Value, json};
+
+use super::hall::{BOUND, Hall, QUEUE, events};
+use crate::support::daemon::Daemon;
 use crate::support::relay::{Relay, Trap};
 use crate::support::servers::{PrivatePostgres, PrivateRabbit};
 use crate::support::wait::wait_until;
@@ -126,4 +129,40 @@ async fn a_broker_that_is_killed_and_comes_back_loses_nothing_that_it_confirmed(
     hall.taken_in().await;
     assert!(daemon.exited().is_none(), "{}", daemon.log());
     hall.assert_last_versions(&daemon, 1_000).await;
+}
+
+/// So many events. What the broker counts of a quorum queue is late.
+async fn at_least(daemon: &Daemon, count: usize) -> Vec<Value> {
+    wait_until(format!("{count} events"), BOUND, async || {
+        Some(events(daemon, "hr").await).filter(|found| found.len() >= count)
+    })
+    .await
+}
+
+/// RabbitMQ 3.10 lets such a queue drop what it gets back once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_drops_what_comes_back_loses_nothing_to_a_daemon_that_reads_and_stops() {
+    const MESSAGES: u32 = 900;
+    let hall = Hall::rabbit().await;
+    let vhost = hall.vhost.as_ref().unwrap();
+    let path = format!("/api/queues/{}/{QUEUE}", vhost.name);
+    let arguments = json!({ "x-queue-type": "quorum", "x-delivery-limit": 0 });
+    let wanted = json!({ "durable": true, "arguments": arguments });
+    vhost.manage("PUT", &path, Some(&wanted)).await;
+    // It binds the queue.
+    let mut daemon = hall.installation.daemon().await;
+    hall.stream(0, 1).await;
+    assert_eq!(daemon.stop().await, Some(0));
+    let message = |id: u32| ("person.new", format!("{{\"id\": \"m{id}\"}}"));
+    for from in (0..MESSAGES).step_by(300) {
+        let messages: Vec<_> = (from..from + 300).map(message).collect();
+        hall.publish(&messages).await;
+    }
+    let mut daemon = hall.installation.daemon().await;
+    at_least(&daemon, 2).await;
+    assert_eq!(daemon.stop().await, Some(0));
+    let daemon = hall.installation.daemon().await;
+    let found = at_least(&daemon, 901).await;
+    let came_again = |event: &&Value| event["reason"].as_str().is_some_and(|why| why.contains("came again"));
+    assert_eq!(found.iter().find(came_again), None);
 }

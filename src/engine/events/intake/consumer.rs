@@ -142,17 +142,27 @@ impl Consumer {
         left
     }
 
+    /// What is in hand when this ends by choice is committed first: a quorum queue counts what it gets back, and drops it at its
+    /// delivery limit.
     async fn take(&self, attached: &mut dyn Intake, guard: &NamedLease, window: &mut Window) -> Left {
+        let mut chosen = None;
         loop {
             let taken = tokio::select! {
                 biased;
-                () = self.stop.cancelled() => return Left::Stopped,
+                () = self.stop.cancelled(), if chosen.is_none() => {
+                    attached.cease().await;
+                    chosen = Some(Left::Stopped);
+                    continue;
+                }
                 taken = attached.next(BATCH) => taken,
             };
             let taken = match taken {
                 Ok(taken) => taken,
                 Err(lost) => return Left::Lost(lost),
             };
+            if taken.is_empty() {
+                return chosen.unwrap_or(Left::Resized);
+            }
             let mut batch = batch_of(&self.intake, guard, &taken, self.engine.clock.now());
             if let Err(left) = self.commit(&mut batch.events).await {
                 return left;
@@ -162,8 +172,9 @@ impl Consumer {
                 let why = "the ack of what is committed was not sent";
                 return Left::Lost(Lost::Connection(why.to_owned()));
             }
-            if window.saw(&taken) {
-                return Left::Resized;
+            if chosen.is_none() && window.saw(&taken) {
+                attached.cease().await;
+                chosen = Some(Left::Resized);
             }
         }
     }
