@@ -73,6 +73,9 @@ pub trait Intake: Send {
     /// May be dropped and called again. The error says why there will be none.
     async fn next(&mut self, limit: usize) -> Result<Vec<Walked>, Lost>;
 
+    /// Makes again what somebody removed of its exchange and its bindings.
+    async fn bind_again(&mut self) -> Result<(), BrokerError>;
+
     /// Takes nothing more out of the queue: [`Intake::next`] hands out what came already, and then none. What is settled before
     /// the close is not given back, and a broker that counts what is given back has nothing to count.
     async fn cease(&mut self);

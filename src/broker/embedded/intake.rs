@@ -173,6 +173,11 @@ impl Intake for Taking {
         }
     }
 
+    /// Nobody else removes a binding here.
+    async fn bind_again(&mut self) -> Result<(), BrokerError> {
+        Ok(())
+    }
+
     async fn cease(&mut self) {
         self.has_ceased = true;
     }

@@ -39,19 +39,43 @@ pub(super) async fn intake(
     queue: &IntakeQueue,
     prefetch: u16,
 ) -> Result<Box<dyn Intake>, BrokerError> {
-    let name = short(queue.name.as_str())?;
-    let there = Arc::new(dialer.to(&queue.vhost));
-    let spare = Spare::new(Arc::clone(&there), INTAKE);
-    let made = make(&spare, &name, queue_type, queue).await;
-    spare.close().await;
-    made.map_err(|error| call_error(INTAKE, &there.address, &there.vhost, &error))?;
-    let feed = Feed::open(&there, INTAKE).await?;
-    match Taking::begin(&feed, &name, prefetch.max(1)).await {
+    let source = Source {
+        there: Arc::new(dialer.to(&queue.vhost)),
+        queue_type,
+        wanted: queue.clone(),
+        name: short(queue.name.as_str())?,
+    };
+    source.make().await?;
+    let feed = Feed::open(&source.there, INTAKE).await?;
+    match Taking::begin(&feed, &source, prefetch.max(1)).await {
         Ok(taking) => Ok(Box::new(taking)),
         Err(error) => {
             feed.close().await;
-            Err(call_error(INTAKE, &there.address, &there.vhost, &error))
+            Err(source.worded(&error))
         }
+    }
+}
+
+/// What is taken in.
+#[derive(Clone)]
+struct Source {
+    there: Arc<Dialer>,
+    queue_type: QueueType,
+    wanted: IntakeQueue,
+    name: ShortString,
+}
+
+impl Source {
+    /// Makes what is missing.
+    async fn make(&self) -> Result<(), BrokerError> {
+        let spare = Spare::new(Arc::clone(&self.there), INTAKE);
+        let made = make(&spare, &self.name, self.queue_type, &self.wanted).await;
+        spare.close().await;
+        made.map_err(|error| self.worded(&error))
+    }
+
+    fn worded(&self, error: &CallError) -> BrokerError {
+        call_error(INTAKE, &self.there.address, &self.there.vhost, error)
     }
 }
 
@@ -96,7 +120,7 @@ fn came_back(came: &Came) -> bool {
 struct Taking {
     feed: Arc<Feed>,
     tap: Tap,
-    queue: ShortString,
+    source: Source,
     /// The number of the last consumer.
     consumer: u32,
     /// What came and is not handed out yet.
@@ -109,13 +133,14 @@ struct Taking {
 }
 
 impl Taking {
-    async fn begin(feed: &Arc<Feed>, queue: &ShortString, prefetch: u16) -> Result<Self, CallError> {
+    async fn begin(feed: &Arc<Feed>, source: &Source, prefetch: u16) -> Result<Self, CallError> {
+        let queue = &source.name;
         let tap = feed.channel(queue.as_str()).await?;
         tap.succeed(None, queue.as_str(), &tag(0), prefetch).await?;
         let mut taking = Self {
             feed: Arc::clone(feed),
             tap,
-            queue: queue.clone(),
+            source: source.clone(),
             consumer: 0,
             ahead: VecDeque::new(),
             held: Held::default(),
@@ -138,7 +163,7 @@ impl Taking {
         self.fill(room).await?;
         while self.ahead.len() >= room && self.ahead.iter().all(|came| came.redelivered) {
             if self.ahead.iter().map(|came| came.body.len()).sum::<usize>() > CAME_BACK_BYTES {
-                tracing::warn!(queue = ?self.queue.as_str(), "an intake queue got more back than is taken at once: its order may change");
+                tracing::warn!(queue = ?self.source.name.as_str(), "an intake queue got more back than is taken at once: its order may change");
                 break;
             }
             window = window.saturating_mul(2);
@@ -157,7 +182,7 @@ impl Taking {
     async fn succeed(&mut self, window: u16) -> Result<(), CallError> {
         let before = tag(self.consumer);
         self.consumer += 1;
-        let (queue, tag) = (self.queue.as_str(), tag(self.consumer));
+        let (queue, tag) = (self.source.name.as_str(), tag(self.consumer));
         self.tap.succeed(Some(&before), queue, &tag, window).await
     }
 
@@ -171,7 +196,7 @@ impl Taking {
                 continue;
             }
             silences += 1;
-            let look = self.tap.look(&self.queue).await?;
+            let look = self.tap.look(&self.source.name).await?;
             if silences > 1 && matches!(look, Look::Present { ready: 0, .. }) {
                 break;
             }
@@ -187,7 +212,7 @@ impl Taking {
     fn take(&mut self, came: Came) -> Result<Walked, Lost> {
         let tag = came.tag;
         self.position += 1;
-        let walked = message::walked(came, self.queue.as_str(), self.position).map_err(Lost::Undecodable)?;
+        let walked = message::walked(came, self.source.name.as_str(), self.position).map_err(Lost::Undecodable)?;
         self.held.add(tag);
         Ok(walked)
     }
@@ -222,6 +247,10 @@ impl Intake for Taking {
             Some(lost) if taken.is_empty() => Err(lost.clone()),
             _ => Ok(taken),
         }
+    }
+
+    async fn bind_again(&mut self) -> Result<(), BrokerError> {
+        self.source.make().await
     }
 
     async fn cease(&mut self) {

@@ -112,8 +112,7 @@ fn unreached(known: &Known, listed: Listed) -> Option<Judged> {
             keys.iter().map(|key| format!("{key:?}")).collect::<Vec<_>>().join(", ")
         ),
     };
-    let mend =
-        "a daemon makes and binds what is missing when it begins to read: restart it, or bind the queue yourself";
+    let mend = "a daemon makes and binds what is missing when it begins to read, and once a minute; \"an intake queue cannot be bound again\" in its log says why it could not";
     let state = if listed.ready == Some(0) {
         QueueState::Empty
     } else {

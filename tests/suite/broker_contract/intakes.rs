@@ -164,6 +164,21 @@ pub(crate) async fn an_intake_that_ceases_hands_out_what_came_and_gives_nothing_
     assert_eq!([bodies(&got), bodies(&rest)].concat(), all);
 }
 
+pub(crate) async fn an_intake_binds_again_what_somebody_unbound(bench: &Bench) {
+    let wanted = wanted(bench, "q_people", &["*"]);
+    let mut intake = bench.broker.intake(&wanted, 4).await.unwrap();
+    if !bench.broker.is_embedded() {
+        let (vhost, queue) = (&bench.naming.vhost, wanted.name.as_str());
+        let binding = ["bindings", vhost, "e", EXCHANGE, "q", queue, "*"];
+        crate::rabbitmq::bench::call(reqwest::Method::DELETE, &binding, None).await;
+        assert_eq!(publish(bench, "k", numbered(1)).await, Published::Returned);
+    }
+    intake.bind_again().await.unwrap();
+    assert_eq!(publish(bench, "k", numbered(2)).await, Published::Accepted);
+    assert_eq!(bodies(&taken(&mut intake, 1).await), ["2"]);
+    intake.close().await;
+}
+
 pub(crate) async fn an_intake_whose_queue_is_deleted_says_so(bench: &Bench) {
     let wanted = wanted(bench, "q_people", &["*"]);
     let mut intake = bench.broker.intake(&wanted, 4).await.unwrap();

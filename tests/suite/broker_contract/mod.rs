@@ -23,6 +23,7 @@ macro_rules! broker_contract {
             what_an_intake_settles_is_gone_and_the_rest_comes_again_in_order
             an_intake_with_a_smaller_window_than_the_one_before_changes_no_order
             an_intake_that_ceases_hands_out_what_came_and_gives_nothing_back
+            an_intake_binds_again_what_somebody_unbound
             an_intake_whose_queue_is_deleted_says_so
             rescue_takes_the_head_out_only_when_settled
             rescue_of_an_empty_queue_finds_nothing

@@ -22,6 +22,8 @@ use crate::telemetry::names;
 const BATCH: usize = 500;
 /// Between two looks whether the lease is free, or the store is back.
 const AGAIN: Duration = Duration::from_secs(1);
+/// Between two looks whether exchange and bindings are still there.
+const BIND_AGAIN: Duration = Duration::from_mins(1);
 /// The longest wait for a broker that refuses.
 const REFUSED_MAX: Duration = Duration::from_secs(30);
 
@@ -146,12 +148,20 @@ impl Consumer {
     /// delivery limit.
     async fn take(&self, attached: &mut dyn Intake, guard: &NamedLease, window: &mut Window) -> Left {
         let mut chosen = None;
+        let mut bound = Box::pin(ambient::sleep(BIND_AGAIN));
         loop {
             let taken = tokio::select! {
                 biased;
                 () = self.stop.cancelled(), if chosen.is_none() => {
                     attached.cease().await;
                     chosen = Some(Left::Stopped);
+                    continue;
+                }
+                () = &mut bound, if chosen.is_none() => {
+                    if let Err(error) = attached.bind_again().await {
+                        tracing::warn!(queue = ?self.intake.queue, error = ?error, "an intake queue cannot be bound again");
+                    }
+                    bound = Box::pin(ambient::sleep(BIND_AGAIN));
                     continue;
                 }
                 taken = attached.next(BATCH) => taken,
