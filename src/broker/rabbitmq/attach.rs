@@ -11,11 +11,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::dialer::Dialer;
-use super::failure::{CallError, Ended, call_error};
+use super::failure::{CallError, Ended, call_error, limit};
 use super::feed::{Came, Feed, Stopped, Tap};
 use super::frames::ShortString;
 use super::message;
-use super::pool::{Place, Pool};
+use super::pool::{NoPlace, Place, Pool};
 use crate::ambient;
 use crate::broker::{Acked, AttachOutcome, Attached, BrokerError, Delivery, DeliveryTag, Lost, Next};
 
@@ -46,7 +46,8 @@ pub(super) async fn attach(dialer: &Dialer, pool: &Arc<Pool>, wanted: &Wanted) -
     for _ in 0..ROUNDS {
         let place = match pool.reserve(wanted.queue.as_str()) {
             Ok(place) => place,
-            Err(reason) => return Ok(AttachOutcome::Poison(reason)),
+            Err(NoPlace::Convicted(reason)) => return Ok(AttachOutcome::Poison(reason)),
+            Err(NoPlace::Full(said)) => return Err(limit(ATTACH, &dialer.address.user, said)),
         };
         let feed = Arc::clone(place.feed().get_or_try_init(|| opened(dialer, &place)).await?);
         let room = usize::from(feed.channel_max());
@@ -54,7 +55,10 @@ pub(super) async fn attach(dialer: &Dialer, pool: &Arc<Pool>, wanted: &Wanted) -
             place.limit(room);
         }
         match feed.consume(wanted).await {
-            Ok(Some(tap)) => return Ok(AttachOutcome::Attached(Box::new(Consuming::new(place, &feed, tap)))),
+            Ok(Some(tap)) => {
+                place.opened();
+                return Ok(AttachOutcome::Attached(Box::new(Consuming::new(place, &feed, tap))));
+            }
             Ok(None) => return Ok(AttachOutcome::Missing),
             Err(error) => {
                 last = error;

@@ -28,6 +28,13 @@ impl Ended {
             Self::Undecodable(text) | Self::Lost(text) => text,
         }
     }
+
+    /// The broker's sentence, where a channel was asked for that its user, or the node, may not have.
+    pub(super) fn channel_limit(&self) -> Option<&str> {
+        let said = self.text();
+        let is_limit = said.starts_with("530 ") && said.contains("number of channels");
+        is_limit.then_some(said)
+    }
 }
 
 /// Why a call on a channel did not succeed.
@@ -210,7 +217,7 @@ fn is_limit(text: &str) -> bool {
     text.contains("limit") && text.contains("reached")
 }
 
-fn limit(operation: &'static str, user: &str, said: String) -> BrokerError {
+pub(super) fn limit(operation: &'static str, user: &str, said: String) -> BrokerError {
     BrokerError::Limit {
         operation,
         mend: if said.contains("user limit") || said.contains("user connection limit") {

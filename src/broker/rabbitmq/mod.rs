@@ -191,7 +191,7 @@ impl RabbitMq {
         Ok(Self {
             admin: Admin::new(Arc::clone(&dialer), exchange, naming),
             publisher: Arc::new(publisher),
-            pool: Arc::new(Pool::new(settings.queues_per_connection)),
+            pool: Arc::new(Pool::new(settings.queues_per_connection, clock.clone())),
             management: management.transpose()?,
             times: Times::default(),
             listeners,

@@ -6,26 +6,52 @@
 //! most half that many suspects, until a group of one dies: that queue is convicted, once. A queue that delivers, or
 //! lives for five seconds, is no suspect any more.
 //!
+//! A broker that gives its user no more channels ends the connection that asks for one more, with every queue on it. From then on no
+//! more queues are read than were read then; now and then one more is tried, on a connection of its own.
+//!
 //! Pure bookkeeping under one lock; the connections are opened and watched by `attach`.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::OnceCell;
 
 use super::failure::Ended;
 use super::feed::Feed;
+use crate::ambient::Clock;
 
 /// Dead groups that are remembered, in case their cause becomes known a moment later.
 const DEAD_MAX: usize = 64;
 /// Suspects and convictions that are remembered.
 const SUSPECTS_MAX: usize = 100_000;
 
+/// Between two attempts to read one queue more than the broker gave channels for.
+const FULL: Duration = Duration::from_mins(1);
+
 /// The groups, the suspects and the convicted.
 #[derive(Debug)]
 pub(super) struct Pool {
     state: Mutex<State>,
     queues_per_connection: usize,
+    clock: Clock,
+}
+
+/// Why there is no place for a queue.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NoPlace {
+    /// It is convicted.
+    Convicted(String),
+    /// The broker gives no more channels: its own sentence.
+    Full(String),
+}
+
+/// So many queues may be read, and one more from then on, by uptime.
+#[derive(Debug)]
+struct Full {
+    most: usize,
+    until: Duration,
+    said: String,
 }
 
 #[derive(Debug, Default)]
@@ -36,12 +62,15 @@ struct State {
     /// How many suspects may share a connection with this one.
     suspects: HashMap<String, usize>,
     convicted: HashMap<String, String>,
+    full: Option<Full>,
 }
 
 #[derive(Debug)]
 struct Group {
     feed: Arc<OnceCell<Arc<Feed>>>,
     members: HashMap<u64, String>,
+    /// Those of them that have a channel.
+    opened: HashSet<u64>,
     /// Room of its connection.
     capacity: usize,
     /// Whether its members were already made suspects.
@@ -64,12 +93,26 @@ pub(super) struct Place {
     feed: Arc<OnceCell<Arc<Feed>>>,
     /// Whether the queue was a suspect when it came.
     pub(super) suspect: bool,
+    /// Whether it is one more than the broker gave channels for.
+    is_one_more: bool,
 }
 
 impl Place {
     /// The group's connection, to be opened by whoever comes first.
     pub(super) fn feed(&self) -> &OnceCell<Arc<Feed>> {
         &self.feed
+    }
+
+    /// The queue has a channel.
+    pub(super) fn opened(&self) {
+        let mut state = self.pool.lock();
+        if let Some(group) = state.groups.get_mut(&self.group) {
+            group.opened.insert(self.member);
+        }
+        if let Some(full) = state.full.as_mut().filter(|_| self.is_one_more) {
+            // The broker may give yet another.
+            full.until = Duration::ZERO;
+        }
     }
 
     /// The group's connection ended.
@@ -109,6 +152,7 @@ impl Drop for Place {
             return;
         };
         group.members.remove(&self.member);
+        group.opened.remove(&self.member);
         // One connection stays open for who comes next.
         if group.members.is_empty() && others {
             state.groups.remove(&self.group);
@@ -117,30 +161,34 @@ impl Drop for Place {
 }
 
 impl Pool {
-    pub(super) fn new(queues_per_connection: usize) -> Self {
+    pub(super) fn new(queues_per_connection: usize, clock: Clock) -> Self {
         Self {
             state: Mutex::default(),
             queues_per_connection: queues_per_connection.max(1),
+            clock,
         }
     }
 
-    /// A place for `queue`, or the reason why it is convicted (told once; then it may try again, alone).
-    pub(super) fn reserve(self: &Arc<Self>, queue: &str) -> Result<Place, String> {
+    /// A place for `queue`, or why there is none: its conviction is told once; then it may try again, alone.
+    pub(super) fn reserve(self: &Arc<Self>, queue: &str) -> Result<Place, NoPlace> {
         let mut state = self.lock();
         if let Some(reason) = state.convicted.remove(queue) {
             state.suspects.insert(queue.to_owned(), 1);
-            return Err(reason);
+            return Err(NoPlace::Convicted(reason));
         }
-        state.bury();
+        let uptime = self.clock.uptime();
+        state.bury(uptime);
+        let is_one_more = state.is_one_more(uptime)?;
         let limit = state.suspects.get(queue).copied();
         let found = state
             .groups
             .iter()
-            .find(|(_, group)| state.takes(group, limit))
+            .find(|(_, group)| !is_one_more && state.takes(group, limit))
             .map(|(id, _)| *id);
         let member = state.id();
         let id = match found {
             Some(id) => id,
+            None if is_one_more => state.open(1),
             None => state.open(self.queues_per_connection),
         };
         let feed = state.groups.get_mut(&id).map(|group| {
@@ -154,6 +202,7 @@ impl Pool {
             queue: queue.to_owned(),
             feed: feed.unwrap_or_default(),
             suspect: limit.is_some(),
+            is_one_more,
         })
     }
 
@@ -167,7 +216,7 @@ impl Pool {
     }
 
     fn died(&self, id: u64, ended: &Ended) {
-        self.lock().lay_out(id, Some(ended));
+        self.lock().lay_out(id, Some(ended), self.clock.uptime());
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -186,11 +235,25 @@ impl State {
         let group = Group {
             feed: Arc::default(),
             members: HashMap::new(),
+            opened: HashSet::new(),
             capacity,
             judged: false,
         };
         self.groups.insert(id, group);
         id
+    }
+
+    /// Whether the next queue is one more than the broker gave channels for; the error says that it is too soon for that.
+    fn is_one_more(&mut self, uptime: Duration) -> Result<bool, NoPlace> {
+        let members: usize = self.groups.values().map(|group| group.members.len()).sum();
+        let Some(full) = self.full.as_mut().filter(|full| members >= full.most) else {
+            return Ok(false);
+        };
+        if uptime < full.until {
+            return Err(NoPlace::Full(full.said.clone()));
+        }
+        (full.most, full.until) = (members + 1, uptime + FULL);
+        Ok(true)
     }
 
     /// Whether a queue with this limit (a suspect's) may join: suspects only meet suspects.
@@ -211,7 +274,7 @@ impl State {
     }
 
     /// Moves groups whose connection is visibly closed out of the way.
-    fn bury(&mut self) {
+    fn bury(&mut self, uptime: Duration) {
         let closed = |group: &Group| group.feed.get().is_some_and(|feed| !feed.is_open());
         let ids: Vec<u64> = self
             .groups
@@ -222,13 +285,22 @@ impl State {
         for id in ids {
             let feed = self.groups.get(&id).and_then(|group| group.feed.get());
             let ended = feed.and_then(|feed| feed.ended());
-            self.lay_out(id, ended.as_ref());
+            self.lay_out(id, ended.as_ref(), uptime);
         }
     }
 
     /// Takes a group for dead, with what it died of, and forgets the oldest of too many: those are judged.
-    fn lay_out(&mut self, id: u64, ended: Option<&Ended>) {
+    fn lay_out(&mut self, id: u64, ended: Option<&Ended>, uptime: Duration) {
+        let opened: usize = self.groups.values().map(|group| group.opened.len()).sum();
         if let Some(group) = self.groups.remove(&id) {
+            if let Some(said) = ended.and_then(Ended::channel_limit) {
+                tracing::warn!(queues = opened, ?said, "no more queues are read at the same time");
+                self.full = Some(Full {
+                    most: opened.max(1),
+                    until: uptime + FULL,
+                    said: said.to_owned(),
+                });
+            }
             self.dead.insert(id, group);
         }
         if let Some(Ended::Undecodable(reason)) = ended {
@@ -272,6 +344,12 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::time::Timestamp;
+
+    fn pool(queues_per_connection: usize) -> Arc<Pool> {
+        let clock = Clock::manual(Timestamp::from_seconds(1_000_000));
+        Arc::new(Pool::new(queues_per_connection, clock))
+    }
 
     fn undecodable() -> Ended {
         Ended::Undecodable("failed to parse".to_owned())
@@ -302,14 +380,14 @@ mod tests {
 
     #[test]
     fn the_culprit_among_fifty_is_found_in_halves() {
-        let pool = Arc::new(Pool::new(64));
+        let pool = pool(64);
         let queues: Vec<String> = (0..50).map(|n| format!("q{n}")).collect();
         assert!(rounds(&pool, &queues, "q37") <= 8);
     }
 
     #[test]
     fn a_conviction_is_told_once_and_then_tried_alone() {
-        let pool = Arc::new(Pool::new(64));
+        let pool = pool(64);
         pool.reserve("bad").unwrap().died(&undecodable());
         assert!(pool.reserve("bad").is_err());
         let again = pool.reserve("bad").unwrap();
@@ -320,25 +398,26 @@ mod tests {
 
     #[test]
     fn however_groups_end_only_the_last_of_the_dead_are_remembered() {
-        let pool = Arc::new(Pool::new(64));
+        let pool = pool(64);
         for number in 0..DEAD_MAX * 2 {
             let place = pool.reserve("q").unwrap();
             let ended = Ended::Lost("lost".to_owned());
-            pool.lock().lay_out(place.group, (number % 2 == 0).then_some(&ended));
+            pool.lock()
+                .lay_out(place.group, (number % 2 == 0).then_some(&ended), Duration::ZERO);
         }
         assert_eq!(pool.lock().dead.len(), DEAD_MAX);
     }
 
     #[test]
     fn a_plain_loss_makes_no_suspects() {
-        let pool = Arc::new(Pool::new(64));
+        let pool = pool(64);
         pool.reserve("q").unwrap().died(&Ended::Lost("reset".to_owned()));
         assert!(!pool.reserve("q").unwrap().suspect);
     }
 
     #[test]
     fn a_cause_that_becomes_known_later_still_counts() {
-        let pool = Arc::new(Pool::new(64));
+        let pool = pool(64);
         let (first, second) = (pool.reserve("a").unwrap(), pool.reserve("b").unwrap());
         first.died(&Ended::Lost("lost".to_owned()));
         drop(first);
@@ -348,24 +427,62 @@ mod tests {
 
     #[test]
     fn a_head_that_cannot_be_decoded_convicts_its_own_queue_alone() {
-        let pool = Arc::new(Pool::new(64));
+        let pool = pool(64);
         let (bad, good) = (pool.reserve("bad").unwrap(), pool.reserve("good").unwrap());
         bad.convict("not UTF-8");
         assert!(!good.is_dead());
         drop(bad);
         assert!(pool.reserve("another").is_ok_and(|place| place.group == good.group));
-        assert_eq!(pool.reserve("bad").unwrap_err(), "not UTF-8");
+        let told = pool.reserve("bad").unwrap_err();
+        assert_eq!(told, NoPlace::Convicted("not UTF-8".to_owned()));
         assert!(pool.reserve("bad").unwrap().suspect, "told once, it is tried alone");
     }
 
     #[test]
     fn a_group_takes_no_more_than_its_connection() {
-        let pool = Arc::new(Pool::new(2));
+        let pool = pool(2);
         let places: Vec<_> = ["a", "b", "c"]
             .iter()
             .map(|queue| pool.reserve(queue).unwrap())
             .collect();
         assert_eq!(places[0].group, places[1].group);
         assert_ne!(places[0].group, places[2].group);
+    }
+
+    /// It ended the connection with every queue on it, and did so again at each attempt to go on.
+    #[test]
+    fn a_broker_that_gives_no_more_channels_is_asked_for_one_more_now_and_then_and_apart() {
+        const REFUSED: &str =
+            "530 NOT_ALLOWED - number of channels opened for user 'u' has reached the maximum allowed user limit of 12";
+        let pool = pool(64);
+        let refused = Ended::Lost(REFUSED.to_owned());
+        let places: Vec<_> = ["a", "b", "c", "d"]
+            .iter()
+            .map(|queue| pool.reserve(queue).unwrap())
+            .collect();
+        places[..2].iter().for_each(Place::opened);
+        for place in &places {
+            place.died(&refused);
+        }
+        drop(places);
+        let read: Vec<_> = ["a", "c"].iter().map(|queue| pool.reserve(queue).unwrap()).collect();
+        read.iter().for_each(Place::opened);
+        assert_eq!(pool.reserve("b").unwrap_err(), NoPlace::Full(REFUSED.to_owned()));
+        pool.clock.advance(FULL);
+        let one_more = pool.reserve("b").unwrap();
+        assert!(read.iter().all(|place| place.group != one_more.group));
+        assert_eq!(
+            pool.reserve("d").unwrap_err(),
+            NoPlace::Full(REFUSED.to_owned()),
+            "one at a time"
+        );
+        one_more.died(&refused);
+        drop(one_more);
+        assert!(read.iter().all(|place| !place.is_dead()));
+        assert_eq!(pool.reserve("b").unwrap_err(), NoPlace::Full(REFUSED.to_owned()));
+        pool.clock.advance(FULL);
+        let one_more = pool.reserve("b").unwrap();
+        one_more.opened();
+        assert!(pool.reserve("d").is_ok(), "it gives more again");
     }
 }

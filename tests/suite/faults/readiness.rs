@@ -1,5 +1,6 @@
 //! `/readyz` says within seconds what stops publishing or delivery, and waits for nothing.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use super::healing::{not_ready, not_ready_saying};
 use super::scene::{BOUND, Scene, executions};
 use crate::support::daemon::{Daemon, Installation};
+use crate::support::receiver::{Behaviour, Receiver};
 use crate::support::relay::Relay;
 use crate::support::servers::{Database, Vhost, unique_name};
 use crate::support::wait::{patient, stays_absent, wait_until};
@@ -68,10 +70,12 @@ impl Private {
     }
 
     async fn limit(&self, connections: i64) {
-        let path = format!("/api/user-limits/{}/max-connections", self.user);
-        self.vhost
-            .manage("PUT", &path, Some(&json!({"value": connections})))
-            .await;
+        self.limit_of("max-connections", connections).await;
+    }
+
+    async fn limit_of(&self, what: &str, most: i64) {
+        let path = format!("/api/user-limits/{}/{what}", self.user);
+        self.vhost.manage("PUT", &path, Some(&json!({"value": most}))).await;
     }
 
     async fn close_connections(&self) {
@@ -125,6 +129,38 @@ async fn a_connection_limit_that_is_reached_is_told_in_the_brokers_words() {
     );
     private.limit(-1).await;
     ready_again(&mut daemon).await;
+}
+
+/// The broker ends the whole connection over a channel more than the user may have.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_queues_than_the_user_may_have_channels_for_are_delivered_by_and_by() {
+    let mut private = Private::new().await;
+    let receiver = Receiver::start().await;
+    receiver.behave(
+        "*",
+        Behaviour::After(Duration::from_millis(300), Box::new(Behaviour::Status(200))),
+    );
+    private.installation.set("delivery", "linger_s", 1);
+    let mut daemon = private.installation.daemon().await;
+    let channels = private.vhost.node.control(&["-q", "list_channels", "user"]).await;
+    let ours = channels.lines().filter(|user| *user == private.user).count();
+    private
+        .limit_of("max-channels", i64::try_from(ours).unwrap() + 12)
+        .await;
+    for number in 0..24 {
+        let body = json!({"execution_id": format!("e{number}"), "url": receiver.url("/hook"), "body": {}});
+        wait_until("a publish", BOUND, async || {
+            let sent = daemon.request("POST", "/v1/notifications").json(&body).send().await;
+            (sent.status == 202).then_some(())
+        })
+        .await;
+    }
+    wait_until("all of them", BOUND, async || {
+        let ids: HashSet<String> = receiver.seen().into_iter().map(|seen| seen.id).collect();
+        (ids.len() == 24).then_some(())
+    })
+    .await;
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
