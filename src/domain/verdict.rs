@@ -46,6 +46,8 @@ pub struct Situation<'a> {
     /// Our own address rules refuse every address of it, now and [`REFUSED_BY_RULES_FOR`] ago, and none was reached
     /// between.
     pub is_refused_by_rules: bool,
+    /// The attempt was the probe of a URL that is not available.
+    pub is_probe: bool,
     /// The message: its share of the jitter follows from it.
     pub message: &'a NotificationId,
 }
@@ -211,12 +213,19 @@ fn next(situation: &Situation<'_>, own: u32, of_url: Option<u32>) -> Option<(Pha
 /// 2. It has none left, and neither has the URL: both park, or it is dead-lettered and the next message has the whole
 ///    schedule.
 /// 3. It has none left, and the URL has: it alone parks or is dead-lettered, and the URL waits for another one.
+///
+/// Where the URL is available and would be tried again at once, nothing waits for it: its queue waits alone until the
+/// time that the message asks for itself.
 fn with_url(situation: &Situation<'_>, failures: u32, of_url: u32) -> Verdict {
     let scope = Scope::Url { failures: of_url };
     let is_used_up = failures > situation.schedule.retries();
-    match next(situation, failures, Some(of_url)) {
-        Some(next) if !is_used_up => again(situation, failures, next, scope),
-        Some((_, delay)) => {
+    let own_wait = next(situation, failures, None).filter(|(_, delay)| !delay.is_zero());
+    match (next(situation, failures, Some(of_url)), own_wait) {
+        (Some((_, delay)), Some(own)) if goes_on_at_once(situation, delay) => {
+            again(situation, failures, own, Scope::Queue)
+        }
+        (Some(next), _) if !is_used_up => again(situation, failures, next, scope),
+        (Some((_, delay)), _) => {
             let delay = delay.max(situation.retry_after.unwrap_or_default());
             let url = UrlSchedule {
                 failures: of_url,
@@ -224,8 +233,13 @@ fn with_url(situation: &Situation<'_>, failures: u32, of_url: u32) -> Verdict {
             };
             exhausted(situation, failures, Scope::Queue, Some(url))
         }
-        None => exhausted(situation, failures, scope, None),
+        (None, _) => exhausted(situation, failures, scope, None),
     }
+}
+
+/// The URL is available, and its schedule does not wait either.
+fn goes_on_at_once(situation: &Situation<'_>, delay: Duration) -> bool {
+    !situation.is_probe && delay.max(situation.retry_after.unwrap_or_default()).is_zero()
 }
 
 fn again(situation: &Situation<'_>, failures: u32, (phase, scheduled): (Phase, Duration), scope: Scope) -> Verdict {
@@ -282,7 +296,15 @@ mod tests {
     const SAME: u32 = u32::MAX;
 
     fn check(change: impl FnOnce(&mut Situation<'_>), policy: &RetryPolicy, expected: Verdict) {
-        let schedule = policy.schedule();
+        check_with(change, policy, &policy.schedule(), expected);
+    }
+
+    fn check_with(
+        change: impl FnOnce(&mut Situation<'_>),
+        policy: &RetryPolicy,
+        schedule: &Schedule,
+        expected: Verdict,
+    ) {
         let message = NotificationId::parse("n-1").unwrap();
         let mut situation = Situation {
             class: OutcomeClass::Failed,
@@ -292,10 +314,11 @@ mod tests {
             refusals_in_row: 0,
             retry_after: None,
             policy,
-            schedule: &schedule,
+            schedule,
             failing_heads: 1,
             queues: 10,
             is_refused_by_rules: false,
+            is_probe: false,
             message: &message,
         };
         change(&mut situation);
@@ -493,6 +516,7 @@ mod tests {
             failing_heads: 1,
             queues: 10,
             is_refused_by_rules: false,
+            is_probe: false,
             message: &message,
         };
         situation(&mut asked);
@@ -563,6 +587,34 @@ mod tests {
     }
 
     #[test]
+    fn an_override_holds_while_its_url_is_available_and_goes_on_at_once() {
+        let policy = RetryPolicy::default();
+        let own = |polling_time_s| Override {
+            polling_time_s,
+            restart_count: Some(9),
+        };
+        let alone = |failures, seconds| later(failures, seconds, Phase::Backoff, Scope::Queue);
+        let at_once = Verdict::RetryNow {
+            failures: 1,
+            phase: Phase::Immediate,
+            scope: url(1),
+        };
+        check_own(own(Some(900)), (1, 1), &policy, alone(1, 900));
+        check_own(own(Some(900)), (3, 3), &policy, alone(3, 900));
+        // Without a time of its own, the policy's minimum delay.
+        check_own(own(None), (1, 1), &policy, alone(1, 5));
+        check_own(own(Some(0)), (1, 1), &policy, at_once);
+        // The URL's own wait is nobody else's.
+        check_own(own(Some(900)), (4, 4), &policy, later(4, 5, Phase::PreBackoff, url(4)));
+        let schedule = policy.schedule_with(own(Some(900)));
+        let asked = |seconds| move |s: &mut Situation<'_>| s.retry_after = Some(Duration::from_secs(seconds));
+        let probes = |s: &mut Situation<'_>| s.is_probe = true;
+        check_with(asked(0), &policy, &schedule, alone(1, 900));
+        check_with(asked(10), &policy, &schedule, later(1, 10, Phase::Immediate, url(1)));
+        check_with(probes, &policy, &schedule, at_once);
+    }
+
+    #[test]
     fn a_queue_that_waits_alone_follows_the_messages_own_schedule() {
         let policy = RetryPolicy::default();
         let own = policy.schedule_with(Override {
@@ -582,6 +634,7 @@ mod tests {
             failing_heads: 1,
             queues: 10,
             is_refused_by_rules: false,
+            is_probe: false,
             message: &message,
         };
         assert_eq!(decide(&situation), later(2, 900, Phase::Backoff, Scope::Queue));

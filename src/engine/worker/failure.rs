@@ -327,6 +327,7 @@ impl Hold {
             is_refused_by_rules: hand
                 .endpoint
                 .is_refused_by_rules(tried.sent.outcome, self.engine.clock.uptime()),
+            is_probe: self.probe.is_some(),
             message: &hand.notification.id,
         }))
     }

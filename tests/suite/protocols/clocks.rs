@@ -274,6 +274,31 @@ async fn a_message_whose_own_attempts_are_used_up_dies_alone_and_the_url_keeps_i
     stage.stop().await;
 }
 
+/// A URL that is tried at once stays available: until it closes, the times between attempts are the message's own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_keeps_its_own_times_while_its_url_is_available() {
+    let mut stage = Stage::quiet(Ground::embedded(), |settings| {
+        settings.default_policy.retries_with_no_delay = 3;
+    })
+    .await;
+    stage.receiver.behave("/hook", Behaviour::Status(503));
+    let mut own = notification("own", stage.url("/hook"), 1, "own");
+    (own.polling_time_s, own.restart_count) = (Some(1), Some(2));
+    stage.engine.publish(own).await.unwrap();
+    stage.start();
+    stage.queue_is("own", "/hook", "parked").await;
+    let attempts = stage.receiver.attempts();
+    assert_eq!(attempts.len(), 3, "the first attempt and two retries");
+    for pair in attempts.windows(2) {
+        let apart = pair[1].started_at - pair[0].started_at;
+        assert!(
+            apart > Duration::from_millis(900),
+            "tried again after {apart:?}, and it asked for a second"
+        );
+    }
+    stage.stop().await;
+}
+
 /// Parked, and the only one of its URL: nobody else can give the probe, and it gives none until somebody redelivers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_parked_message_gives_no_probe_where_its_url_has_nothing_else() {
