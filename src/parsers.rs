@@ -130,7 +130,9 @@ fn headers(bytes: &[u8]) -> bool {
 }
 
 /// Fields of every kind; the text of the one row stands behind the filter, behind a NUL.
-const FIELDS: [Field; 4] = [
+const FIELDS: [Field; 6] = [
+    Field::new("body.", FieldKind::Text),
+    Field::new("at", FieldKind::Time),
     Field::new("url", FieldKind::Text),
     Field::new("depth", FieldKind::Number),
     Field::new("age", FieldKind::Duration),
@@ -146,7 +148,16 @@ impl Fields for Row<'_> {
             "depth" => FieldValue::Number(f64::from(u16::try_from(self.0.len()).unwrap_or(u16::MAX))),
             "age" => FieldValue::Duration(Duration::from_secs(90)),
             "paused" => FieldValue::Bool(true),
+            "at" => FieldValue::Time(Timestamp::from_seconds(1_800_000_000)),
             _ => FieldValue::Missing,
+        }
+    }
+
+    fn at(&self, _: &str, place: &str) -> FieldValue<'_> {
+        if place.len().is_multiple_of(2) {
+            FieldValue::Numeral(Cow::Borrowed(self.0))
+        } else {
+            FieldValue::Text(Cow::Borrowed(self.0))
         }
     }
 }

@@ -13,8 +13,12 @@ Filters:
   reason ~ \"timeout\" and not (age > 2h or redriven > 0)
 
   Operators are = != < <= > >= and ~, which finds a part of a text in any letter case, or a regular
-  expression: error ~ /5\\d\\d/. Put text with spaces or brackets into double quotes. What is not known
-  fits no comparison: a number that is missing is never zero.
+  expression: error ~ /5\\d\\d/. Put text with spaces or brackets into double quotes. A value that is
+  missing fits != and no other comparison: a number that is missing is never zero.
+
+  body./POINTER is a JSON pointer, with ~1 for a slash in a name and ~0 for a tilde: body./a~1b = 1. Numbers
+  and times are compared in all their digits. A place in a body of more than 1 MiB, and a large regular
+  expression over a long text, cannot be told: then the whole filter is refused where it depends on that.
 ";
 
 /// The lists, by the commands that take filters over them.
@@ -50,5 +54,6 @@ fn values(kind: FieldKind) -> String {
         FieldKind::Number => "a number: 100, 1.5, 10k, 2M".to_owned(),
         FieldKind::Duration => "a span: 30s, 5m, 2h, 3d".to_owned(),
         FieldKind::Bool => "true or false".to_owned(),
+        FieldKind::Time => "a time: 2026-12-01T08:30:00Z, 2026-12-01".to_owned(),
     }
 }

@@ -7,6 +7,7 @@ pub mod connection;
 pub mod database;
 pub mod dead_letter;
 pub mod death;
+pub mod decimal;
 pub mod egress;
 pub mod endpoint;
 pub mod error_queue;

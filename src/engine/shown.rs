@@ -25,7 +25,10 @@ impl Fields for Shown<'_> {
             | FieldValue::Words(_)
             | FieldValue::Number(_)
             | FieldValue::Duration(_)
-            | FieldValue::Bool(_)) => plain,
+            | FieldValue::Bool(_)
+            | FieldValue::Numeral(_)
+            | FieldValue::Time(_)
+            | FieldValue::TooLarge(_)) => plain,
         }
     }
 
@@ -39,17 +42,31 @@ impl Fields for Shown<'_> {
             return FieldValue::Missing;
         }
         match self.row.at(family, place) {
-            FieldValue::Text(text) => {
-                // What is in an object or a list may be hidden there by its own name.
-                let inside = self.masks.body(text.as_bytes()).value.into_owned();
-                let inside = String::from_utf8_lossy(&inside).into_owned();
-                FieldValue::Text(Cow::Owned(self.masks.outward(&inside).value.into_owned()))
+            FieldValue::Text(text) => FieldValue::Text(Cow::Owned(self.without_inside(&text))),
+            FieldValue::Numeral(text) => {
+                let shown = self.without_inside(&text);
+                if shown == text {
+                    FieldValue::Numeral(text)
+                } else {
+                    FieldValue::Text(Cow::Owned(shown))
+                }
             }
             plain @ (FieldValue::Missing
             | FieldValue::Words(_)
             | FieldValue::Number(_)
             | FieldValue::Duration(_)
-            | FieldValue::Bool(_)) => plain,
+            | FieldValue::Bool(_)
+            | FieldValue::Time(_)
+            | FieldValue::TooLarge(_)) => plain,
         }
+    }
+}
+
+impl Shown<'_> {
+    /// What is in an object or a list may be hidden there by its own name.
+    fn without_inside(&self, text: &str) -> String {
+        let inside = self.masks.body(text.as_bytes()).value;
+        let inside = String::from_utf8_lossy(&inside);
+        self.masks.outward(&inside).value.into_owned()
     }
 }

@@ -13,7 +13,7 @@ use super::shown::Shown;
 use super::sight::Sight;
 use super::{EngineError, core::Core};
 use crate::ambient;
-use crate::domain::filter::{Condition, Fields, Filter};
+use crate::domain::filter::{Condition, Fields, Filter, TooLarge};
 use crate::domain::mask::MaskRules;
 
 /// How long one filter may compute, over all its rows, of a processor's time.
@@ -45,10 +45,10 @@ pub(super) struct Question<'a> {
 
 impl Question<'_> {
     /// Whether the row is in.
-    pub(super) fn matches(&self, row: &dyn Fields) -> bool {
+    pub(super) fn matches(&self, row: &dyn Fields) -> Result<bool, TooLarge> {
         match self.masks {
-            Some(masks) => self.filter.matches(&Shown { row, masks }),
-            None => self.filter.matches(row),
+            Some(masks) => self.filter.ask(&Shown { row, masks }),
+            None => self.filter.ask(row),
         }
     }
 }
@@ -123,7 +123,7 @@ impl Sieve {
     pub(super) async fn keep<T, M>(&mut self, mut rows: Vec<T>, is_in: M) -> Result<Vec<T>, EngineError>
     where
         T: Send + Sync,
-        M: Fn(&Question<'_>, &T) -> bool + Sync,
+        M: Fn(&Question<'_>, &T) -> Result<bool, TooLarge> + Sync,
     {
         let mut marks = self.ask(&rows, is_in).await?.into_iter();
         rows.retain(|_| marks.next().unwrap_or(true));
@@ -134,7 +134,7 @@ impl Sieve {
     pub(super) async fn ask<T, M>(&mut self, rows: &[T], is_in: M) -> Result<Vec<bool>, EngineError>
     where
         T: Sync,
-        M: Fn(&Question<'_>, &T) -> bool + Sync,
+        M: Fn(&Question<'_>, &T) -> Result<bool, TooLarge> + Sync,
     {
         let Some(filter) = &self.filter else {
             return Ok(Vec::new());
@@ -156,21 +156,23 @@ impl Sieve {
                 // The processor's time of this thread: a machine that is busy otherwise makes no filter dearer.
                 let began = ambient::processor_time();
                 let used = || ambient::processor_time().saturating_sub(began);
-                let mut asked = true;
+                let mut asked = Ok(());
                 for row in lot {
-                    asked = used() <= left;
-                    if !asked {
+                    asked = if used() > left {
+                        Err(too_dear(filter))
+                    } else {
+                        let mark = is_in(&question, row).map_err(|too_large| not_told(filter, too_large));
+                        mark.map(|mark| marks.push(mark))
+                    };
+                    if asked.is_err() {
                         break;
                     }
-                    marks.push(is_in(&question, row));
                 }
                 (asked, used())
             });
             drop(turn);
             self.left = left.saturating_sub(used);
-            if !asked {
-                return Err(too_dear(filter));
-            }
+            asked?;
             // Whoever asked may have gone.
             tokio::task::yield_now().await;
         }
@@ -186,6 +188,17 @@ fn too_dear(filter: &Filter) -> EngineError {
              or endpoint, or write plain text instead of a regular expression",
             crate::domain::text::show(filter.as_str(), 80),
             BUDGET.as_secs()
+        ),
+    }
+}
+
+fn not_told(filter: &Filter, too_large: TooLarge) -> EngineError {
+    EngineError::Invalid {
+        field: "filter".to_owned(),
+        message: format!(
+            "the filter {:?} depends on {too_large}: leave out what is so large by another condition of the filter, or \
+             write plain text instead of a regular expression",
+            crate::domain::text::show(filter.as_str(), 80),
         ),
     }
 }
@@ -206,19 +219,21 @@ mod tests {
     }
 
     /// Takes so much of the processor's time.
-    fn compute(span: Duration) -> bool {
+    fn compute(span: Duration) {
         let began = ambient::processor_time();
         while ambient::processor_time().saturating_sub(began) < span {
             std::hint::black_box(());
         }
-        true
     }
 
     #[tokio::test]
     async fn the_rows_of_all_lots_are_in_one_budget() {
         let mut sieve = sieve(1);
         let rows = vec![(); LOT];
-        let dear = |_: &Question<'_>, (): &()| compute(Duration::from_micros(20));
+        let dear = |_: &Question<'_>, (): &()| {
+            compute(Duration::from_micros(20));
+            Ok(true)
+        };
         sieve.ask(&rows, dear).await.unwrap();
         sieve.ask(&rows, dear).await.unwrap();
         let refused = sieve.ask(&rows, dear).await.unwrap_err();
@@ -236,7 +251,7 @@ mod tests {
         let nothing = std::sync::Mutex::new(nothing);
         let waits = |_: &Question<'_>, (): &()| {
             let waited = nothing.lock().unwrap().recv_timeout(Duration::from_millis(10));
-            waited.is_err()
+            Ok(waited.is_err())
         };
         assert_eq!(sieve.ask(&[(), (), ()], waits).await.unwrap().len(), 3);
     }
@@ -244,13 +259,13 @@ mod tests {
     #[tokio::test]
     async fn who_waits_too_long_for_the_filters_of_others_is_told_so() {
         let mut waiting = sieve(0);
-        let refused = waiting.ask(&[()], |_, ()| true).await.unwrap_err();
+        let refused = waiting.ask(&[()], |_, ()| Ok(true)).await.unwrap_err();
         assert!(matches!(refused, EngineError::Busy { .. }), "{refused:?}");
     }
 
     #[tokio::test]
     async fn the_rows_that_are_in_are_kept_in_order() {
-        let kept = sieve(1).keep((0..2_500).collect(), |_, row| row % 1_000 == 7).await;
+        let kept = sieve(1).keep((0..2_500).collect(), |_, row| Ok(row % 1_000 == 7)).await;
         assert_eq!(kept.unwrap(), [7, 1_007, 2_007]);
     }
 }

@@ -88,7 +88,7 @@ fn asks(done: &str, fields: &[Field]) -> Asks {
 const fn operators(kind: FieldKind) -> &'static [&'static str] {
     match kind {
         FieldKind::Text | FieldKind::Word(_) => &["=", "!=", "~"],
-        FieldKind::Number | FieldKind::Duration => &[">", "<", ">=", "<=", "="],
+        FieldKind::Number | FieldKind::Duration | FieldKind::Time => &[">", "<", ">=", "<=", "="],
         FieldKind::Bool => &["= true", "= false"],
     }
 }
@@ -98,7 +98,7 @@ fn known_values(field: Field, values: &dyn Fn(&str) -> Vec<String>) -> Vec<Strin
         FieldKind::Text => values(field.name).into_iter().map(|value| as_word(&value)).collect(),
         FieldKind::Word(words) => words.iter().map(|word| (*word).to_owned()).collect(),
         FieldKind::Bool => vec!["true".to_owned(), "false".to_owned()],
-        FieldKind::Number | FieldKind::Duration => Vec::new(),
+        FieldKind::Number | FieldKind::Duration | FieldKind::Time => Vec::new(),
     }
 }
 

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use crate::console::table::Row;
 use crate::domain::filter::FieldValue;
 use crate::domain::time::Timestamp;
+use crate::wire;
 
 /// How it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,12 +77,13 @@ impl Records for One {
 #[must_use]
 pub fn by_fields<R: Row>(row: &R, now: Timestamp) -> Record {
     let value = |name: &str| match row.field(name, now) {
-        FieldValue::Missing => Value::Null,
-        FieldValue::Text(text) => Value::from(text.into_owned()),
+        FieldValue::Missing | FieldValue::TooLarge(_) => Value::Null,
+        FieldValue::Text(text) | FieldValue::Numeral(text) => Value::from(text.into_owned()),
         FieldValue::Words(words) => words.first().map_or(Value::Null, |word| Value::from(*word)),
         FieldValue::Number(number) => number_of(number),
         FieldValue::Duration(span) => Value::from(span.as_secs()),
         FieldValue::Bool(flag) => Value::from(flag),
+        FieldValue::Time(at) => wire::time(at).as_deref().map_or(Value::Null, Value::from),
     };
     let fields = R::FIELDS.iter();
     fields.map(|field| (field.name.to_owned(), value(field.name))).collect()

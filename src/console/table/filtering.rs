@@ -79,7 +79,13 @@ impl<R: Row> Table<R> {
             match row.field(field, now) {
                 FieldValue::Text(text) => values.insert(text.into_owned()),
                 FieldValue::Words(words) => values.insert(words.first().copied().unwrap_or_default().to_owned()),
-                FieldValue::Missing | FieldValue::Number(_) | FieldValue::Duration(_) | FieldValue::Bool(_) => false,
+                FieldValue::Missing
+                | FieldValue::Number(_)
+                | FieldValue::Duration(_)
+                | FieldValue::Bool(_)
+                | FieldValue::Numeral(_)
+                | FieldValue::Time(_)
+                | FieldValue::TooLarge(_) => false,
             };
             if values.len() > VALUES_MAX {
                 return Vec::new();

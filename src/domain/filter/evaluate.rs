@@ -4,12 +4,13 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use regex::Regex;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
+use super::super::decimal::Decimal;
+use super::super::time::Timestamp;
 use super::lexer::Operator;
-use super::{Condition, FieldValue, Fields};
-
-/// A regular expression looks at the beginning of a text, at most this many bytes of it.
-const SCANNED_BYTES_MAX: usize = 4 * 1024;
+use super::{Condition, FieldValue, Fields, TooLarge};
 
 /// What was read. Chains are lists, so that its depth is that of the parentheses.
 #[derive(Clone, Debug)]
@@ -36,19 +37,60 @@ pub(super) enum Literal {
     Text(String),
     /// To be found anywhere in the text; in lower case.
     Part(String),
-    Pattern(Regex),
+    Pattern(Box<Pattern>),
     Number(f64),
     Duration(Duration),
     Bool(bool),
+    /// Microseconds since 1970, and the nanoseconds behind them: a person may write more digits than a time has.
+    Time(i64, u16),
+    Scalar(Box<Scalar>),
+}
+
+/// What a place is compared with, of which nobody says what kind it is.
+#[derive(Clone, Debug)]
+pub(super) struct Scalar {
+    pub(super) text: String,
+    /// The same, where it is a number.
+    pub(super) number: Option<Decimal>,
+}
+
+/// A regular expression, with how much of a text it can search in a bounded time.
+#[derive(Clone, Debug)]
+pub(super) struct Pattern {
+    pub(super) regex: Regex,
+    pub(super) text_bytes_max: usize,
+}
+
+impl Scalar {
+    /// How a text stands to it, as numbers where both may be ones.
+    fn order(&self, text: &str, as_numbers: bool) -> Option<Ordering> {
+        match self.number.as_ref().filter(|_| as_numbers) {
+            Some(literal) => Decimal::read(text).map(|number| number.compare(literal)),
+            None => Some(text.cmp(self.text.as_str())),
+        }
+    }
+}
+
+impl Pattern {
+    fn fits(&self, text: &str) -> Result<bool, TooLarge> {
+        if text.len() > self.text_bytes_max {
+            return Err(TooLarge {
+                bytes: text.len(),
+                bytes_max: self.text_bytes_max,
+            });
+        }
+        Ok(self.regex.is_match(text))
+    }
 }
 
 impl Expression {
-    pub(super) fn matches(&self, row: &dyn Fields) -> bool {
+    /// What cannot be told of one part matters only where no other part decides.
+    pub(super) fn ask(&self, row: &dyn Fields) -> Result<bool, TooLarge> {
         match self {
-            Self::All(parts) => parts.iter().all(|part| part.matches(row)),
-            Self::Any(parts) => parts.iter().any(|part| part.matches(row)),
-            Self::Not(part) => !part.matches(row),
-            Self::Comparison(comparison) => comparison.matches(&comparison.value(row)),
+            Self::All(parts) => joined(parts, row, false),
+            Self::Any(parts) => joined(parts, row, true),
+            Self::Not(part) => part.ask(row).map(|is_in| !is_in),
+            Self::Comparison(comparison) => comparison.ask(&comparison.value(row)),
         }
     }
 
@@ -59,6 +101,19 @@ impl Expression {
             Self::Comparison(comparison) => comparison.place.is_some(),
         }
     }
+}
+
+/// Parts of which one that says `decisive` decides for all.
+fn joined(parts: &[Expression], row: &dyn Fields, decisive: bool) -> Result<bool, TooLarge> {
+    let mut joined = Ok(!decisive);
+    for part in parts {
+        match part.ask(row) {
+            Ok(is_in) if is_in == decisive => return Ok(decisive),
+            Ok(_) => {}
+            Err(too_large) => joined = Err(too_large),
+        }
+    }
+    joined
 }
 
 impl Expression {
@@ -101,36 +156,64 @@ impl Comparison {
         }
     }
 
-    fn matches(&self, value: &FieldValue<'_>) -> bool {
-        let order = match (value, &self.literal) {
-            (FieldValue::Words(words), Literal::Part(part)) => {
-                return words.iter().any(|word| word.contains(part.as_str()));
+    fn ask(&self, value: &FieldValue<'_>) -> Result<bool, TooLarge> {
+        if let FieldValue::TooLarge(too_large) = value {
+            return Err(*too_large);
+        }
+        match &self.literal {
+            Literal::Part(part) => Ok(texts(value, |text| text.to_lowercase().contains(part.as_str()))),
+            Literal::Pattern(pattern) => {
+                let mut found = Ok(false);
+                texts(value, |text| {
+                    found = pattern.fits(text);
+                    found != Ok(false)
+                });
+                found
             }
-            (FieldValue::Words(words), Literal::Pattern(pattern)) => {
-                return words.iter().any(|word| pattern.is_match(word));
-            }
-            (FieldValue::Words(words), Literal::Text(literal)) => compare(words, literal),
-            (FieldValue::Text(text), Literal::Part(part)) => return text.to_lowercase().contains(part.as_str()),
-            (FieldValue::Text(text), Literal::Pattern(pattern)) => return pattern.is_match(beginning(text)),
-            (FieldValue::Text(text), Literal::Text(literal)) => Some(text.as_ref().cmp(literal.as_str())),
-            (FieldValue::Number(number), Literal::Number(literal)) => number.partial_cmp(literal),
-            (FieldValue::Text(text), Literal::Number(literal)) => {
-                text.parse().ok().and_then(|number: f64| number.partial_cmp(literal))
-            }
-            (FieldValue::Duration(span), Literal::Duration(literal)) => Some(span.cmp(literal)),
-            (FieldValue::Bool(flag), Literal::Bool(literal)) => Some(flag.cmp(literal)),
-            // Missing, or not of the kind that was announced.
-            _ => None,
-        };
-        match self.operator {
-            Operator::Equal | Operator::Contains => order == Some(Ordering::Equal),
-            Operator::NotEqual => order != Some(Ordering::Equal),
-            Operator::Less => order == Some(Ordering::Less),
-            Operator::LessOrEqual => order.is_some_and(Ordering::is_le),
-            Operator::Greater => order == Some(Ordering::Greater),
-            Operator::GreaterOrEqual => order.is_some_and(Ordering::is_ge),
+            Literal::Text(_)
+            | Literal::Number(_)
+            | Literal::Duration(_)
+            | Literal::Bool(_)
+            | Literal::Time(..)
+            | Literal::Scalar(_) => Ok(self.operator.fits(self.order(value))),
         }
     }
+
+    fn order(&self, value: &FieldValue<'_>) -> Option<Ordering> {
+        match (value, &self.literal) {
+            (FieldValue::Words(words), Literal::Text(literal)) => compare(words, literal),
+            (FieldValue::Text(text), Literal::Text(literal)) => Some(text.as_ref().cmp(literal.as_str())),
+            (FieldValue::Number(number), Literal::Number(literal)) => number.partial_cmp(literal),
+            (FieldValue::Duration(span), Literal::Duration(literal)) => Some(span.cmp(literal)),
+            (FieldValue::Bool(flag), Literal::Bool(literal)) => Some(flag.cmp(literal)),
+            (FieldValue::Time(at), Literal::Time(micros, nanos)) => Some((at.micros(), 0).cmp(&(*micros, *nanos))),
+            (FieldValue::Numeral(text), Literal::Scalar(literal)) => literal.order(text, true),
+            // What is text in a body or a header may be the digits of an order, where 007 is not 7.
+            (FieldValue::Text(text), Literal::Scalar(literal)) => literal.order(text, self.operator.orders()),
+            // Missing, or not of the kind that was announced.
+            _ => None,
+        }
+    }
+}
+
+/// Whether one of the texts of a value fits.
+fn texts(value: &FieldValue<'_>, mut fits: impl FnMut(&str) -> bool) -> bool {
+    match value {
+        FieldValue::Text(text) | FieldValue::Numeral(text) => fits(text),
+        FieldValue::Words(words) => words.iter().any(|word| fits(word)),
+        FieldValue::Time(at) => shown(*at).is_some_and(|text| fits(&text)),
+        FieldValue::Missing
+        | FieldValue::Number(_)
+        | FieldValue::Duration(_)
+        | FieldValue::Bool(_)
+        | FieldValue::TooLarge(_) => false,
+    }
+}
+
+/// A point in time as documents show it.
+fn shown(at: Timestamp) -> Option<String> {
+    let at = OffsetDateTime::from_unix_timestamp_nanos(i128::from(at.micros()) * 1_000).ok()?;
+    at.format(&Rfc3339).ok()
 }
 
 /// Equal to any of the words; else by the one that is printed.
@@ -139,8 +222,4 @@ fn compare(words: &[&str], literal: &str) -> Option<Ordering> {
         return Some(Ordering::Equal);
     }
     words.first().map(|word| (*word).cmp(literal))
-}
-
-fn beginning(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(SCANNED_BYTES_MAX)).unwrap_or(text)
 }

@@ -1,8 +1,13 @@
 //! From characters to tokens, on demand: the parser says whether it expects a value, because there a
 //! word may contain what is an operator elsewhere (`url = http://example.com/?a=b`).
 
+use std::cmp::Ordering;
+
 use super::super::text::show;
 use super::FilterError;
+
+/// The family of places in a JSON body.
+pub(super) const BODY: &str = "body.";
 
 /// A comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +31,26 @@ impl Operator {
             Self::Greater => ">",
             Self::GreaterOrEqual => ">=",
             Self::Contains => "~",
+        }
+    }
+
+    /// Whether it asks which of two is greater.
+    pub(super) const fn orders(self) -> bool {
+        matches!(
+            self,
+            Self::Less | Self::LessOrEqual | Self::Greater | Self::GreaterOrEqual
+        )
+    }
+
+    /// Whether a value fits that stands so to the one behind the operator; none: it is not known.
+    pub(super) fn fits(self, order: Option<Ordering>) -> bool {
+        match self {
+            Self::Equal | Self::Contains => order == Some(Ordering::Equal),
+            Self::NotEqual => order != Some(Ordering::Equal),
+            Self::Less => order == Some(Ordering::Less),
+            Self::LessOrEqual => order.is_some_and(Ordering::is_le),
+            Self::Greater => order == Some(Ordering::Greater),
+            Self::GreaterOrEqual => order.is_some_and(Ordering::is_ge),
         }
     }
 }
@@ -83,9 +108,24 @@ impl<'a> Lexer<'a> {
             '"' | '=' | '!' | '<' | '>' | '~' => {
                 return Err(FilterError::at(column, format!("expected a field, found {first}")));
             }
-            _ => keyword_or_word(self.take_while(|character| !is_blank(character) && !"()\"=!<>~".contains(character))),
+            _ => keyword_or_word(self.word()),
         };
         Ok((column, token))
+    }
+
+    /// In a JSON pointer `~0` and `~1` belong to the word: there they are no operator.
+    fn word(&mut self) -> &'a str {
+        let belongs = |character| !is_blank(character) && !"()\"=!<>~".contains(character);
+        let start = self.rest;
+        let mut length = self.take_while(belongs).len();
+        let is_pointer = start
+            .get(..BODY.len())
+            .is_some_and(|family| family.eq_ignore_ascii_case(BODY));
+        while is_pointer && (self.rest.starts_with("~0") || self.rest.starts_with("~1")) {
+            self.advance();
+            length += 1 + self.take_while(belongs).len();
+        }
+        start.get(..length).unwrap_or_default()
     }
 
     /// The operator behind a field; none when something else stands there.

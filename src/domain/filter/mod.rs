@@ -9,14 +9,15 @@
 //! value       = "text in \"quotes\"" | word | after "~" also /regular expression/
 //! ```
 //!
-//! A field has a kind, and its value is read by it: `depth > 10k`, `age > 2h`, `paused = true`. Text is
-//! compared exactly (`<` and `>` by its characters, which puts RFC 3339 times in order), `~` finds a
+//! A field has a kind, and its value is read by it: `depth > 10k`, `age > 2h`, `paused = true`, `nbf < 2026-12-01`. Text is
+//! compared exactly (`<` and `>` by its characters), `~` finds a
 //! part of it in any letter case. A field whose name ends in a full stop is a family, and what is behind it a place in
-//! it: `header.tenant = t1`, `body./order/id ~ "^9"` (a JSON pointer). What is not known is neither equal nor greater nor less: a number
-//! that is missing is never zero. An error says where, and what was expected there.
+//! it: `header.tenant = t1`, `body./order/id ~ "^9"` (a JSON pointer, with `~0` and `~1` for `~` and `/` in a name). What is
+//! not known is neither equal nor greater nor less: a number that is missing is never zero, and only `!=` fits it. An error
+//! says where, and what was expected there.
 //!
 //! Length, depth and the size of a regular expression are bounded; the source of the values is the
-//! caller's ([`Fields`]).
+//! caller's ([`Fields`]). Of a text that is too large to be searched no answer is made up ([`TooLarge`]).
 
 mod evaluate;
 mod lexer;
@@ -26,6 +27,8 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use evaluate::Expression;
+
+use super::time::Timestamp;
 
 /// An expression has at most this many bytes.
 pub const EXPRESSION_BYTES_MAX: usize = 4096;
@@ -66,6 +69,8 @@ pub enum FieldKind {
     Duration,
     /// `true` or `false`.
     Bool,
+    /// A point in time: `2026-12-01T08:30:00Z`, or the beginning of one, in UTC: `2026-12-01`.
+    Time,
 }
 
 /// The value of a field of one row.
@@ -83,6 +88,22 @@ pub enum FieldValue<'a> {
     Duration(Duration),
     /// True or false.
     Bool(bool),
+    /// A number as JSON writes it, in all its digits.
+    Numeral(Cow<'a, str>),
+    /// A point in time.
+    Time(Timestamp),
+    /// It cannot be told: what it stands in has more bytes than are looked at.
+    TooLarge(TooLarge),
+}
+
+/// A text that is too large for what a filter asks of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a text of {bytes} bytes; at most {bytes_max} can be looked at")]
+pub struct TooLarge {
+    /// Its bytes.
+    pub bytes: usize,
+    /// As many could be looked at.
+    pub bytes_max: usize,
 }
 
 /// A row that can be filtered.
@@ -117,9 +138,17 @@ impl Filter {
     }
 
     /// Whether a row is in.
+    ///
+    /// # Errors
+    /// It depends on a text that is too large: neither the filter nor its opposite has the row.
+    pub fn ask(&self, row: &dyn Fields) -> Result<bool, TooLarge> {
+        self.expression.ask(row)
+    }
+
+    /// Whether a row is in, where nothing is so large that this cannot be told.
     #[must_use]
     pub fn matches(&self, row: &dyn Fields) -> bool {
-        self.expression.matches(row)
+        self.ask(row).unwrap_or(false)
     }
 
     /// What must hold of every row that is in, as far as it is plain: for a store that can look it up.

@@ -1,19 +1,24 @@
 //! From tokens to an expression that fits the fields: names, kinds and values are checked here, so
 //! that evaluation cannot fail.
 
-use regex::{Regex, RegexBuilder};
+use regex::RegexBuilder;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
+use super::super::decimal::Decimal;
 use super::super::nearest::nearest;
 use super::super::text::show;
 use super::super::time::span;
-use super::evaluate::{Comparison, Expression, Literal};
-use super::lexer::{Lexer, Operator, Token, ValueToken};
+use super::evaluate::{Comparison, Expression, Literal, Pattern, Scalar};
+use super::lexer::{BODY, Lexer, Operator, Token, ValueToken};
 use super::{DEPTH_MAX, EXPRESSION_BYTES_MAX, Field, FieldKind, FilterError, PATTERN_BYTES_MAX, PLACE_BYTES_MAX};
 
 /// A compiled regular expression takes at most this many bytes.
 const PATTERN_COMPILED_BYTES_MAX: usize = 256 * 1024;
-/// The family of places in a JSON body.
-const BODY: &str = "body.";
+/// The sizes that are told apart, smallest first: the more a search has to follow, the shorter its text may be.
+const PATTERN_SIZES: [usize; 3] = [4 * 1024, 16 * 1024, 64 * 1024];
+/// What size and text may come to together, so that one search takes about a second at most.
+const PATTERN_WORK_MAX: usize = 16 << 30;
 /// Text of the user is shown in a message at most this wide.
 const SHOWN_WIDTH_MAX: usize = 40;
 
@@ -110,8 +115,13 @@ impl Parser<'_> {
         let (field, place) = self.field(column, word)?;
         let (column, operator) = self.lexer.operator();
         let Some(operator) = operator else {
+            let hint = if word.contains('~') {
+                "; to look for a part, put a space before the ~"
+            } else {
+                ""
+            };
             let message = format!(
-                "expected =, !=, <, <=, >, >= or ~ after {}",
+                "expected =, !=, <, <=, >, >= or ~ after {}{hint}",
                 show(word, SHOWN_WIDTH_MAX)
             );
             return Err(FilterError::at(column, message));
@@ -193,22 +203,25 @@ fn place(column: usize, family: &str, place: &str) -> Result<String, FilterError
     Ok(place.to_owned())
 }
 
-/// Nobody says of what kind it is: numbers are compared as numbers where they are ordered.
+/// Nobody says of what kind it is: the row does.
 fn literal_of_place(column: usize, operator: Operator, value: ValueToken) -> Result<Literal, FilterError> {
     let text = match value {
-        ValueToken::Pattern(text) => return pattern(column, &text).map(Literal::Pattern),
+        ValueToken::Pattern(text) => return pattern(column, &text),
         ValueToken::Quoted(text) | ValueToken::Word(text) => text,
     };
-    let is_ordered = matches!(
-        operator,
-        Operator::Less | Operator::LessOrEqual | Operator::Greater | Operator::GreaterOrEqual
-    );
-    Ok(match number(&text).filter(|_| is_ordered) {
-        Some(number) => Literal::Number(number),
-        None if operator != Operator::Contains => Literal::Text(text),
+    Ok(match operator {
         // What an anchor says is meant as one: `~ "^9"`.
-        None if text.starts_with('^') || text.ends_with('$') => Literal::Pattern(pattern(column, &text)?),
-        None => Literal::Part(text.to_lowercase()),
+        Operator::Contains if text.starts_with('^') || text.ends_with('$') => pattern(column, &text)?,
+        Operator::Contains => Literal::Part(text.to_lowercase()),
+        Operator::Equal
+        | Operator::NotEqual
+        | Operator::Less
+        | Operator::LessOrEqual
+        | Operator::Greater
+        | Operator::GreaterOrEqual => {
+            let number = Decimal::read(numeral(&text).as_ref().unwrap_or(&text));
+            Literal::Scalar(Box::new(Scalar { text, number }))
+        }
     })
 }
 
@@ -224,7 +237,7 @@ fn single_or(mut parts: Vec<Expression>, join: fn(Vec<Expression>) -> Expression
 
 fn check_operator(column: usize, field: Field, operator: Operator) -> Result<(), FilterError> {
     let allowed = match field.kind {
-        FieldKind::Text | FieldKind::Word(_) => return Ok(()),
+        FieldKind::Text | FieldKind::Word(_) | FieldKind::Time => return Ok(()),
         FieldKind::Number | FieldKind::Duration => operator != Operator::Contains,
         FieldKind::Bool => matches!(operator, Operator::Equal | Operator::NotEqual),
     };
@@ -233,7 +246,9 @@ fn check_operator(column: usize, field: Field, operator: Operator) -> Result<(),
     }
     let (what, expected) = match field.kind {
         FieldKind::Bool => ("true or false", "= or !="),
-        FieldKind::Text | FieldKind::Word(_) | FieldKind::Number => ("a number", "=, !=, <, <=, > or >="),
+        FieldKind::Text | FieldKind::Word(_) | FieldKind::Number | FieldKind::Time => {
+            ("a number", "=, !=, <, <=, > or >=")
+        }
         FieldKind::Duration => ("a duration", "=, !=, <, <=, > or >="),
     };
     Err(FilterError::at(
@@ -254,11 +269,11 @@ fn literal(column: usize, field: Field, operator: Operator, value: ValueToken) -
         )
     };
     let text = match value {
-        ValueToken::Pattern(pattern) => return self::pattern(column, &pattern).map(Literal::Pattern),
+        ValueToken::Pattern(pattern) => return self::pattern(column, &pattern),
         ValueToken::Quoted(text) | ValueToken::Word(text) => text,
     };
     match field.kind {
-        FieldKind::Text | FieldKind::Word(_) if operator == Operator::Contains => {
+        FieldKind::Text | FieldKind::Word(_) | FieldKind::Time if operator == Operator::Contains => {
             Ok(Literal::Part(text.to_lowercase()))
         }
         FieldKind::Word(words) if matches!(operator, Operator::Equal | Operator::NotEqual) => {
@@ -274,6 +289,9 @@ fn literal(column: usize, field: Field, operator: Operator, value: ValueToken) -
         FieldKind::Bool if text.eq_ignore_ascii_case("true") => Ok(Literal::Bool(true)),
         FieldKind::Bool if text.eq_ignore_ascii_case("false") => Ok(Literal::Bool(false)),
         FieldKind::Bool => Err(expected("true or false", &text)),
+        FieldKind::Time => moment(&text)
+            .map(|(micros, nanos)| Literal::Time(micros, nanos))
+            .ok_or_else(|| expected("a time such as 2026-12-01T08:30:00Z or 2026-12-01", &text)),
     }
 }
 
@@ -294,7 +312,7 @@ fn known_word(column: usize, field: Field, words: &[&str], text: String) -> Resu
     })
 }
 
-fn pattern(column: usize, pattern: &str) -> Result<Regex, FilterError> {
+fn pattern(column: usize, pattern: &str) -> Result<Literal, FilterError> {
     if pattern.len() > PATTERN_BYTES_MAX {
         let message = format!(
             "the regular expression has {} bytes, and at most {PATTERN_BYTES_MAX} are possible",
@@ -306,31 +324,66 @@ fn pattern(column: usize, pattern: &str) -> Result<Regex, FilterError> {
     builder
         .size_limit(PATTERN_COMPILED_BYTES_MAX)
         .dfa_size_limit(PATTERN_COMPILED_BYTES_MAX);
-    builder.build().map_err(|error| {
+    let regex = builder.build().map_err(|error| {
         // The parser's message draws the pattern over several lines; its last line is the reason.
         let text = error.to_string();
         let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
         FilterError::at(column, format!("expected a regular expression: {}", show(reason, 200)))
-    })
+    })?;
+    Ok(Literal::Pattern(Box::new(Pattern {
+        regex,
+        text_bytes_max: PATTERN_WORK_MAX / places_of(pattern),
+    })))
+}
+
+/// About how many bytes its places take, of which a search may have to follow all at every byte of a text. Letters of
+/// all alphabets make a class large and its search no slower: they are not counted.
+fn places_of(pattern: &str) -> usize {
+    let is_within = |size: &usize| {
+        let mut builder = regex::bytes::RegexBuilder::new(pattern);
+        builder.unicode(false).size_limit(*size).build().is_ok()
+    };
+    PATTERN_SIZES
+        .into_iter()
+        .find(is_within)
+        .unwrap_or(PATTERN_COMPILED_BYTES_MAX)
 }
 
 /// Digits with an optional fraction, and a power of thousand behind them.
 fn number(text: &str) -> Option<f64> {
-    let (digits, factor) = match text.char_indices().next_back()? {
-        (at, 'k' | 'K') => (text.get(..at)?, 1e3),
-        (at, 'M') => (text.get(..at)?, 1e6),
-        (at, 'G') => (text.get(..at)?, 1e9),
-        _ => (text, 1.0),
+    numeral(text)?.parse().ok().filter(|number: &f64| number.is_finite())
+}
+
+/// The same as everybody writes it: `1.5k` is `1.5e3`.
+fn numeral(text: &str) -> Option<String> {
+    let (digits, power) = match text.char_indices().next_back()? {
+        (at, 'k' | 'K') => (text.get(..at)?, 3),
+        (at, 'M') => (text.get(..at)?, 6),
+        (at, 'G') => (text.get(..at)?, 9),
+        _ => (text, 0),
     };
     let plain = digits.strip_prefix('-').unwrap_or(digits);
     let well_formed = plain.starts_with(|first: char| first.is_ascii_digit())
         && plain.ends_with(|last: char| last.is_ascii_digit())
         && plain.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    let number = digits
-        .parse::<f64>()
-        .ok()
-        .filter(|number| well_formed && number.is_finite())?;
-    Some(number * factor)
+    well_formed.then(|| format!("{digits}e{power}"))
+}
+
+/// A time as RFC 3339, or the beginning of one in UTC: microseconds since 1970, and nanoseconds behind them.
+fn moment(text: &str) -> Option<(i64, u16)> {
+    let rests = [
+        "",
+        "Z",
+        ":00Z",
+        ":00:00Z",
+        "T00:00:00Z",
+        "-01T00:00:00Z",
+        "-01-01T00:00:00Z",
+    ];
+    let read = |rest: &str| OffsetDateTime::parse(&format!("{text}{rest}"), &Rfc3339).ok();
+    let nanos = rests.into_iter().find_map(read)?.unix_timestamp_nanos();
+    let micros = i64::try_from(nanos.div_euclid(1_000)).ok()?;
+    Some((micros, u16::try_from(nanos.rem_euclid(1_000)).ok()?))
 }
 
 fn name(token: &Token) -> String {

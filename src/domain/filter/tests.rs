@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use super::super::time::Timestamp;
 use super::{
     DEPTH_MAX, EXPRESSION_BYTES_MAX, Field, FieldKind, FieldValue, Fields, Filter, FilterError, PATTERN_BYTES_MAX,
+    TooLarge,
 };
 
 const FIELDS: &[Field] = &[
@@ -18,6 +20,7 @@ const FIELDS: &[Field] = &[
     Field::new("age", FieldKind::Duration),
     Field::new("paused", FieldKind::Bool),
     Field::new("unknown", FieldKind::Number),
+    Field::new("nbf", FieldKind::Time),
 ];
 
 struct Row;
@@ -32,6 +35,8 @@ impl Fields for Row {
             "endpoint" => FieldValue::Text("http://example.com/hook?a=b".into()),
             "age" => FieldValue::Duration(Duration::from_hours(2)),
             "paused" => FieldValue::Bool(false),
+            // 2027-01-15T08:00:00.000005Z
+            "nbf" => FieldValue::Time(Timestamp::from_micros(1_800_000_000_000_005)),
             _ => FieldValue::Missing,
         }
     }
@@ -102,6 +107,83 @@ fn numbers_and_durations_are_compared_in_their_units() {
     }
     for expression in ["depth > 10k", "depth < 10k", "age > 2h", "age < 2h", "age != 2h"] {
         check(expression, false);
+    }
+}
+
+#[test]
+fn times_are_compared_in_all_their_digits_and_in_every_offset() {
+    for expression in [
+        "nbf = 2027-01-15T08:00:00.000005Z",
+        "nbf = 2027-01-15T09:30:00.000005+01:30",
+        "nbf != 2027-01-15T08:00:00Z",
+        "nbf > 2027-01-15T08:00:00Z",
+        "nbf > 2027-01-15T08:00:00.0000049Z",
+        "nbf < 2027-01-15T08:00:00.0000051Z",
+        "nbf < 2027-01-15T08:00:00.5Z",
+        "nbf < 2027-01-15T08:30:00+00:00",
+        "nbf > 2027-01-15T09:00:00+02:00",
+        "nbf > 2027-01-15 and nbf > 2027-01 and nbf > 2027 and nbf < 2027-01-16",
+        "nbf > 2027-01-15T08 and nbf > 2027-01-15T08:00 and nbf > 2027-01-15T08:00:00",
+        "nbf ~ 2027-01-15T08:00:00.000005z and nbf ~ /^2027/",
+    ] {
+        check(expression, true);
+        check(&format!("not ({expression})"), false);
+    }
+    refused("nbf > tomorrow", 7, "a time such as 2026-12-01T08:30:00Z");
+    refused("nbf > 2027-02-30", 7, "a time");
+}
+
+/// Its places have so many bytes.
+struct Long(usize);
+
+impl Fields for Long {
+    fn field(&self, _: &str) -> FieldValue<'_> {
+        FieldValue::Missing
+    }
+
+    fn at(&self, family: &str, _: &str) -> FieldValue<'_> {
+        match family {
+            "body." => FieldValue::Text(format!("{}needle", "x".repeat(self.0 - "needle".len())).into()),
+            _ => FieldValue::Text("t1".into()),
+        }
+    }
+}
+
+fn asked(expression: &str, bytes: usize) -> Result<bool, TooLarge> {
+    Filter::parse(expression, WHOLE).unwrap().ask(&Long(bytes))
+}
+
+#[test]
+fn a_regular_expression_searches_a_text_whole_or_says_that_it_does_not() {
+    let large = "body./s ~ /(?:a?b?c?){700}needle/";
+    for expression in ["body./s ~ /needle$/", r"body./s ~ /x\w+needle\W?/", "body./s ~ needle"] {
+        for bytes in [10, 4 * 1024, 4 * 1024 + 1, 1 << 20] {
+            assert_eq!(asked(expression, bytes), Ok(true), "{expression}");
+            assert_eq!(asked(&format!("not {expression}"), bytes), Ok(false), "{expression}");
+        }
+    }
+    let refused = TooLarge {
+        bytes: 1 << 20,
+        bytes_max: 64 * 1024,
+    };
+    assert_eq!(asked(large, 4 * 1024), Ok(true));
+    for expression in [large, &format!("not {large}"), &format!("not not {large}")] {
+        assert_eq!(asked(expression, 1 << 20), Err(refused), "{expression}");
+    }
+    // It does not matter where another part decides, on either side.
+    for (decides, is_in) in [
+        (format!("{large} and header.a = t2"), false),
+        (format!("header.a = t2 and not {large}"), false),
+        (format!("{large} or header.a = t1"), true),
+        (format!("not ({large} and header.a = t2)"), true),
+    ] {
+        assert_eq!(asked(&decides, 1 << 20), Ok(is_in), "{decides}");
+    }
+    for depends in [
+        format!("{large} and header.a = t1"),
+        format!("header.a = t2 or {large}"),
+    ] {
+        assert_eq!(asked(&depends, 1 << 20), Err(refused), "{depends}");
     }
 }
 
@@ -270,6 +352,11 @@ impl Fields for Whole {
         match (family, place) {
             ("header.", "Tenant") => FieldValue::Text("t1".into()),
             ("body.", "/order/id") => FieldValue::Text("9001".into()),
+            ("body.", "/exact") => FieldValue::Numeral("9007199254740993".into()),
+            ("body.", "/five") => FieldValue::Numeral("5.0".into()),
+            ("body.", "/a~1b") => FieldValue::Numeral("1".into()),
+            ("body.", "/m~0n/~01") => FieldValue::Text("é".into()),
+            ("header.", "code") => FieldValue::Text("007".into()),
             _ => FieldValue::Missing,
         }
     }
@@ -292,6 +379,25 @@ fn a_place_of_a_header_or_of_a_body_is_compared_and_a_wrong_one_is_named() {
         ("body./order/id > 10k", false),
         ("body./order/id >= 9001 and header.Tenant ~ T", true),
         ("body./order/none != 5", true),
+        ("body./exact = 9007199254740993", true),
+        ("body./exact = 9007199254740992", false),
+        ("body./exact > 9007199254740992", true),
+        ("body./exact >= 9007199254740993.1", false),
+        ("body./exact < 9007199254740993.00000000001", true),
+        ("body./five = 5 and body./five = 5.00 and body./five = 0.5e1", true),
+        ("body./five != 5 or not body./five = 5", false),
+        (
+            "body./five > -1e400 and body./five < 1e400 and body./five < 0.01k",
+            true,
+        ),
+        ("body./five = five or body./five = \"\"", false),
+        ("body./a~1b = 1", true),
+        ("BODY./a~1b=1 and not body./a~1b ~ 2", true),
+        ("body./m~0n/~01 = é", true),
+        ("body./order/id~9", true),
+        ("body./order/id ~ 0 and body./order/id ~ 1", true),
+        ("header.code = 7 or header.code = 7.0", false),
+        ("header.code = 007 and header.code > 6 and header.code < 7.5", true),
     ] {
         let filter = Filter::parse(expression, WHOLE).unwrap();
         assert_eq!(filter.matches(&Whole), expected, "{expression}");
@@ -304,6 +410,7 @@ fn a_place_of_a_header_or_of_a_body_is_compared_and_a_wrong_one_is_named() {
         ("header. = 5", 8, "behind header."),
         ("body.order = 5", 6, "JSON pointer"),
         ("body./a ! 5", 9, "after body./a"),
+        ("body./a~1", 10, "put a space before the ~"),
     ] {
         let error = Filter::parse(expression, WHOLE).unwrap_err();
         assert_eq!(error.column, column, "{error}");

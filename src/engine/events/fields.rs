@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::groups::group_of;
-use crate::domain::event::{Event, EventState, rfc3339};
+use crate::domain::event::{Event, EventState};
 use crate::domain::filter::{Field, FieldKind, FieldValue, Fields};
 use crate::domain::time::Timestamp;
 use crate::engine::places::Places;
@@ -26,8 +26,8 @@ pub const EVENT_FIELDS: &[Field] = &[
     Field::new("claims", FieldKind::Number),
     Field::new("claim", FieldKind::Text),
     Field::new("origin", FieldKind::Text),
-    Field::new("nbf", FieldKind::Text),
-    Field::new("created_at", FieldKind::Text),
+    Field::new("nbf", FieldKind::Time),
+    Field::new("created_at", FieldKind::Time),
     Field::new("age", FieldKind::Duration),
     Field::new("due", FieldKind::Duration),
     Field::new("overdue", FieldKind::Duration),
@@ -74,8 +74,8 @@ impl Fields for AtMoment<'_> {
             "claims" => number(event.claim_count.into()),
             "claim" => optional(event.lease.as_ref().and_then(|lease| lease.claim.as_deref())),
             "origin" => optional(event.origin.as_ref().map(crate::domain::event::EventType::as_str)),
-            "nbf" => FieldValue::Text(Cow::Owned(rfc3339(event.nbf))),
-            "created_at" => FieldValue::Text(Cow::Owned(rfc3339(event.created_at))),
+            "nbf" => FieldValue::Time(event.nbf),
+            "created_at" => FieldValue::Time(event.created_at),
             "age" => FieldValue::Duration(now.since(event.created_at)),
             "due" => FieldValue::Duration(event.nbf.since(now)),
             "overdue" => FieldValue::Duration(now.since(event.nbf)),

@@ -157,6 +157,7 @@ fn fields() -> String {
             FieldKind::Number => " (number)".to_owned(),
             FieldKind::Duration => " (duration)".to_owned(),
             FieldKind::Bool => " (true, false)".to_owned(),
+            FieldKind::Time => " (time)".to_owned(),
         };
         format!("`{}`{kind}", field.name)
     };
