@@ -32,6 +32,8 @@ pub const HEADER_SUBSCRIPTION: &str = "x-redrive-subscription";
 pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// All request headers together may have this many bytes.
 pub const HEADER_BYTES_MAX: usize = 32 * 1024;
+/// The name of a request header may have this many bytes.
+const HEADER_NAME_BYTES_MAX: usize = 200;
 /// A notification may have this many request headers.
 pub const HEADERS_MAX: usize = 100;
 /// The longest override delay, in seconds (30 days).
@@ -380,7 +382,13 @@ pub fn check_headers(headers: &[(String, String)]) -> Result<(), NotificationErr
 #[must_use]
 pub fn header_problem(name: &str, value: &str) -> Option<String> {
     let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-    if name.is_empty() || name.len() > 200 || !name.bytes().all(token) {
+    if name.len() > HEADER_NAME_BYTES_MAX {
+        let length = name.len();
+        return Some(format!(
+            "is a name that has {length} bytes; at most {HEADER_NAME_BYTES_MAX} are possible"
+        ));
+    }
+    if name.is_empty() || !name.bytes().all(token) {
         return Some("is not a header name (letters, digits and !#$%&'*+-.^_`|~)".to_owned());
     }
     value_problem(value)
@@ -453,6 +461,9 @@ mod tests {
         }
         assert_eq!(given("X-Host"), Ok(()));
         assert_eq!(given("a b").unwrap_err().field(), "headers.a b");
+        let long = "x".repeat(201);
+        let told = given(&long).unwrap_err().to_string();
+        assert!(told.contains("has 201 bytes; at most 200 are possible"), "{told}");
     }
 
     #[test]

@@ -46,10 +46,15 @@ pub fn due_time(text: &str) -> Result<Timestamp, EventError> {
             .map(Timestamp::from_micros)
             .map_err(|_| nonsense());
     }
-    match text.parse::<f64>() {
+    // A number with a sign is a span from now for who writes it, and no time since 1970.
+    let seconds = text
+        .parse::<f64>()
+        .ok()
+        .filter(|_| text.starts_with(|c: char| c.is_ascii_digit()));
+    match seconds {
         #[expect(clippy::cast_possible_truncation, reason = "bounded by the comparison")]
-        Ok(seconds) if (0.0..1e12).contains(&seconds) => Ok(Timestamp::from_micros((seconds * 1e6).round() as i64)),
-        _ => Err(nonsense()),
+        Some(seconds) if (0.0..1e12).contains(&seconds) => Ok(Timestamp::from_micros((seconds * 1e6).round() as i64)),
+        Some(_) | None => Err(nonsense()),
     }
 }
 
@@ -100,7 +105,7 @@ mod tests {
         ] {
             assert_eq!(due_time(text).unwrap(), at, "{text}");
         }
-        for text in ["", "tomorrow", "-1", "1e300", "NaN", "2020-03-01"] {
+        for text in ["", "tomorrow", "-1", "+60", "-0", ".5", "1e300", "NaN", "2020-03-01"] {
             assert_eq!(due_time(text).unwrap_err().field, "nbf", "{text}");
         }
     }
