@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::command::{End, Program, Ran};
 use crate::domain::event::{Event, HandlingRules, due_time, next_change_reason, rfc3339};
+use crate::domain::text::show;
 use crate::domain::time::Timestamp;
 use crate::store::Verdict;
 
@@ -21,6 +22,8 @@ use crate::store::Verdict;
 const OUTPUT_BYTES_MAX: usize = 64 * 1024;
 /// What of it becomes the text of an error.
 const ERROR_BYTES_MAX: usize = 2048;
+/// Cells of a name that an answer has by mistake.
+const NAME_WIDTH_MAX: usize = 60;
 /// `EX_TEMPFAIL`: later.
 const LATER: i32 = 75;
 
@@ -126,9 +129,15 @@ struct Answer {
 }
 
 impl Answer {
-    /// Output that is not a JSON object says nothing; a time that cannot be read is an error.
+    /// Output that is not a JSON object says nothing; a time that cannot be read is an error. So is a name that was
+    /// surely meant as `requeue_at`: the event would be gone.
     fn read(output: &[u8]) -> Result<Self, String> {
         let json: serde_json::Value = serde_json::from_slice(output).unwrap_or_default();
+        let mut names = json.as_object().into_iter().flat_map(serde_json::Map::keys);
+        if let Some(name) = names.find(|name| *name != "requeue_at" && name.to_lowercase().starts_with("requeue")) {
+            let name = show(name, NAME_WIDTH_MAX);
+            return Err(format!("the answer has {name}, which is none of requeue_at and reason"));
+        }
         let requeue_at = match &json["requeue_at"] {
             serde_json::Value::Null => None,
             serde_json::Value::String(text) => Some(due_time(text)),
@@ -268,7 +277,36 @@ mod tests {
             };
             assert_eq!(verdict(end, at, ""), asked);
         }
-        assert_eq!(verdict(End::Exited(0), "", ""), Verdict::Done(Vec::new()));
+        let done = [
+            "",
+            "ok",
+            r#"{"requeue_at": null}"#,
+            r#"{"rows": 3, "reason": "x"}"#,
+            r#"["requeue"]"#,
+        ];
+        for output in done {
+            assert_eq!(
+                verdict(End::Exited(0), output, ""),
+                Verdict::Done(Vec::new()),
+                "{output}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_answer_that_asks_by_a_wrong_name_for_another_time_is_a_failure_and_not_done() {
+        for name in ["requeue", "requeueAt", "requeue-at", "Requeue_At", "requeue_in"] {
+            let answer = format!(r#"{{"{name}": 200}}"#);
+            let Verdict::Retry { reason, .. } = verdict(End::Exited(0), &answer, "") else {
+                panic!("{name} is no failure")
+            };
+            assert!(
+                reason.contains(&format!(
+                    "the answer has {name}, which is none of requeue_at and reason"
+                )),
+                "{reason}"
+            );
+        }
     }
 
     #[test]
