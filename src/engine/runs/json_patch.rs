@@ -1,15 +1,18 @@
 //! A patch of JSON (RFC 6902) and a body that it is applied to.
 //!
 //! A body is read and written anew, so what reading cannot keep is refused instead of changed by the way: a number with
-//! more digits than a program's number has. Space, and the order of the keys of an object, are not kept.
+//! more digits than a program's number has, and a key that an object has twice. Space, and the order of the keys of an
+//! object, are not kept.
 
-use json_patch::PatchErrorKind;
+use std::cmp::Ordering;
+
+use json_patch::{PatchErrorKind, PatchOperation};
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use crate::domain::decimal::Decimal;
 use crate::domain::text::show;
 
-/// Significant digits of a number with a fraction or an exponent that are kept for sure.
-const DIGITS_MAX: usize = 15;
 /// Operations of one patch.
 const OPERATIONS_MAX: usize = 1_000;
 /// Cells of what is quoted from outside.
@@ -63,25 +66,85 @@ impl JsonPatch {
     pub fn apply(&self, body: &[u8]) -> Result<Vec<u8>, NotPatched> {
         let no_json = || NotPatched::refused("its body is no JSON".to_owned());
         let text = std::str::from_utf8(body).map_err(|_| no_json())?;
-        let mut value: Value = serde_json::from_str(text).map_err(|_| no_json())?;
+        serde_json::from_str::<IgnoredAny>(text).map_err(|_| no_json())?;
         if let Some(number) = numbers(text).find(|number| !is_kept(number)) {
             let number = show(number, QUOTED_MAX);
             let why = format!("its body has the number {number}, which would not be kept");
             return Err(NotPatched::refused(why));
         }
-        json_patch::patch(&mut value, &self.0).map_err(|error| {
-            let place = show(error.path.as_str(), QUOTED_MAX);
-            let is_test = matches!(error.kind, PatchErrorKind::TestFailed);
-            let why = if is_test {
-                format!("the test at {place:?} fails")
-            } else if matches!(error.kind, PatchErrorKind::InvalidPointer) {
-                format!("there is nothing at {place:?}")
-            } else {
-                format!("operation {} does not apply at {place:?}", error.operation + 1)
-            };
-            NotPatched { why, is_test }
-        })?;
+        let mut value: Value = serde_json::from_str(text).map_err(|_| no_json())?;
+        if keys_of(text) != keys_in(&value) {
+            let why = "one of its objects has a key twice, of which one would be lost".to_owned();
+            return Err(NotPatched::refused(why));
+        }
+        for (number, operation) in (1..).zip(&self.0.0) {
+            operate(&mut value, operation, number)?;
+        }
         serde_json::to_vec(&value).map_err(|error| NotPatched::refused(format!("it cannot be written: {error}")))
+    }
+}
+
+fn operate(value: &mut Value, operation: &PatchOperation, number: usize) -> Result<(), NotPatched> {
+    if let PatchOperation::Test(test) = operation
+        && value
+            .pointer(test.path.as_str())
+            .is_some_and(|found| is_equal(found, &test.value))
+    {
+        return Ok(());
+    }
+    json_patch::patch(value, std::slice::from_ref(operation)).map_err(|error| {
+        let place = show(error.path.as_str(), QUOTED_MAX);
+        let is_test = matches!(error.kind, PatchErrorKind::TestFailed);
+        let why = if is_test {
+            format!("the test at {place:?} fails")
+        } else if matches!(error.kind, PatchErrorKind::InvalidPointer) {
+            format!("there is nothing at {place:?}")
+        } else {
+            format!("operation {number} does not apply at {place:?}")
+        };
+        NotPatched { why, is_test }
+    })
+}
+
+/// As RFC 6902 (4.6) has it: numbers are equal by what they are, not by how they are written.
+fn is_equal(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => is_same_number(&one.to_string(), &other.to_string()),
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_equal(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            let is_in = |(key, one): (&String, &Value)| other.get(key).is_some_and(|other| is_equal(one, other));
+            one.len() == other.len() && one.iter().all(is_in)
+        }
+        (one, other) => one == other,
+    }
+}
+
+fn is_same_number(one: &str, other: &str) -> bool {
+    match (Decimal::read(one), Decimal::read(other)) {
+        (Some(one), Some(other)) => one.compare(&other) == Ordering::Equal,
+        (_, None) | (None, _) => false,
+    }
+}
+
+/// How many keys the objects of a JSON text have.
+fn keys_of(text: &str) -> usize {
+    let mut rest = text;
+    let mut keys = 0;
+    while let Some(behind) = rest.find('"').and_then(|begin| rest.get(begin..)) {
+        rest = behind.get(string_end(behind)..).unwrap_or_default();
+        keys += usize::from(rest.trim_start().starts_with(':'));
+    }
+    keys
+}
+
+/// How many there are once it was read.
+fn keys_in(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => items.iter().map(keys_in).sum(),
+        Value::Object(members) => members.len() + members.values().map(keys_in).sum::<usize>(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
     }
 }
 
@@ -124,10 +187,8 @@ fn is_kept(number: &str) -> bool {
     if number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok() {
         return number != "-0";
     }
-    let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
-    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
-    let significant = digits.trim_start_matches('0').len();
-    significant <= DIGITS_MAX && number.parse::<f64>().is_ok_and(f64::is_finite)
+    let read = number.parse::<f64>().ok().and_then(serde_json::Number::from_f64);
+    read.is_some_and(|read| is_same_number(&read.to_string(), number))
 }
 
 #[cfg(test)]
@@ -183,9 +244,66 @@ mod tests {
             ("0.1234567890123456789", false),
             ("1e400", false),
             ("-0", false),
+            ("3.141592653589793", true),
+            ("1.7976931348623157e308", true),
+            ("3.1415926535897931", false),
+            ("1e-400", false),
+            ("12.50", true),
         ] {
             let body = format!("{{\"a\":\"12345678901234567890123 \\\" 1\",\"n\":{number}}}");
-            assert_eq!(patched(remove, &body).is_ok(), kept, "{number}");
+            let patched = patched(remove, &body);
+            assert_eq!(patched.is_ok(), kept, "{number}");
+            assert!(
+                kept || patched.unwrap_err().contains("which would not be kept"),
+                "{number}"
+            );
         }
+    }
+
+    #[test]
+    fn a_key_that_an_object_has_twice_is_refused() {
+        let remove = r#"[{"op":"remove","path":"/a"}]"#;
+        for body in [
+            r#"{"a":1,"b":2,"b":3}"#,
+            r#"{"a":1,"list":[{"b":2},{"c":{"x" : 1,"\u0078":2}}]}"#,
+        ] {
+            assert!(patched(remove, body).unwrap_err().contains("a key twice"), "{body}");
+        }
+        let apart = r#"{"a":1,"b":{"b":"x\": 1"},"c":[{"b":"b"},{"b":":"}]}"#;
+        assert_eq!(
+            patched(remove, apart).unwrap(),
+            r#"{"b":{"b":"x\": 1"},"c":[{"b":"b"},{"b":":"}]}"#
+        );
+    }
+
+    #[test]
+    fn a_test_compares_numbers_by_what_they_are() {
+        let body = r#"{"n":1,"list":[1.0,{"x":100}],"big":18446744073709551615}"#;
+        let test = |path: &str, value: &str| {
+            let patch = format!(r#"[{{"op":"test","path":"{path}","value":{value}}}]"#);
+            patched(&patch, body)
+        };
+        for (path, value) in [
+            ("/n", "1.0"),
+            ("/n", "1"),
+            ("/list", r#"[1,{"x":1e2}]"#),
+            ("/big", "18446744073709551615"),
+        ] {
+            assert!(test(path, value).is_ok(), "{path} {value}");
+        }
+        for (path, value) in [
+            ("/n", "1.5"),
+            ("/n", r#""1""#),
+            ("/list", r#"[1,{"x":101}]"#),
+            ("/list", "[1]"),
+            ("/big", "18446744073709551614"),
+        ] {
+            assert_eq!(
+                test(path, value).unwrap_err(),
+                format!("the test at {path:?} fails"),
+                "{value}"
+            );
+        }
+        assert_eq!(test("/none", "1").unwrap_err(), "there is nothing at \"/none\"");
     }
 }
