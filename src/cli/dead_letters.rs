@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use crate::ambient;
 use crate::domain::dead_letter::DeadQueueKind;
 use crate::domain::url::redact_urls;
-use crate::domain::words::from_now;
+use crate::domain::words::{from_now, plural_of};
 use crate::engine::dead::{DeadDetail, DeadListQuery, DeadPage, DeadQueueView, DeadQueuesQuery, DeadSelection};
 use crate::engine::runs::OrderKind;
 use crate::engine::view::Source;
 use crate::engine::{EngineError, Query, query};
 use crate::files;
-use crate::wire::dead::{DeadLetter, Detail, Group, QueueRow};
+use crate::wire::dead::{DeadLetter, Detail, Group, QueueRow, SentInstead};
 use crate::wire::{self, Time, input, json};
 
 use super::dead_args::{Dead, DeadExport, DeadForm, DeadSelected, Way};
@@ -256,6 +256,7 @@ async fn show(session: &Session<'_>, id: &str) -> Result<Exit, Failure> {
         .iter()
         .map(|(name, value)| format!("{name}={}", value.shown(200)))
         .collect();
+    let sent = shape.edited.as_ref();
     let target = match &detail.target {
         Ok(target) => target.to_string(),
         Err(problem) => format!("unknown: {problem}"),
@@ -284,9 +285,24 @@ async fn show(session: &Session<'_>, id: &str) -> Result<Exit, Failure> {
             ("headers", Some(headers.join("  "))),
             ("bytes", number(Some(letter.size_bytes))),
             ("body", shape.body.clone().or_else(|| shape.body_base64.clone())),
+            ("edited", sent.map(edited)),
+            (
+                "sent body",
+                sent.and_then(|sent| sent.body.clone().or_else(|| sent.body_base64.clone())),
+            ),
         ],
     )?;
     Ok(Exit::Done)
+}
+
+fn edited(sent: &SentInstead) -> String {
+    let at = told_or_dash(sent.at.as_deref());
+    let kind = sent.content_type.as_deref().unwrap_or("no content type");
+    let headers = plural_of(sent.headers.len(), "header", "headers");
+    format!(
+        "by {} {at}: a redrive sends what follows ({kind}, {headers}), not the message above",
+        sent.actor
+    )
 }
 
 pub(super) fn selection(selected: &DeadSelected) -> Result<DeadSelection, Failure> {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::domain::dead_letter::{DeadLetter as Letter, DeadQueueKind, Target, Trend, policy, response};
 use crate::domain::death::Death as DomainDeath;
 use crate::engine::dead::{
-    Compared, DeadComparison, DeadDetail, DeadGroup, DeadPage, DeadQueueRow, DeadQueueView, DeadSum, Feeder,
+    Compared, DeadComparison, DeadDetail, DeadGroup, DeadPage, DeadQueueRow, DeadQueueView, DeadSum, Feeder, Instead,
 };
 
 use super::problem::Problem;
@@ -417,6 +417,40 @@ pub struct Detail {
     pub body: Option<String>,
     /// The body where it is not.
     pub body_base64: Option<String>,
+    /// What is sent in its place when it is redriven, where somebody edited or patched it; an export does not tell it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub edited: Option<SentInstead>,
+}
+
+/// What is sent in the place of a dead letter.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct SentInstead {
+    /// Who edited or patched it last.
+    pub actor: String,
+    /// When.
+    pub at: Option<Time>,
+    /// MIME type of the body.
+    pub content_type: Option<String>,
+    /// Headers.
+    pub headers: Vec<Header>,
+    /// The body where that is UTF-8.
+    pub body: Option<String>,
+    /// The body where it is not.
+    pub body_base64: Option<String>,
+}
+
+impl From<&Instead> for SentInstead {
+    fn from(instead: &Instead) -> Self {
+        let (body, body_base64) = super::text_or_base64(&instead.message.body);
+        Self {
+            actor: instead.actor.clone(),
+            at: time(instead.at),
+            content_type: instead.message.content_type.clone(),
+            headers: headers(&instead.message),
+            body,
+            body_base64,
+        }
+    }
 }
 
 impl From<&DeadDetail> for Detail {
@@ -439,6 +473,7 @@ impl From<&DeadDetail> for Detail {
             whole: message.is_whole(),
             body,
             body_base64,
+            edited: detail.edited.as_deref().map(SentInstead::from),
         }
     }
 }

@@ -238,7 +238,7 @@ pub struct EditedLetter {
     pub id: String,
     /// Where it is.
     pub queue: String,
-    /// Always true.
+    /// Whether something else than the original is sent.
     pub edited: bool,
     /// Bytes of the new body.
     pub size_bytes: usize,
@@ -249,7 +249,7 @@ impl From<&runs::EditedLetter> for EditedLetter {
         Self {
             id: letter.id.clone(),
             queue: letter.queue.as_str().to_owned(),
-            edited: true,
+            edited: letter.edited != letter.original,
             size_bytes: letter.edited.body.len(),
         }
     }

@@ -14,15 +14,21 @@ use crate::console::state::Mode;
 use crate::console::state::action::named;
 use crate::console::state::dialog::{Asked, Scope, ScopeKind};
 use crate::console::state::effect::{EditJob, EditOf, Effect};
+use crate::domain::message::Message;
 use crate::engine::Command;
 use crate::engine::dead::DeadDetail;
 use crate::engine::runs::{Edit, JsonPatch, Patch, Selection};
 
-/// The open letter, and its payload as it may be shown.
+/// What is sent when it is redriven.
+fn in_force(letter: &DeadDetail) -> &Message {
+    letter.edited.as_ref().map_or(&letter.message, |edited| &edited.message)
+}
+
+/// The open letter, and the payload that is sent, as it may be shown.
 fn open(state: &State) -> Option<(&DeadDetail, Bytes)> {
     let detail = state.nav.details.last()?;
     let letter = detail.letter()?;
-    let whole = &letter.message.body;
+    let whole = &in_force(letter).body;
     let shown = if detail.reveals_letter() {
         whole.clone()
     } else {
@@ -44,8 +50,7 @@ pub(in crate::console) fn begin(state: &State, many: Option<(ScopeKind, Selectio
             .map(|(kind, selection)| patch(state, kind, selection))
             .unwrap_or_default();
     };
-    let json = letter
-        .message
+    let json = in_force(letter)
         .content_type
         .as_deref()
         .is_some_and(|kind| kind.contains("json"));

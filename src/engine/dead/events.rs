@@ -186,5 +186,6 @@ fn detail(letter: DeadLetter, event: Event) -> DeadDetail {
         target: Err(way_back(&letter)),
         letter,
         message,
+        edited: None,
     }
 }

@@ -12,7 +12,7 @@ use super::outlet::Outlet;
 use super::targets::Targets;
 use super::{
     DeadDetail, DeadGroup, DeadLetters, DeadListQuery, DeadPage, DeadPages, DeadQueueView, DeadSelection, DeadSort,
-    DeadTarget, SEARCHED,
+    DeadTarget, Instead, SEARCHED,
 };
 use crate::ambient::{self, HashMap};
 use crate::broker::BrokerError;
@@ -29,7 +29,7 @@ use crate::engine::paging::offset_of;
 use crate::engine::sieve::{Question, Sieve};
 use crate::engine::view::{Page, Source, Unread};
 use crate::engine::{Engine, EngineError};
-use crate::store::{DeadGroupQuery, DeadQuery, DeadQueue, DeadText};
+use crate::store::{DeadGroupQuery, DeadQuery, DeadQueue, DeadText, KeptKind};
 
 /// Rows of one read while a filter is applied.
 const READ: u32 = 1000;
@@ -84,6 +84,7 @@ impl DeadLetters {
             target: dead_letter::target(letter.queue.as_str(), &message, naming).map_err(|error| error.to_string()),
             letter,
             message,
+            edited: None,
         }
     }
 }
@@ -242,6 +243,14 @@ impl DeadLetters {
     ) -> Result<DeadDetail, EngineError> {
         let mut detail = self.find_detail(id, patience).await?;
         detail.letter.broker = self.ownership.broker_label().await?;
+        let kept = self.store.kept_get(id, KeptKind::Edited).await?;
+        detail.edited = kept.and_then(|kept| {
+            Some(Box::new(Instead {
+                message: message::decode(&kept.message)?,
+                actor: kept.actor,
+                at: kept.at,
+            }))
+        });
         Ok(detail)
     }
 

@@ -266,4 +266,17 @@ pub struct DeadDetail {
     pub history: DeathHistory,
     /// Where a redrive to its origin sends it, or what is known of that.
     pub target: Result<Target, String>,
+    /// What is sent in its place. Told where one letter is asked for.
+    pub edited: Option<Box<Instead>>,
+}
+
+/// What somebody put in the place of a dead letter: a redrive sends this.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Instead {
+    /// The message with headers and body (from outside).
+    pub message: Message,
+    /// Who edited or patched it last.
+    pub actor: String,
+    /// When.
+    pub at: Timestamp,
 }

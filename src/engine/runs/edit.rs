@@ -99,7 +99,7 @@ impl Edit {
     /// What is different, for somebody who does not see what the rules hide, and not whether he guessed it: what is
     /// written over something hidden is a difference always.
     fn shown(&self, letter: &EditedLetter, rules: &MaskRules) -> Vec<PlanLine> {
-        let (before, after) = (rules.message(&letter.original), rules.message(&letter.edited));
+        let (before, after) = (rules.message(&letter.before), rules.message(&letter.edited));
         let mut lines = differences(&before, &after);
         let mut hides = |target: String| {
             lines.retain(|line| line.target != target);
@@ -109,12 +109,12 @@ impl Edit {
                 effect: MASK.to_owned(),
             });
         };
-        let body = rules.body(&letter.original.body);
+        let body = rules.body(&letter.before.body);
         if self.body.is_some() && body.hidden > 0 {
             hides("body, where it is hidden".to_owned());
         }
         for (name, _) in &self.headers {
-            let was = letter.original.header(name);
+            let was = letter.before.header(name);
             if rules.hides_header(name) || was.is_some_and(|value| rules.header(name, value).hidden > 0) {
                 hides(format!("header {name}"));
             }
@@ -135,7 +135,7 @@ impl Operation<Runs> for EditDead<'_> {
             name: "dead edit",
             subject: Subject::Name(self.id.to_owned()),
             friction: Friction::Yes,
-            undo: Err("E writes the payload again; the run's journal has the one from before"),
+            undo: Err("E writes the payload again; written as the original is, that is sent again"),
         }
     }
 
@@ -145,7 +145,7 @@ impl Operation<Runs> for EditDead<'_> {
         edit.refuse_undeliverable(&letter, &runs.settings.naming)?;
         let lines = match runs.masks() {
             Some(rules) => edit.shown(&letter, &rules),
-            None => differences(&letter.original, &letter.edited),
+            None => differences(&letter.before, &letter.edited),
         };
         if lines.is_empty() {
             return Err(EngineError::Invalid {
@@ -160,7 +160,11 @@ impl Operation<Runs> for EditDead<'_> {
             },
             title: format!("edit dead letter {id} of queue {}", letter.queue.as_str()),
             lines,
-            warnings: vec!["it is sent when it is redriven; the original is kept beside it".to_owned()],
+            warnings: vec![if letter.edited == letter.original {
+                "this is the original again: nothing is kept beside it any more".to_owned()
+            } else {
+                "it is sent when it is redriven; the original is kept beside it".to_owned()
+            }],
             messages: Some(1),
             danger: Danger::Reversible,
             hash: String::new(),
@@ -172,6 +176,10 @@ impl Operation<Runs> for EditDead<'_> {
         let (id, edit) = (self.id, self.edit);
         let letter = runs.edited_letter(id, edit).await?;
         edit.refuse_undeliverable(&letter, &runs.settings.naming)?;
+        if letter.edited == letter.original {
+            runs.store.kept_drop(&letter.id, KeptKind::Edited).await?;
+            return Ok(Done::Edited(Box::new(letter)));
+        }
         let message = encode(&letter.edited).ok_or_else(|| EngineError::Refused {
             why: "the message is too large to be kept".to_owned(),
         })?;
@@ -262,14 +270,12 @@ impl Runs {
             });
         }
         let original = detail.message;
-        let before = match self.store.kept_get(id, KeptKind::Edited).await? {
-            Some(kept) => decode(&kept.message).unwrap_or_else(|| original.clone()),
-            None => original.clone(),
-        };
+        let before = detail.edited.map_or_else(|| original.clone(), |edited| edited.message);
         Ok(EditedLetter {
             id: id.to_owned(),
             queue: detail.letter.queue,
             edited: edit.apply(&before, &self.settings.masks)?,
+            before,
             original,
         })
     }

@@ -89,6 +89,8 @@ pub struct EditedLetter {
     pub queue: QueueName,
     /// As it is.
     pub original: Message,
+    /// As it would be sent until now: as it is, or as somebody edited it.
+    pub before: Message,
     /// As it will be sent.
     pub edited: Message,
 }

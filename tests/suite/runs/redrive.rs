@@ -620,6 +620,48 @@ async fn nothing_is_done_without_a_yes_and_nothing_read_only() {
     scene.run(&["run", "show", "none"]).await.expect_code(4);
 }
 
+/// The letter that is sent as 77 and was 0.
+async fn an_edit_is_shown_and_taken_back(scene: &Scene, id: &str) {
+    let shown = scene.run(&["dead", "show", id, "--json"]).await.expect_code(0).json();
+    assert_eq!((&shown["body"], &shown["edited"]["body"]), (&json!("0"), &json!("77")));
+    assert!(shown["edited"]["headers"].to_string().contains("mended"), "{shown}");
+    assert!(
+        shown["edited"]["actor"].is_string() && shown["edited"]["at"].is_string(),
+        "{shown}"
+    );
+    let shown = scene.run(&["dead", "show", id]).await.expect_code(0).stdout;
+    assert!(
+        shown.contains("a redrive sends what follows") && shown.contains("77"),
+        "{shown}"
+    );
+    // Written as the original is, it is not an edited one any more.
+    let back = [
+        "dead",
+        "edit",
+        id,
+        "--body-file",
+        "-",
+        "--header",
+        "mended",
+        "--yes",
+        "--json",
+    ];
+    let original = scene
+        .installation
+        .run_with_input(&back, b"0")
+        .await
+        .expect_code(0)
+        .json();
+    assert_eq!(original["edited"], false);
+    let plan = ["dead", "redrive", "--all", "--dry-run", "--json"];
+    let plan = scene.run(&plan).await.expect_code(0).json();
+    assert!(!plan["warnings"].to_string().contains("edited"), "{plan}");
+    let shown = scene.run(&["dead", "show", id, "--json"]).await.expect_code(0).json();
+    assert_eq!(shown.get("edited"), None, "{shown}");
+    let nothing = scene.installation.run_with_input(&back, b"0").await.expect_code(2);
+    assert!(nothing.stderr.contains("nothing would change"), "{}", nothing.stderr);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_edited_one_is_sent_as_edited_and_the_original_is_kept() {
     let scene = Scene::sqlite().await;
@@ -662,6 +704,8 @@ async fn an_edited_one_is_sent_as_edited_and_the_original_is_kept() {
     let plan = scene.run(&plan).await.expect_code(0).json();
     assert_eq!(plan["run"]["samples"][0], format!("{id}: 77"));
     assert!(plan["warnings"].to_string().contains("1 message was edited"), "{plan}");
+    an_edit_is_shown_and_taken_back(&scene, id).await;
+    scene.installation.run_with_input(&edit, b"77").await.expect_code(0);
     scene.run(&["dead", "redrive", "--all", "--yes"]).await.expect_code(0);
     let taken = scene.take_all(ORIGIN).await;
     assert_eq!(numbers(&taken), [77, 1]);

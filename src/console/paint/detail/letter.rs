@@ -105,6 +105,14 @@ fn known(canvas: &Canvas<'_>, state: &State, detail: &DeadDetail, revealed: bool
             format!("{}, place {}", letter.queue.as_str(), count(letter.position)),
         ),
     ];
+    if let Some(edited) = &detail.edited {
+        let text = format!(
+            "by {} {}: E shows what is sent instead",
+            edited.actor,
+            when(canvas, edited.at)
+        );
+        facts.push(Fact::new("! edited", text).with(Role::Warning));
+    }
     if letter.redriven > 0 {
         let text = format!(
             "{}× and died again: left out of a redrive of everything",

@@ -685,6 +685,7 @@ fn the_payload_of_an_open_letter_is_edited_outside_and_planned() {
         },
         history: DeathHistory::default(),
         target: Err("unknown".to_owned()),
+        edited: None,
     };
     let answer = DetailAnswer {
         about: Some(Ok(About::Letter(Box::new(detail)))),

@@ -192,6 +192,7 @@ fn letter(stage: &mut Stage, body: &str) {
         },
         history: crate::domain::death::DeathHistory::default(),
         target: Err("unknown".to_owned()),
+        edited: None,
     };
     let answer = DetailAnswer {
         about: Some(Ok(About::Letter(Box::new(found)))),
