@@ -2,8 +2,8 @@
 //!
 //! One pass over the finished JSON, whatever route made it, so that no route can forget it: values by their names
 //! (headers, keys of payloads and options, forms in texts), payloads and bodies by the places in them, also in base64,
-//! lines of plans by what they are about, and what follows the names in the query of a URL. What is no JSON leaves only
-//! where its route says that there is nothing to hide in it, or that it hid it.
+//! lines of plans by what they are about, what follows the names in the query of a URL, and the same where the receiver
+//! repeats it in its answer. What is no JSON leaves only where its route says that there is nothing to hide in it, or that it hid it.
 //!
 //! Names are those that users gave. The keys of the program's own documents hide nothing, whatever they are called: the
 //! token of a lease is a number that an attached process has to read.
@@ -13,6 +13,7 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
 use crate::ambient;
@@ -26,6 +27,11 @@ use super::answer::whole;
 const WRITTEN: [&str; 4] = ["payload", "body", "properties", "metadata"];
 /// Where else in a document the keys are of users: of headers, subscriptions and queues.
 const NAMED_BY_USERS: [&str; 5] = ["headers", "value", "options", "arguments", "in_force"];
+
+/// Where in a document the words of a receiver stand: of an attempt, an endpoint, and the headers of a dead letter.
+const ANSWERED: [&str; 5] = ["response", "response_base64", "error", "last_error", "value"];
+/// A shorter value of a query is found in many texts that do not repeat it.
+const REPEATED_MIN: usize = 6;
 
 /// Whose the keys of an object are.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -122,11 +128,17 @@ struct Cover<'a> {
     rules: &'a MaskRules,
     /// Values that were hidden; those in queries of URLs are not counted.
     hidden: usize,
+    /// Those of the URLs of the objects that are walked.
+    in_queries: Vec<String>,
 }
 
 impl<'a> Cover<'a> {
     const fn new(rules: &'a MaskRules) -> Self {
-        Self { rules, hidden: 0 }
+        Self {
+            rules,
+            hidden: 0,
+            in_queries: Vec::new(),
+        }
     }
 
     fn walk(&mut self, value: &mut Value, keys: Keys) {
@@ -155,7 +167,13 @@ impl<'a> Cover<'a> {
             self.hide(value);
         }
         self.line(entries);
+        let outer = self.in_queries.len();
+        let url = entries.get("url").and_then(Value::as_str);
+        self.in_queries.extend(url.into_iter().flat_map(query_values));
         for (name, value) in entries {
+            if ANSWERED.contains(&name.as_str()) {
+                self.repeated(name, value);
+            }
             // Whether there is something is no secret.
             if value.is_null() || value.is_boolean() {
                 continue;
@@ -176,6 +194,35 @@ impl<'a> Cover<'a> {
             }
             self.walk(value, keys.under(name, value));
         }
+        self.in_queries.truncate(outer);
+    }
+
+    /// What a receiver says may repeat the query that it was asked with.
+    fn repeated(&self, name: &str, value: &mut Value) {
+        let Value::String(text) = value else { return };
+        if self.in_queries.is_empty() {
+            return;
+        }
+        if !name.ends_with("_base64") {
+            *text = self.without_queries(std::mem::take(text));
+            return;
+        }
+        let inner = STANDARD
+            .decode(&*text)
+            .ok()
+            .and_then(|bytes| String::from_utf8(bytes).ok());
+        if let Some(inner) = inner {
+            *text = STANDARD.encode(self.without_queries(inner));
+        }
+    }
+
+    fn without_queries(&self, mut text: String) -> String {
+        for secret in &self.in_queries {
+            if text.contains(secret) {
+                text = text.replace(secret, MASK);
+            }
+        }
+        text
     }
 
     /// A line of a plan.
@@ -232,14 +279,29 @@ impl<'a> Cover<'a> {
     }
 }
 
+/// The values in the query of a URL, as written and as they are meant.
+fn query_values(url: &str) -> impl Iterator<Item = String> {
+    let query = url.split_once('?').map(|(_, query)| query).unwrap_or_default();
+    let query = query.split('#').next().unwrap_or_default();
+    let values = query.split('&').flat_map(|pair| {
+        let value = pair.split_once('=').map_or(pair, |(_, value)| value);
+        let meant = percent_decode_str(value).decode_utf8_lossy().into_owned();
+        let plain = meant.replace('+', " ");
+        [value.to_owned(), meant, plain]
+    });
+    values.filter(|value| value.len() >= REPEATED_MIN)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::domain::attempt::Attempt;
     use crate::domain::endpoint::{Endpoint, EndpointState, ProbeClaim};
     use crate::domain::event::EventLease;
     use crate::domain::mask::MaskRule;
+    use crate::domain::outcome::OutcomeClass;
     use crate::domain::time::Timestamp;
     use crate::domain::url::EndpointUrl;
 
@@ -291,6 +353,42 @@ mod tests {
         assert_eq!(item["payload"]["deep"][0], json!({"accessToken": "***", "id": 8}));
         assert_eq!(item["payload"]["account"], json!({"number": "***", "name": "A"}));
         assert_eq!(item["why"]["text"], "POST \"https://a.example/?a=***\" failed: 503");
+    }
+
+    #[test]
+    fn a_receiver_that_repeats_the_query_in_its_answer_tells_nobody() {
+        let (secret, url) = ("S3CRET/a b", "https://a.example/hook?sig=S3CRET%2Fa+b&page=2");
+        let answer = format!("{{\"path\":\"/hook?sig=S3CRET%2Fa+b\",\"sig\":\"{secret}\",\"page\":2}}");
+        let document = json!({
+            "items": [{"url": url, "response": answer, "error": format!("refused {secret}")}],
+            "attempt": {"url": url, "response_base64": STANDARD.encode(&answer)},
+            "letter": {"url": url, "message": {"headers": [{"name": "x-redrive-dead-response", "value": answer}]}},
+            "other": {"url": "https://a.example/hook", "error": format!("not of this one: {secret}")},
+        });
+        let shown = shown(&document);
+        let base64 = shown["attempt"]["response_base64"].as_str().unwrap();
+        let base64 = String::from_utf8(STANDARD.decode(base64).unwrap()).unwrap();
+        let expected = "{\"path\":\"/hook?sig=***\",\"sig\":\"***\",\"page\":2}";
+        assert_eq!(base64, expected);
+        assert_eq!(shown["items"][0]["response"], expected);
+        assert_eq!(shown["items"][0]["error"], "refused ***");
+        assert_eq!(shown["letter"]["message"]["headers"][0]["value"], expected);
+        assert_eq!(shown["other"]["error"], document["other"]["error"]);
+    }
+
+    #[test]
+    fn what_an_attempt_says_is_looked_into_where_an_attached_process_reads_it() {
+        let attempt = |response: &str| {
+            serde_json::from_value::<Attempt>(json!({
+                "message_id": "m", "queue": "q", "url": "https://a.example/hook", "number": 1, "epoch": 1,
+                "started_at": Timestamp::EPOCH, "duration_ms": 1, "class": OutcomeClass::Failed, "status": 500,
+                "error": null, "response_base64": STANDARD.encode(response), "counted": true,
+            }))
+        };
+        let secret = attempt("{\"password\":\"S3CRET\"}").unwrap();
+        let shown = shown(&serde_json::to_value(&secret).unwrap());
+        let hidden: Attempt = serde_json::from_value(shown).unwrap();
+        assert_eq!(hidden.response.as_deref(), Some(&b"{\"password\":\"***\"}"[..]));
     }
 
     #[test]

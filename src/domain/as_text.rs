@@ -174,17 +174,20 @@ pub mod maybe_bytes {
     ///
     /// # Errors
     /// Those of the serialiser.
-    pub fn serialize<S: Serializer>(bytes: &Option<Bytes>, serializer: S) -> Result<S::Ok, S::Error> {
-        bytes.clone().map(There).serialize(serializer)
+    pub fn serialize<S: Serializer>(bytes: &Option<impl AsRef<[u8]>>, serializer: S) -> Result<S::Ok, S::Error> {
+        let there = bytes
+            .as_ref()
+            .map(|bytes| There(Bytes::copy_from_slice(bytes.as_ref())));
+        there.serialize(serializer)
     }
 
     /// Of either.
     ///
     /// # Errors
     /// It is no base64.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bytes>, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>, B: From<Bytes>>(deserializer: D) -> Result<Option<B>, D::Error> {
         let there: Option<There> = Option::deserialize(deserializer)?;
-        Ok(there.map(|there| there.0))
+        Ok(there.map(|there| B::from(there.0)))
     }
 }
 

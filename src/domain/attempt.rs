@@ -28,7 +28,9 @@ pub struct Attempt {
     pub status: Option<u16>,
     /// Why there was no answer, or what was wrong with it (bounded, from outside).
     pub error: Option<String>,
-    /// The beginning of the answer's body (bounded, from outside).
+    /// The beginning of the answer's body (bounded, from outside). Written by the name that says what it is, so that what
+    /// hides values in documents looks into it.
+    #[serde(rename = "response_base64", with = "super::as_text::maybe_bytes")]
     pub response: Option<Vec<u8>>,
     /// Whether it counts against the schedule: false when it was interrupted, or ended after
     /// somebody else had changed the endpoint's state.
