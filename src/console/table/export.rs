@@ -1,7 +1,7 @@
 //! A list as a document for other programs: JSON, or CSV with the same columns.
 //!
-//! What is exported is what is shown: the rows that the filter leaves, in their order. A cell of the CSV that
-//! a spreadsheet would take for a formula begins with an apostrophe.
+//! What is exported is what is shown: the rows that the filter leaves, in their order, without the values in the
+//! queries of URLs. A cell of the CSV that a spreadsheet would take for a formula begins with an apostrophe.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -11,7 +11,11 @@ use serde_json::{Map, Value};
 use crate::console::table::Row;
 use crate::domain::filter::FieldValue;
 use crate::domain::time::Timestamp;
+use crate::domain::url::redact_urls;
 use crate::wire;
+
+/// What somebody wrote; what is secret in it was hidden by the masks, where nobody revealed it.
+const WRITTEN: [&str; 3] = ["body", "payload", "response"];
 
 /// How it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +115,8 @@ fn number_of(number: f64) -> Value {
 /// The document.
 #[must_use]
 pub fn write(records: &dyn Records, form: Form) -> String {
-    let records = records.records();
+    let mut records = records.records();
+    records.iter_mut().for_each(without_queries);
     match form {
         Form::Json => {
             let mut text = serde_json::to_string_pretty(&records).unwrap_or_default();
@@ -119,6 +124,21 @@ pub fn write(records: &dyn Records, form: Form) -> String {
             text
         }
         Form::Csv => csv(&records),
+    }
+}
+
+/// Hides each value in the query of a URL, as the screen does.
+fn without_queries(record: &mut Record) {
+    let others = record.iter_mut().filter(|(name, _)| !WRITTEN.contains(&name.as_str()));
+    others.for_each(|(_, value)| hide_queries(value));
+}
+
+fn hide_queries(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = redact_urls(text).into_owned(),
+        Value::Array(items) => items.iter_mut().for_each(hide_queries),
+        Value::Object(record) => without_queries(record),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
@@ -199,6 +219,22 @@ mod tests {
             write(&records, Form::Csv),
             "depth,error\r\n-1,\"'=HYPERLINK(\"\"x\"\")\"\r\n"
         );
+    }
+
+    #[test]
+    fn no_value_of_a_query_is_written_but_what_somebody_wrote_is_written_as_it_is() {
+        let url = "https://a.example/hook?key=S3CRET";
+        let records = One(record(json!({
+            "url": url,
+            "error": format!("POST {url} failed"),
+            "attempts_made": [{"url": url, "response": "see https://b.example/?page=2"}],
+            "body": "see https://b.example/?page=2",
+        })));
+        for form in [Form::Json, Form::Csv] {
+            let text = write(&records, form);
+            assert!(!text.contains("S3CRET") && text.contains("hook?key=***"), "{text}");
+            assert_eq!(text.matches("?page=2").count(), 2, "{text}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::console::state::effect::Effect;
 use crate::console::state::{View, relatives};
 use crate::console::table::{End, List};
 use crate::domain::text::show;
+use crate::domain::url::redact_urls;
 
 /// Asked again within this, the console is left although something runs.
 const LEAVE_AGAIN_WITHIN: Duration = Duration::from_secs(5);
@@ -155,7 +156,7 @@ pub(in crate::console) fn copy(state: &mut State) -> Vec<Effect> {
     let Some(text) = name_in_front(state) else {
         return Vec::new();
     };
-    say::toast(state, Tone::Note, &format!("copied {}", say::name(&text)));
+    say::toast(state, Tone::Note, &format!("copied {}", say::name(&redact_urls(&text))));
     vec![Effect::Copy(show(&text, COPIED_WIDTH_MAX))]
 }
 

@@ -13,6 +13,7 @@ use crate::console::state::palette::{Candidate, Choice};
 use crate::console::state::verb::{self, Verb, VerbSpec};
 use crate::console::table::export::{Form, One, Records};
 use crate::console::table::{Columns, List};
+use crate::domain::url::redact_urls;
 
 /// What the command could take, the line itself in front.
 pub(super) fn candidates(state: &State, spec: &'static VerbSpec, rest: &str, line: &str) -> Vec<Candidate> {
@@ -286,7 +287,7 @@ pub(in crate::console) fn copy_command(state: &mut State) -> Vec<Effect> {
     let Some(command) = crate::console::state::link::command(state) else {
         return Vec::new();
     };
-    say::toast(state, Tone::Note, &format!("copied: {command}"));
+    say::toast(state, Tone::Note, &format!("copied: {}", redact_urls(&command)));
     vec![Effect::Copy(crate::domain::text::show(&command, COMMAND_WIDTH_MAX))]
 }
 

@@ -455,6 +455,20 @@ fn a_list_is_written_as_it_is_filtered_and_sorted() {
 }
 
 #[test]
+fn what_is_copied_is_whole_and_what_is_said_of_it_hides_the_values_of_its_query() {
+    let ends = vec![endpoint("https://a.example/in?key=S3CRET", EndpointState::Parked)];
+    for keys in ["3 c", "3 Enter C"] {
+        let mut stage = stage(snapshot(1, Vec::new(), ends.clone()));
+        let effects = stage.play(keys);
+        let copies = |effect: &Effect| matches!(effect, Effect::Copy(text) if text.contains("key=S3CRET"));
+        assert!(effects.iter().any(copies), "{keys}: {effects:?}");
+        let toasts = stage.toasts();
+        assert!(toasts.iter().any(|text| text.contains("key=***")), "{keys}: {toasts:?}");
+        assert!(!toasts.iter().any(|text| text.contains("S3CRET")), "{keys}: {toasts:?}");
+    }
+}
+
+#[test]
 fn every_view_has_the_command_that_prints_the_same() {
     let mut stage = stage(incident());
     let mut copied = |keys: &str| match stage
