@@ -15,6 +15,9 @@ use super::url::EndpointUrl;
 /// Prefix, vhost and name together stay within this many bytes; beyond it the execution id is hashed.
 pub const NAME_BYTES_MAX: usize = 200;
 
+/// Hex digits of the hash that the name of a delivery queue ends with.
+pub const URL_HASH_LEN: usize = 32;
+
 /// Raised when the serialisation of URLs changes, so that mixed versions refuse to work together.
 const URL_SERIALISATION: &str = "whatwg-1";
 
@@ -140,7 +143,7 @@ impl Naming {
     #[must_use]
     #[expect(clippy::expect_used, reason = "the construction bounds the length")]
     pub fn delivery_queue(&self, execution: &ExecutionId, url: &EndpointUrl) -> QueueName {
-        let hash = hex(&keyed_hash(self.url_hash_key.as_bytes(), url.as_str().as_bytes()));
+        let hash = self.url_hash(url);
         let fixed = self.prefix.len() + self.vhost.len() + 1 + hash.len();
         let execution = if fixed + execution.as_str().len() > NAME_BYTES_MAX {
             hex(&Sha256::digest(execution.as_str().as_bytes()))
@@ -148,6 +151,12 @@ impl Naming {
             execution.as_str().to_owned()
         };
         QueueName::parse(&format!("{}{execution}.{hash}", self.prefix)).expect("prefix, execution and hash are bounded")
+    }
+
+    /// What the names of all delivery queues of a URL end with.
+    #[must_use]
+    pub fn url_hash(&self, url: &EndpointUrl) -> String {
+        hex(&keyed_hash(self.url_hash_key.as_bytes(), url.as_str().as_bytes()))
     }
 
     /// Why nobody may send messages to a queue, where that is so: what comes into the wake queue is taken for the name of a
@@ -168,7 +177,9 @@ impl Naming {
         let Some((execution, hash)) = name.strip_prefix(&self.prefix).and_then(|rest| rest.rsplit_once('.')) else {
             return false;
         };
-        !execution.is_empty() && hash.len() == 32 && hash.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+        !execution.is_empty()
+            && hash.len() == URL_HASH_LEN
+            && hash.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
     }
 
     /// The same as a regular expression of RabbitMQ's management API, which else overlooks case.

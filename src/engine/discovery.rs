@@ -124,8 +124,8 @@ impl Delivery {
                 .iter()
                 .filter_map(|row| Some((row.name.clone(), row.url.clone()?)))
                 .collect();
-            for (queue, url) in &known {
-                self.seen.series.of(queue, url);
+            for (queue, _) in &known {
+                self.seen.series.of(queue);
             }
             let _ = tell.send(Tell::Learned(known)).await;
         }

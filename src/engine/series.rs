@@ -13,6 +13,7 @@ use std::time::Duration;
 use crate::ambient::HashMap;
 use crate::domain::attempt::Attempt;
 use crate::domain::id::QueueName;
+use crate::domain::naming::{Naming, URL_HASH_LEN};
 use crate::domain::series::{BUCKETS, MINUTES, Moving, Point, Rings, SPARK, Span, bucket, packed, quantile};
 use crate::domain::url::EndpointUrl;
 
@@ -28,27 +29,34 @@ const MINUTE: Duration = Duration::from_mins(1);
 
 /// By what a meter is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key(u64);
+pub(super) enum Key {
+    Queue(u64),
+    Endpoint(u64),
+}
 
 impl Key {
     /// Of a queue.
     pub(super) fn queue(name: &QueueName) -> Self {
-        Self::hashed(b'q', name.as_str())
+        Self::Queue(hashed(name.as_str()))
     }
 
     /// Of an endpoint.
-    pub(super) fn endpoint(url: &EndpointUrl) -> Self {
-        Self::hashed(b'e', url.as_str())
+    pub(super) fn endpoint(naming: &Naming, url: &EndpointUrl) -> Self {
+        Self::Endpoint(hashed(&naming.url_hash(url)))
     }
 
-    /// FNV-1a: the same in every process, and 0 is none of them.
-    fn hashed(kind: u8, text: &str) -> Self {
-        let bytes = std::iter::once(kind).chain(text.bytes());
-        let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        Self(hash.max(1))
+    /// Of the endpoint of a delivery queue, whose name says it: also where no worker of this process ever had the queue.
+    fn endpoint_of(name: &QueueName) -> Option<Self> {
+        let (_, hash) = name.as_str().rsplit_once('.')?;
+        (hash.len() == URL_HASH_LEN).then(|| Self::Endpoint(hashed(hash)))
     }
+}
+
+/// FNV-1a: the same in every process.
+fn hashed(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// What one queue or endpoint did in this minute, and before.
@@ -59,8 +67,6 @@ pub(super) struct Meter {
     took: [AtomicU16; BUCKETS],
     depth: AtomicU64,
     depth_before: AtomicU64,
-    /// Of a queue: the key of its endpoint; 0: it is not known.
-    endpoint: AtomicU64,
     /// Delivered in all, as a process that only looks saw it last; `NO_DEPTH`: never.
     delivered: AtomicU64,
     rings: Mutex<Rings>,
@@ -74,7 +80,6 @@ impl Meter {
             took: std::array::from_fn(|_| AtomicU16::new(0)),
             depth: AtomicU64::new(NO_DEPTH),
             depth_before: AtomicU64::new(NO_DEPTH),
-            endpoint: AtomicU64::new(0),
             delivered: AtomicU64::new(NO_DEPTH),
             rings: Mutex::default(),
         }
@@ -203,43 +208,38 @@ impl Series {
         }
     }
 
-    /// The meter of a queue that delivers to `url`, and that of the endpoint.
-    pub(super) fn of(&self, queue: &QueueName, url: &EndpointUrl) -> [Arc<Meter>; 2] {
-        let endpoint = Key::endpoint(url);
+    /// The meter of a delivery queue, and that of its endpoint.
+    pub(super) fn of(&self, queue: &QueueName) -> [Arc<Meter>; 2] {
         let mut meters = lock(&self.meters);
-        let both = [Key::queue(queue), endpoint].map(|key| made(&mut meters, key));
-        both[0].endpoint.store(endpoint.0, Ordering::Relaxed);
-        both
+        let endpoint = Key::endpoint_of(queue).unwrap_or(Key::Endpoint(0));
+        [Key::queue(queue), endpoint].map(|key| made(&mut meters, key))
     }
 
-    /// Takes in a listing: how much waits in each queue that it has, where known.
+    /// Takes in a listing with all delivery queues: how much waits in each, where known.
     pub(super) fn listed<'a>(&self, queues: impl Iterator<Item = (&'a QueueName, Option<u64>)>) {
         let mut meters = lock(&self.meters);
         let mut sums: HashMap<Key, Option<u64>> = HashMap::default();
         for (name, depth) in queues {
-            let key = Key::queue(name);
-            let meter = match meters.get(&key) {
-                Some(meter) => Arc::clone(meter),
-                None if depth.is_some_and(|depth| depth > 0) => made(&mut meters, key),
-                None => continue,
-            };
-            meter.waits(depth);
-            let endpoint = meter.endpoint.load(Ordering::Relaxed);
-            if endpoint != 0 {
-                let sum = sums.entry(Key(endpoint)).or_insert(Some(0));
+            waits(&mut meters, Key::queue(name), depth);
+            if let Some(endpoint) = Key::endpoint_of(name) {
+                let sum = sums.entry(endpoint).or_insert(Some(0));
                 *sum = sum.zip(depth).map(|(sum, depth)| sum + depth);
             }
         }
-        for (endpoint, depth) in sums {
-            if let Some(meter) = meters.get(&endpoint) {
-                meter.waits(depth);
+        // The last queue of an endpoint may have ended since the listing before.
+        for (key, meter) in meters.iter() {
+            if matches!(key, Key::Endpoint(_)) && !sums.contains_key(key) {
+                meter.waits(Some(0));
             }
+        }
+        for (endpoint, depth) in sums {
+            waits(&mut meters, endpoint, depth);
         }
     }
 
     /// Takes in what a process that only looks sees of a queue: how many were delivered in all.
-    pub(super) fn seen(&self, queue: &QueueName, url: &EndpointUrl, delivered: u64) {
-        let [queue, endpoint] = self.of(queue, url);
+    pub(super) fn seen(&self, queue: &QueueName, delivered: u64) {
+        let [queue, endpoint] = self.of(queue);
         let before = queue.delivered.swap(delivered, Ordering::Relaxed);
         if before == NO_DEPTH || delivered <= before {
             return;
@@ -255,7 +255,7 @@ impl Series {
         let Some(has_failed) = attempt.class.has_failed() else {
             return;
         };
-        for meter in self.of(&attempt.queue, &attempt.url) {
+        for meter in self.of(&attempt.queue) {
             meter.failed.fetch_add(u32::from(has_failed), Ordering::Relaxed);
             meter.took(Duration::from_millis(attempt.duration_ms));
         }
@@ -317,6 +317,15 @@ impl Series {
     }
 }
 
+/// So much waits at `key`. Of what nobody knows yet and where nothing waits, nothing is kept.
+fn waits(meters: &mut HashMap<Key, Arc<Meter>>, key: Key, depth: Option<u64>) {
+    match meters.get(&key) {
+        Some(meter) => meter.waits(depth),
+        None if depth.is_some_and(|depth| depth > 0) => made(meters, key).waits(depth),
+        None => {}
+    }
+}
+
 /// The meter of `key`. Where there is no room for it, one that nobody looks at.
 fn made(meters: &mut HashMap<Key, Arc<Meter>>, key: Key) -> Arc<Meter> {
     if let Some(meter) = meters.get(&key) {
@@ -336,13 +345,33 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::id::ExecutionId;
+    use crate::domain::naming::QueueType;
 
+    /// The queue of one execution at each of many endpoints.
     fn queue(number: usize) -> QueueName {
-        QueueName::parse(&format!("redrive.order-{number}.0cc175b9c0f1b6a831c399e269772661")).unwrap()
+        queue_of("order-7", number)
+    }
+
+    fn queue_of(execution: &str, number: usize) -> QueueName {
+        naming().delivery_queue(&ExecutionId::parse(execution).unwrap(), &url(number))
     }
 
     fn url(number: usize) -> EndpointUrl {
         EndpointUrl::parse(&format!("https://receiver-{number}.example/hook")).unwrap()
+    }
+
+    fn endpoint(number: usize) -> Key {
+        Key::endpoint(&naming(), &url(number))
+    }
+
+    fn naming() -> Naming {
+        Naming {
+            prefix: "redrive.".to_owned(),
+            vhost: "redrive".to_owned(),
+            url_hash_key: "key".to_owned(),
+            queue_type: QueueType::Classic,
+        }
     }
 
     const fn at(seconds: u64) -> Duration {
@@ -358,7 +387,7 @@ mod tests {
         assert!(all <= 20 << 20, "{each} bytes each, {} KiB", all >> 10);
         let series = Series::default();
         for number in 0..15_000 {
-            series.of(&queue(number), &url(number));
+            series.of(&queue(number));
         }
         assert_eq!(lock(&series.meters).len(), METERS_MAX, "the bound holds");
         // Nothing happened to any of them: they make room.
@@ -369,12 +398,12 @@ mod tests {
     #[test]
     fn rates_shares_and_times_are_those_of_the_last_minute() {
         let series = Series::default();
-        let (queue, url) = (queue(1), url(1));
-        let [first, endpoint] = series.of(&queue, &url);
+        let queue = queue(1);
+        let [first, of_endpoint] = series.of(&queue);
         series.listed([(&queue, Some(100))].into_iter());
         series.roll(at(60));
         for number in 0..60_u64 {
-            for meter in [&first, &endpoint] {
+            for meter in [&first, &of_endpoint] {
                 if number % 4 == 0 {
                     meter.failed(Duration::from_millis(100));
                 } else {
@@ -384,7 +413,7 @@ mod tests {
         }
         series.listed([(&queue, Some(85))].into_iter());
         series.roll(at(120));
-        for key in [Key::queue(&queue), Key::endpoint(&url)] {
+        for key in [Key::queue(&queue), endpoint(1)] {
             let moving = series.moving(key, at(120)).unwrap();
             assert_eq!((moving.out_milli, moving.failed_milli), (750, Some(250)));
             assert_eq!(moving.came_milli, 500, "45 went, 15 fewer wait");
@@ -402,12 +431,11 @@ mod tests {
     #[test]
     fn a_process_that_only_looks_counts_what_it_sees() {
         let series = Series::default();
-        let (queue, url) = (queue(1), url(1));
         for delivered in [1_000, 1_030, 1_060] {
-            series.seen(&queue, &url, delivered);
+            series.seen(&queue(1), delivered);
         }
         series.roll(at(60));
-        let moving = series.moving(Key::endpoint(&url), at(60)).unwrap();
+        let moving = series.moving(endpoint(1), at(60)).unwrap();
         assert_eq!((moving.out_milli, moving.failed_milli), (1_000, Some(0)));
         assert_eq!(moving.p95_ms, 0);
     }
@@ -424,9 +452,29 @@ mod tests {
     }
 
     #[test]
+    fn all_queues_of_an_endpoint_count_whether_or_not_this_process_ever_delivered_from_them() {
+        let series = Series::default();
+        let [own, others] = ["order-1", "order-2"].map(|execution| queue_of(execution, 1));
+        series.of(&own);
+        let waiting = |queues: &[(&QueueName, Option<u64>)]| {
+            series.listed(queues.iter().copied());
+            series.depth(endpoint(1))
+        };
+        assert_eq!(waiting(&[(&own, Some(3)), (&others, Some(4))]), Some(7));
+        assert_eq!(waiting(&[(&others, Some(4)), (&queue(2), Some(9))]), Some(4));
+        assert_eq!(series.depth(endpoint(2)), Some(9), "no worker had any of its queues");
+        assert_eq!(
+            waiting(&[(&own, Some(3)), (&others, None)]),
+            None,
+            "one count is missing"
+        );
+        assert_eq!(waiting(&[]), Some(0), "its queues ended");
+    }
+
+    #[test]
     fn what_happened_before_the_first_look_counts_however_long_the_machine_runs() {
         let series = Series::since(at(54_030));
-        let [meter, _] = series.of(&queue(1), &url(1));
+        let [meter, _] = series.of(&queue(1));
         meter.failed(Duration::from_millis(5));
         series.roll(at(54_031));
         let moving = series.moving(Key::queue(&queue(1)), at(54_031)).unwrap();
@@ -436,7 +484,7 @@ mod tests {
     #[test]
     fn minutes_in_which_nobody_looked_are_empty() {
         let series = Series::default();
-        let [meter, _] = series.of(&queue(1), &url(1));
+        let [meter, _] = series.of(&queue(1));
         meter.delivered(Duration::from_millis(5));
         series.roll(at(60));
         series.roll(at(5 * 60));

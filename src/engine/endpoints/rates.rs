@@ -45,7 +45,7 @@ impl Endpoints {
             let is_last = page.len() < query.limit as usize;
             query.offset += page.len() as u64;
             items.extend(page.into_iter().filter_map(|(endpoint, _)| {
-                let key = Key::endpoint(&endpoint.url);
+                let key = Key::endpoint(&self.settings.naming, &endpoint.url);
                 Some(RateRow {
                     moving: self.seen.series.moving(key, self.clock.uptime())?,
                     waiting: self.seen.series.depth(key),
@@ -79,7 +79,7 @@ impl Endpoints {
     ) -> Result<RateSeries, EngineError> {
         let key = match (queue, url) {
             (Some(queue), None) => Key::queue(queue),
-            (None, Some(url)) => Key::endpoint(url),
+            (None, Some(url)) => Key::endpoint(&self.settings.naming, url),
             (None, None) | (Some(_), Some(_)) => {
                 return Err(EngineError::Invalid {
                     field: "queue".to_owned(),

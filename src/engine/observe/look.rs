@@ -81,6 +81,7 @@ struct Content {
 fn moves(engine: &Observation) -> Moves<'_> {
     Moves {
         series: &engine.seen.series,
+        naming: &engine.settings.naming,
         uptime: engine.clock.uptime(),
         only_looks: !*engine.news.delivering.borrow(),
     }

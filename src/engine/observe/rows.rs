@@ -8,6 +8,7 @@ use super::intern::Interner;
 use super::kept;
 use crate::ambient::{HashMap, HashSet};
 use crate::domain::id::QueueName;
+use crate::domain::naming::Naming;
 use crate::domain::queue::{Head, QueueKind};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
@@ -36,6 +37,7 @@ pub(super) struct Rows<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Moves<'a> {
     pub(super) series: &'a Series,
+    pub(super) naming: &'a Naming,
     pub(super) uptime: Duration,
     /// This process delivers nothing itself: what it sees is all that it knows.
     pub(super) only_looks: bool,
@@ -71,9 +73,10 @@ impl<'a> Rows<'a> {
             self.heads.insert(view.name.clone(), head.clone());
         }
         if self.moves.only_looks
-            && let (Some(url), Some(delivered)) = (&view.url, view.delivered)
+            && view.url.is_some()
+            && let Some(delivered) = view.delivered
         {
-            self.moves.series.seen(&view.name, url, delivered);
+            self.moves.series.seen(&view.name, delivered);
         }
         let row = self.row(view);
         let last = find(self.last, &row.name);

@@ -139,7 +139,9 @@ pub(super) fn endpoint_rows(
         let new = delivered.get(&endpoint.url).copied().unwrap_or(0);
         let waiting = sum.waiting.filter(|_| listed.known);
         let row = EndpointRow {
-            moving: moves.series.moving(Key::endpoint(&endpoint.url), moves.uptime),
+            moving: moves
+                .series
+                .moving(Key::endpoint(moves.naming, &endpoint.url), moves.uptime),
             pace: endpoint.pace.as_ref().map(|pace| pace.says(waiting, now)),
             delivered: before.map_or(0, |row| row.delivered).saturating_add(new),
             queues,

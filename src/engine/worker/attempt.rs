@@ -160,20 +160,18 @@ impl Worker {
         let attempt = self.hold.attempt_row(hand, &sent, number);
         tracing::trace!(queue = ?self.hold.queue, message = ?attempt.message_id, outcome = ?sent.outcome, took = ?sent.duration, "attempted");
         self.hold.engine.meters.attempted(attempt.class, sent.duration);
-        self.count(hand, attempt.class, sent.duration);
+        self.count(attempt.class, sent.duration);
         traces::attempted(&hand.notification, &attempt, &sent);
         Some(Tried { sent, attempt, epoch })
     }
 
     /// In the series of its queue and its endpoint: both are looked up once.
-    fn count(&mut self, hand: &InHand, class: OutcomeClass, took: Duration) {
+    fn count(&mut self, class: OutcomeClass, took: Duration) {
         let Some(has_failed) = class.has_failed() else {
             return;
         };
         let (engine, queue) = (&self.hold.engine, &self.hold.queue);
-        let moves = self
-            .moves
-            .get_or_insert_with(|| engine.seen.series.of(queue, &hand.notification.url));
+        let moves = self.moves.get_or_insert_with(|| engine.seen.series.of(queue));
         for meter in moves {
             if has_failed {
                 meter.failed(took);
