@@ -121,9 +121,8 @@ pub(super) async fn named(
     Params(sequence): Params<Sequence>,
 ) -> Result<Json<Addressed>, Problem> {
     let (execution, url) = (input::execution(&sequence.execution_id)?, input::url(&sequence.url)?);
-    let naming = shared.engine()?.naming();
-    let queue = naming.delivery_queue(&execution, &url);
-    Ok(Json(Addressed::new(naming, &queue, &url)))
+    let address = shared.engine()?.naming().address(&execution, &url);
+    Ok(Json(Addressed::new(address, &url)))
 }
 
 /// `POST /v1/vhost/make`.

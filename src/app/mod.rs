@@ -163,6 +163,12 @@ fn offline(cli: &Cli, environment: &Environment) -> Result<Exit, Failure> {
     if let Some(asked) = cli.themes() {
         return cli::print_themes(cli, &console::themes(&asked));
     }
+    if cli.asks_for_names() {
+        let config = load(cli, environment)?;
+        if let Some(target) = attach::target(cli, &config, environment)? {
+            return block_on(|| attach::command(cli, target, &config));
+        }
+    }
     if cli.checks_configuration() {
         log(environment, None)?;
         console::check(&load(cli, environment)?)?;

@@ -257,6 +257,12 @@ impl Cli {
         self.work
     }
 
+    /// Whether names on the broker are asked for, which are those of the daemon where the profile has one.
+    #[must_use]
+    pub const fn asks_for_names(&self) -> bool {
+        matches!(self.command, Some(Sub::QueueName(_)))
+    }
+
     /// Whether the configuration itself is what is asked about.
     #[must_use]
     pub const fn checks_configuration(&self) -> bool {
@@ -367,9 +373,9 @@ pub async fn run(
         Some(Sub::Rescued(rescued)) => records::rescued(&session, rescued).await,
         Some(Sub::Run(run)) => runs::one(&session, run).await,
         Some(Sub::Policy(policy)) => policies::run(&session, policy).await,
+        Some(Sub::QueueName(target)) => queues::address(&session, target).await,
         Some(
-            Sub::QueueName(_)
-            | Sub::Token
+            Sub::Token
             | Sub::Config(_)
             | Sub::Theme(_)
             | Sub::Listen(_)

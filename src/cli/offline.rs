@@ -5,13 +5,11 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::config::{self, Environment};
-use crate::domain::naming::Naming;
 use crate::domain::policy::RetryPolicy;
 use crate::files;
-use crate::wire::queue::{Addressed, WAKE_KEY};
 use crate::wire::{input, policy};
 
-use super::args::{Cli, Config, Policy, Sub, Target};
+use super::args::{Cli, Config, Policy, Sub};
 use super::exit::{Exit, Failure};
 use super::output::{Output, document, note, print, say, shown};
 use super::policies::previewed;
@@ -32,7 +30,11 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
             Ok(Exit::Done)
         }
         Some(Sub::Token) => token(&load(cli, environment)?.api, output),
-        Some(Sub::QueueName(target)) => queue_name(&load(cli, environment)?.broker.naming, target, output),
+        Some(Sub::QueueName(target)) => {
+            let (execution, url) = (input::execution(&target.execution)?, input::url(&target.url)?);
+            let address = load(cli, environment)?.broker.naming.address(&execution, &url);
+            super::queues::addressed(output, address, &url)
+        }
         Some(Sub::Policy(Policy::Show { default: true, .. })) => {
             let policy = RetryPolicy::built_in();
             previewed(output, &policy::Preview::of(&policy), &policy)?;
@@ -206,24 +208,6 @@ fn init(file: Option<&Path>, dry_run: bool) -> Result<Exit, Failure> {
     crate::files::write_new(file, config::template().as_bytes())
         .map_err(|error| Failure::new(Exit::Failed, format!("{} cannot be written: {error}", file.display())))?;
     note(&format!("written: {}", shown(&file.display().to_string())));
-    Ok(Exit::Done)
-}
-
-fn queue_name(naming: &Naming, target: &Target, output: Output) -> Result<Exit, Failure> {
-    let url = input::url(&target.url)?;
-    let queue = naming.delivery_queue(&input::execution(&target.execution)?, &url);
-    let shape = Addressed::new(naming, &queue, &url);
-    let facts = [
-        ("queue", Some(queue.as_str().to_owned())),
-        ("url", Some(url.as_str().to_owned())),
-        ("vhost", Some(naming.vhost.clone())),
-        ("exchange", Some(naming.exchange())),
-        ("routing key", Some(queue.as_str().to_owned())),
-        ("wake key", Some(WAKE_KEY.to_owned())),
-        ("declare", Some("durable, not exclusive, not auto-delete".to_owned())),
-        ("arguments", Some(shape.arguments.to_string())),
-    ];
-    output.facts(&shape, &facts)?;
     Ok(Exit::Done)
 }
 

@@ -1,22 +1,24 @@
 //! Queues: list, why, browse, and what an operator does to one.
 
 use crate::domain::id::QueueName;
-use crate::domain::naming::QueueType;
+use crate::domain::naming::{Address, QueueType};
 use crate::domain::queue::QueueKind;
+use crate::domain::url::EndpointUrl;
 use crate::engine::dead::QueueStep;
 use crate::engine::query;
 use crate::engine::runs::{Order, OrderKind, Selection};
 use crate::engine::view::{BrowsedMessage, QueueView};
 use crate::engine::{Command, QueuesQuery};
 use crate::wire::input;
-use crate::wire::queue::{Browsed, Queue as QueueShape, Step, WhyAnswer};
+use crate::wire::queue::{Addressed, Browsed, Queue as QueueShape, Step, WhyAnswer};
 
 use super::Session;
+use super::args::Target;
 use super::delivery_args::{Queue, Queues, SkipTo};
 use super::done::{How, OfRun};
 use super::exit::{Exit, Failure};
 use super::named;
-use super::output::{Column, note, number, or_dash};
+use super::output::{Column, Output, note, number, or_dash};
 use super::paged::paged;
 use super::when::relative_or;
 use crate::domain::words::about as span;
@@ -54,6 +56,29 @@ pub(super) async fn list(session: &Session<'_>, selection: &Queues) -> Result<Ex
     let items: Vec<QueueItem<'_>> = list.items.iter().map(QueueItem::of).collect();
     session.output.problems(&list.problems);
     session.output.list(&items, COLUMNS, |item| row(item.view))?;
+    Ok(Exit::Done)
+}
+
+/// Where any AMQP client publishes, as the daemon of the profile knows it: the names are not in this configuration.
+pub(super) async fn address(session: &Session<'_>, target: &Target) -> Result<Exit, Failure> {
+    let (execution, url) = (input::execution(&target.execution)?, input::url(&target.url)?);
+    let asked = query::DeliveryAddress(execution, url.clone());
+    addressed(session.output, session.engine.query(asked).await?, &url)
+}
+
+pub(super) fn addressed(output: Output, address: Address, url: &EndpointUrl) -> Result<Exit, Failure> {
+    let shape = Addressed::new(address, url);
+    let facts = [
+        ("queue", Some(shape.queue.clone())),
+        ("url", Some(shape.url.clone())),
+        ("vhost", Some(shape.vhost.clone())),
+        ("exchange", Some(shape.exchange.clone())),
+        ("routing key", Some(shape.routing_key.clone())),
+        ("wake key", Some(shape.wake_key.to_owned())),
+        ("declare", Some("durable, not exclusive, not auto-delete".to_owned())),
+        ("arguments", Some(shape.arguments.to_string())),
+    ];
+    output.facts(&shape, &facts)?;
     Ok(Exit::Done)
 }
 

@@ -53,7 +53,7 @@ impl QueueType {
 pub const DELIVERY_LIMIT: i32 = 2_000_000_000;
 
 /// The value of a queue's argument.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Argument {
     /// A long string.
     Text(String),
@@ -76,6 +76,19 @@ impl Argument {
             Self::Flag(flag) => flag.to_string(),
         }
     }
+}
+
+/// Where any AMQP client publishes for an execution and URL, and how it declares the queue.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Address {
+    /// The delivery queue, which is the routing key too.
+    pub queue: QueueName,
+    /// Where it is.
+    pub vhost: String,
+    /// What is published to.
+    pub exchange: String,
+    /// The arguments of the queue.
+    pub arguments: Vec<(String, Argument)>,
 }
 
 /// The arguments of any queue of ours whose messages are neither dropped nor reordered when they are
@@ -151,6 +164,22 @@ impl Naming {
             execution.as_str().to_owned()
         };
         QueueName::parse(&format!("{}{execution}.{hash}", self.prefix)).expect("prefix, execution and hash are bounded")
+    }
+
+    /// Where any AMQP client publishes for (execution, url).
+    #[must_use]
+    pub fn address(&self, execution: &ExecutionId, url: &EndpointUrl) -> Address {
+        let exchange = self.exchange();
+        let arguments = delivery_arguments(self.queue_type, &exchange, &self.dead_letter_queue());
+        Address {
+            queue: self.delivery_queue(execution, url),
+            vhost: self.vhost.clone(),
+            arguments: arguments
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
+            exchange,
+        }
     }
 
     /// What the names of all delivery queues of a URL end with.

@@ -27,6 +27,7 @@ use crate::domain::dead_letter::DeadLetter;
 use crate::domain::event::{Event, EventType, Reference};
 use crate::domain::id::{ExecutionId, QueueName};
 use crate::domain::job::{JobId, Lifetime};
+use crate::domain::naming::Address;
 use crate::domain::series::Span;
 use crate::domain::url::EndpointUrl;
 pub use crate::store::{
@@ -288,6 +289,10 @@ queries! { of_others, engine, false;
     /// The name of a delivery queue, whether or not it is there.
     DeliveryQueue(execution: ExecutionId, url: EndpointUrl) -> QueueName {
         async { Ok(engine.naming().delivery_queue(&execution, &url)) }
+    }
+    /// Where any AMQP client publishes for an execution and URL.
+    DeliveryAddress(execution: ExecutionId, url: EndpointUrl) -> Address {
+        async { Ok(engine.naming().address(&execution, &url)) }
     }
     /// Whether broker and store can be reached.
     IsReady() -> Readiness { async { Ok(engine.0.daemon.healing.readiness()) } }

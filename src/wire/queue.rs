@@ -7,9 +7,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::domain::findings::Finding;
-use crate::domain::id::QueueName;
 use crate::domain::message::{HeaderValue, Message};
-use crate::domain::naming::{Argument, Naming, delivery_arguments};
+use crate::domain::naming::{Address, Argument};
 use crate::domain::notification::{HEADER_EXECUTION, HEADER_URL};
 use crate::domain::on_broker::{OnBroker, QueueBinding, QueueConsumer};
 use crate::domain::queue::{Head, Pause, QueueState, Why};
@@ -675,23 +674,22 @@ pub struct Declare {
 impl Addressed {
     /// Of the queue of a URL.
     #[must_use]
-    pub fn new(naming: &Naming, queue: &QueueName, url: &EndpointUrl) -> Self {
-        let arguments = delivery_arguments(naming.queue_type, &naming.exchange(), &naming.dead_letter_queue());
-        let arguments = arguments.into_iter().map(|(name, value)| {
+    pub fn new(address: Address, url: &EndpointUrl) -> Self {
+        let arguments = address.arguments.into_iter().map(|(name, value)| {
             let value = match value {
                 Argument::Text(text) => json!(text),
                 Argument::Integer(number) => json!(number),
                 Argument::Long(number) => json!(number),
                 Argument::Flag(flag) => json!(flag),
             };
-            (name.to_owned(), value)
+            (name, value)
         });
         Self {
-            queue: queue.as_str().to_owned(),
+            queue: address.queue.as_str().to_owned(),
             url: url.as_str().to_owned(),
-            vhost: naming.vhost.clone(),
-            exchange: naming.exchange(),
-            routing_key: queue.as_str().to_owned(),
+            vhost: address.vhost,
+            exchange: address.exchange,
+            routing_key: address.queue.as_str().to_owned(),
             wake_key: WAKE_KEY,
             declare: Declare {
                 durable: true,

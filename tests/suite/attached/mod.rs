@@ -69,6 +69,8 @@ async fn commands_of_an_attached_process_answer_as_the_daemons_own() {
         &["endpoints"],
         &["policy", "show"],
         &["run", "list"],
+        // The names are the daemon's, and not what the configuration of this machine would make.
+        &["queue-name", "--execution", "a", "--url", "http://127.0.0.1:9/"],
     ] {
         let here = scene
             .installation
