@@ -27,7 +27,7 @@ use super::problem::{Json, Or};
 pub(super) struct Selection {
     /// That one alone.
     url: Option<String>,
-    /// Those that are not available.
+    /// Those that are not available, are paused, or wait for a person after their canary.
     #[serde(default)]
     unavailable: bool,
     /// How many are answered, at most.

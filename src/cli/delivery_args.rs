@@ -91,7 +91,7 @@ pub(super) struct Named {
 
 #[derive(Debug, Args)]
 pub(super) struct Endpoints {
-    /// Only those that are not available.
+    /// Only those that are not available, are paused, or wait for a person after their canary.
     #[arg(long)]
     pub(super) unavailable: bool,
     /// Print at most this many.

@@ -10,6 +10,7 @@ use crate::domain::words;
 use crate::engine::query;
 
 use crate::wire::dead::Total;
+use crate::wire::endpoint::Endpoint;
 use crate::wire::handover::{Part, Shift};
 use crate::wire::{Time, input, json};
 
@@ -104,30 +105,10 @@ fn page(shift: &Shift, span: Duration) -> String {
 fn still_wrong(page: &mut String, shift: &Shift) {
     part(
         page,
-        "Endpoints that are not available",
-        "Every endpoint is available.",
+        "Endpoints that are not available, or wait for a person",
+        "Every endpoint is available, and none waits for a person.",
         &shift.endpoints,
-        |one| {
-            let waiting = one
-                .waiting
-                .map_or_else(|| ", ? waiting".to_owned(), |waiting| format!(", {waiting} waiting"));
-            let next = match &one.next_attempt_at {
-                Some(at) => format!(", next attempt {at}"),
-                None if one.state == EndpointState::Unavailable.as_str() => {
-                    ", tried with the next notification".to_owned()
-                }
-                None => ", **waits for a person**".to_owned(),
-            };
-            let status = one.last_status.map(|status| format!(", last answer {status}"));
-            let error = one.last_error.as_deref().map(|error| format!(", {}", code(error)));
-            format!(
-                "**{}** {} since {}{waiting}{next}{}",
-                one.state,
-                code(&one.url),
-                one.since.as_deref().unwrap_or("?"),
-                status.or(error).unwrap_or_default()
-            )
-        },
+        endpoint,
     );
     part(
         page,
@@ -162,6 +143,39 @@ fn still_wrong(page: &mut String, shift: &Shift) {
     if shift.dead.is_some_and(|dead| dead.letters != Some(0)) {
         page.push_str("\nWhat is in queues that somebody consumes is being worked on, and is not counted.\n");
     }
+}
+
+fn endpoint(one: &Endpoint) -> String {
+    let waiting = one
+        .waiting
+        .map_or_else(|| ", ? waiting".to_owned(), |waiting| format!(", {waiting} waiting"));
+    let next = match &one.next_attempt_at {
+        Some(at) => format!(", next attempt {at}"),
+        None if one.state == EndpointState::Unavailable.as_str() => ", tried with the next notification".to_owned(),
+        None => ", **waits for a person**".to_owned(),
+    };
+    let status = one.last_status.map(|status| format!(", last answer {status}"));
+    let error = one.last_error.as_deref().map(|error| format!(", {}", code(error)));
+    // One that is available is here for its pace alone.
+    let held = one
+        .pace
+        .as_ref()
+        .filter(|_| one.state == EndpointState::Available.as_str());
+    if let Some(pace) = held {
+        return format!(
+            "**{}** {}: {}{waiting}{next}",
+            pace.stage,
+            code(&one.url),
+            code(&pace.text)
+        );
+    }
+    format!(
+        "**{}** {} since {}{waiting}{next}{}",
+        one.state,
+        code(&one.url),
+        one.since.as_deref().unwrap_or("?"),
+        status.or(error).unwrap_or_default()
+    )
 }
 
 /// With their number, where that is known.
@@ -250,7 +264,7 @@ mod tests {
             "{page}"
         );
         for sentence in [
-            "Every endpoint is available.",
+            "Every endpoint is available, and none waits for a person.",
             "No run is open",
             "Nobody changed anything.",
         ] {

@@ -35,7 +35,7 @@ pub struct Handover {
     pub since: Timestamp,
     /// When it was read.
     pub taken_at: Timestamp,
-    /// URLs that are not available.
+    /// URLs that are not available, or take nothing before a person resumes them.
     pub endpoints: HandoverPart<EndpointView>,
     /// Queues that do not go on by themselves.
     pub queues: HandoverPart<QueueView>,

@@ -37,7 +37,7 @@ pub struct QueuesQuery {
 /// Which endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct EndpointsQuery {
-    /// Only those that are not available.
+    /// Only those that are not available, or take nothing before a person resumes them.
     pub not_available: bool,
     /// At most this many.
     pub limit: u32,

@@ -20,7 +20,7 @@ pub struct Shift {
     pub since: Option<Time>,
     /// When it was read.
     pub taken_at: Option<Time>,
-    /// Endpoints that are not available.
+    /// Endpoints that are not available, are paused, or wait for a person after their canary.
     pub endpoints: Part<Endpoint>,
     /// Queues that do not move.
     pub queues: Part<Queue>,

@@ -60,6 +60,28 @@ async fn a_handover_tells_what_was_done_by_whom_and_what_still_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_endpoint_that_somebody_paused_is_handed_over_and_listed_as_one_that_takes_nothing() {
+    let at = prepared().await;
+    let publish: Vec<&str> = ["publish"].into_iter().chain(TARGET).collect();
+    at.run(&publish).await.expect_code(0);
+    let unavailable = ["endpoints", "--unavailable", "--json"];
+    assert_eq!(at.run(&unavailable).await.expect_code(0).json(), serde_json::json!([]));
+    let url = TARGET[3];
+    at.run(&["endpoint", "pause", url, "--yes"]).await.expect_code(0);
+    let listed = at.run(&unavailable).await.expect_code(0).json();
+    assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
+    assert_eq!((&listed[0]["url"], &listed[0]["queues"]), (&url.into(), &1.into()));
+    let page = at.run(&["handover"]).await.expect_code(0).stdout;
+    let expected = format!("**paused** `{url}`: `paused by cli:");
+    assert!(
+        page.contains(&expected) && page.contains("1 waiting, **waits for a person**"),
+        "{page}"
+    );
+    let shift = at.run(&["handover", "--json"]).await.expect_code(0).json();
+    assert_eq!(shift["endpoints"][0]["url"], url);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_handover_and_a_list_show_no_value_of_a_query_and_know_who_it_was() {
     const SECRET: &str = "S3CRET";
     let mut at = prepared().await;

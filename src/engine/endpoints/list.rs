@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use super::Endpoints;
 use crate::ambient::{HashMap, HashSet};
+use crate::domain::endpoint::{Endpoint, EndpointState};
+use crate::domain::pace::Pace;
 use crate::domain::url::EndpointUrl;
 use crate::engine::EngineError;
 use crate::engine::kept::good_until;
 use crate::engine::paging::{bounded, offset_of};
 use crate::engine::queues::listing::{Listing, Oldest};
 use crate::engine::queues::seen::Seen;
+use crate::engine::queues::world::PACED_MAX;
 use crate::engine::view::{EndpointView, EndpointsQuery, Page};
 use crate::store::{EndpointQuery, QueuesOnly};
 
@@ -28,7 +31,10 @@ impl Endpoints {
             offset: offset as u64,
             limit,
         };
-        let rows = self.store.endpoints_page(&query).await?;
+        let mut rows = self.store.endpoints_page(&query).await?;
+        if query.not_available && rows.len() < limit as usize {
+            rows.extend(self.held(&query, rows.len()).await?);
+        }
         let full = rows.len() == limit as usize;
         // The pages behind the first go by what was counted for that.
         let counted_before = self.waiting.good(self.clock.uptime()).filter(|_| offset > 0);
@@ -63,6 +69,33 @@ impl Endpoints {
             next_cursor: full.then(|| (offset + limit as usize).to_string()),
             taken_at: self.clock.now(),
         })
+    }
+
+    /// Those that are available and take nothing before a person resumes them, with how many queues they have. They
+    /// stand behind those that are not available, of which `found` are on this page.
+    async fn held(&self, query: &EndpointQuery, found: usize) -> Result<Vec<(Endpoint, u64)>, EngineError> {
+        let offset = usize::try_from(query.offset).unwrap_or(usize::MAX);
+        let before = if found == 0 && offset > 0 {
+            self.store.endpoints_not_available().await?.len()
+        } else {
+            offset + found
+        };
+        let waits = |endpoint: &Endpoint| {
+            let pace = endpoint.pace.as_ref();
+            endpoint.state == EndpointState::Available && pace.is_some_and(Pace::waits_for_a_person)
+        };
+        let paced = self.store.endpoints_paced(PACED_MAX).await?;
+        let page = paced.into_iter().filter(waits).skip(offset.saturating_sub(before));
+        let mut held = Vec::new();
+        for endpoint in page.take(query.limit as usize - found) {
+            let mut queues = 0;
+            let mut pages = self.queue_pages(QueuesOnly::OfUrl(endpoint.url.clone()));
+            while let Some(rows) = pages.next().await? {
+                queues += rows.len() as u64;
+            }
+            held.push((endpoint, queues));
+        }
+        Ok(held)
     }
 
     pub(in crate::engine) async fn endpoint_view(&self, url: &EndpointUrl) -> Result<EndpointView, EngineError> {

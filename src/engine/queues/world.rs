@@ -25,7 +25,7 @@ struct IncarnationName {
 }
 
 /// Paced endpoints that are read, at most.
-const PACED_MAX: u32 = 10_000;
+pub(in crate::engine) const PACED_MAX: u32 = 10_000;
 
 /// Who delivers, which URLs are not available, whether the broker is blocked, and what time it is.
 #[derive(Debug)]
