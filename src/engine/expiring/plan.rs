@@ -3,7 +3,7 @@
 //! Planning uses no queue. What was frozen is looked at again, queue by queue, when it is done: one that somebody
 //! uses meanwhile, or that holds something else, is left and said so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -12,14 +12,16 @@ use super::restore::{WINDOW, lifetime_in, load};
 use super::{LifetimeRecord, facts};
 use crate::domain::expiry::{Extends, extends};
 use crate::domain::id::QueueName;
+use crate::domain::message::decode;
 use crate::domain::queue::QueueKind;
+use crate::domain::storable::storable;
 use crate::domain::words::{about, lasts, plural, plural_if_known, plural_of};
 use crate::engine::command::{at_most, hash};
 use crate::engine::expiring::Expiring;
 use crate::engine::operation::each_once;
 use crate::engine::room::{Load, warn_of_room};
 use crate::engine::{Command, Danger, EngineError, Plan, PlanLine};
-use crate::store::{SaveRecord, SaveState};
+use crate::store::{SaveRecord, SaveState, SavedMessage};
 
 /// Queues of one plan, at most.
 const QUEUES_MAX: usize = 20_000;
@@ -109,6 +111,7 @@ impl Expiring {
         }
         let mut lines = Vec::new();
         let (mut messages, mut bytes, mut unbound) = (0, 0, Vec::new());
+        let mut taken_off = TakenOff::default();
         let mut sent: BTreeMap<QueueName, Load> = BTreeMap::new();
         for id in saves {
             let record = self.store.save_get(id).await?.ok_or_else(|| EngineError::NotFound {
@@ -139,6 +142,8 @@ impl Expiring {
             messages += record.left;
             bytes += record.bytes;
             *sent.entry(target.clone()).or_default() += load(&record);
+            let window = self.store.saved_messages(id, None, WINDOW).await?;
+            taken_off.look_at(&window, record.left);
             lines.push(PlanLine {
                 target: record.queue.as_str().to_owned(),
                 now: format!("{} in save {id}", plural(record.left, "message", "messages")),
@@ -160,6 +165,7 @@ impl Expiring {
         plan.warnings
             .push(format!("if redrive crashes, up to {twice} may be put back twice"));
         plan.warnings.extend(unbound);
+        plan.warnings.extend(taken_off.says());
         plan.warnings.extend(warn_of_room(self, &sent).await?);
         Ok(plan)
     }
@@ -271,6 +277,42 @@ impl Expiring {
             now: text,
             effect,
         }
+    }
+}
+
+/// What messages that are put back do not keep; the first window of each save is looked at.
+#[derive(Default)]
+struct TakenOff {
+    names: BTreeSet<&'static str>,
+    looked_at: u64,
+    in_all: u64,
+}
+
+impl TakenOff {
+    fn look_at(&mut self, window: &[SavedMessage], left: u64) {
+        let messages = window.iter().filter_map(|saved| decode(&saved.message));
+        self.names
+            .extend(messages.flat_map(|message| storable(&message).taken_off.into_iter().map(|(name, _)| name)));
+        self.looked_at += window.len() as u64;
+        self.in_all += left;
+    }
+
+    fn says(&self) -> Option<String> {
+        let mut names: Vec<&str> = self.names.iter().copied().collect();
+        let last = names.pop()?;
+        let names = if names.is_empty() {
+            last.to_owned()
+        } else {
+            format!("{} and {last}", names.join(", "))
+        };
+        let some = if self.looked_at < self.in_all {
+            format!(", in the first {} that were looked at", self.looked_at)
+        } else {
+            String::new()
+        };
+        Some(format!(
+            "put back without {names}{some}: with these they could be lost, refused, reordered or sent elsewhere too"
+        ))
     }
 }
 

@@ -645,7 +645,9 @@ fn discarded(kept: KeptMessage) -> Letter {
         bytes: message.as_ref().map_or(0, |message| message.body.len() as u64),
         at: Some(kept.at),
         redriven: 0,
-        dropped: Vec::new(),
+        dropped: message
+            .as_ref()
+            .map_or_else(Vec::new, |message| dropped(kept.queue.as_str(), message)),
         sample: message.map_or_else(String::new, |message| sample(&kept.letter, &message)),
         source: kept.queue,
         id: kept.letter,

@@ -28,6 +28,11 @@ fn is_dropped(name: &str) -> bool {
     DROPPED.contains(&name) || is_mark(name) || DROPPED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// Whether only a message that is sent again goes without this; one that is moved or put back keeps it.
+pub(super) fn marks_a_death(name: &str) -> bool {
+    is_dropped(name) || name == WRAPPER
+}
+
 /// The names of what is taken off a message that is sent again.
 pub(super) fn dropped_names(message: &Message) -> BTreeSet<&str> {
     let headers = message.headers.iter().map(|(name, _)| name.as_str());

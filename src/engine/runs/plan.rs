@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use super::RunPlanner;
 use super::letters::{Batch, Letter, Letters};
 use super::order::{Order, OrderKind, Selection, WINDOW};
+use super::outgoing::marks_a_death;
 use super::receivers::WaysBack;
 use crate::ambient::{self, HashSet};
 use crate::broker::{BrokerError, Look};
@@ -410,12 +411,7 @@ impl RunPlanner {
                 bytes: gathered.bytes,
                 oldest: gathered.oldest,
                 newest: gathered.newest,
-                dropped: gathered
-                    .dropped
-                    .iter()
-                    .filter(|_| order.kind != OrderKind::Discard)
-                    .cloned()
-                    .collect(),
+                dropped: taken_off(order.kind, &gathered.dropped),
                 samples: gathered.samples.clone(),
                 estimated: duration,
                 receivers: gathered.ways.receivers(),
@@ -499,6 +495,16 @@ impl RunPlanner {
         }
         Ok(())
     }
+}
+
+/// What an order of this kind takes off its messages, of what a redrive would.
+fn taken_off(kind: OrderKind, names: &BTreeSet<String>) -> Vec<String> {
+    let goes = |name: &&String| match kind {
+        OrderKind::Redrive => true,
+        OrderKind::Move | OrderKind::Skip | OrderKind::Restore => !marks_a_death(name),
+        OrderKind::Discard => false,
+    };
+    names.iter().filter(goes).cloned().collect()
 }
 
 /// Whether it is where dead letters are that no queue takes.

@@ -240,6 +240,10 @@ async fn a_queue_of_others_is_made_again_without_bindings_and_the_plan_says_so()
         .expect_code(0);
     let text = format!("{}{}", plan.stdout, plan.stderr);
     assert!(text.contains("without its bindings"), "{text}");
+    assert!(
+        text.contains("put back without delivery_mode: "),
+        "it was transient: {text}"
+    );
     scene.run(&["expiring", "restore", save, "--yes"]).await.expect_code(0);
     let path = format!("/api/queues/{}/theirs/bindings", scene.vhost.name);
     let bindings = scene.vhost.manage("GET", &path, None).await.json();

@@ -341,6 +341,35 @@ async fn what_is_discarded_can_be_restored() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_names_what_a_message_does_not_keep_and_nothing_that_it_keeps() {
+    let scene = Scene::sqlite().await;
+    let (connection, channel) = scene.channel().await;
+    scene.declare(&channel, DEAD, None).await;
+    scene.declare(&channel, ORIGIN, Some(DEAD)).await;
+    let properties = json!({
+        "delivery_mode": 2, "priority": 3, "headers": {"x-death": [{"queue": ORIGIN, "reason": "rejected"}]},
+    });
+    let message = json!({
+        "properties": properties, "routing_key": DEAD, "payload": "1", "payload_encoding": "string",
+    });
+    let path = format!("/api/exchanges/{}/amq.default/publish", scene.vhost.name);
+    scene.vhost.manage("POST", &path, Some(&message)).await;
+    let dropped = async |arguments: &[&str]| {
+        let plan = scene.run(&[arguments, &["--dry-run", "--json"]].concat()).await;
+        plan.expect_code(0).json()["run"]["dropped_headers"].clone()
+    };
+    let to = ["queue", "move", DEAD, "--to", ORIGIN];
+    assert_eq!(
+        dropped(&to).await,
+        json!(["priority"]),
+        "what is moved keeps its history"
+    );
+    scene.run(&["dead", "discard", "--all", "--yes"]).await.expect_code(0);
+    assert_eq!(dropped(&["dead", "restore", "--all"]).await, json!(["priority"]));
+    connection.close(200, "done".into()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_canary_stops_and_asks() {
     let scene = Scene::sqlite().await;
     scene.die(30).await;
