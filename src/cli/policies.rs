@@ -149,7 +149,7 @@ pub(super) fn shown(output: Output, view: &PolicyView) -> std::io::Result<()> {
                     .map_or_else(|| "not set".to_owned(), ToString::to_string),
             ),
         ),
-        ("applies", Some(view.source.in_words(&view.effective).to_owned())),
+        ("applies", Some(view.whose().to_owned())),
         ("exhausted", Some(view.effective.on_exhausted.as_str().to_owned())),
         ("refused", Some(view.effective.on_refused.as_str().to_owned())),
     ];

@@ -6,6 +6,7 @@ use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointChange};
 use crate::domain::fingerprint::Fingerprint;
 use crate::domain::id::{EndpointEpoch, Epoch, ExecutionId, IncarnationId, NotificationId, QueueName};
+use crate::domain::policy::Published;
 use crate::domain::queue::{Closing, Decision, Head, QueueRecord};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
@@ -453,6 +454,17 @@ pub struct PolicyScope {
     pub event_type: Option<String>,
     /// URL (the subscription).
     pub url: Option<EndpointUrl>,
+}
+
+impl PolicyScope {
+    /// For which notifications it is.
+    #[must_use]
+    pub const fn published(&self) -> Published {
+        match self.event_type {
+            Some(_) => Published::ByEvents,
+            None => Published::Directly,
+        }
+    }
 }
 
 /// A policy to save.

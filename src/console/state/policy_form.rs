@@ -77,7 +77,7 @@ impl PolicyForm {
         let written = if let Some(document) = view.document() {
             policies::value(document).ok()
         } else {
-            self.begins_with = Some(view.source.in_words(&view.effective));
+            self.begins_with = Some(view.whose());
             Some(view.effective.to_value(owner(&self.scope)))
         };
         if let Some(Value::Table(entries)) = written {

@@ -246,12 +246,22 @@ named! {
     }
 }
 
+/// For which notifications a policy is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Published {
+    /// Those of a type of events.
+    ByEvents,
+    /// Those that are published directly: what counts as the subscription's policy is the URL's.
+    Directly,
+}
+
 impl PolicySource {
     /// Whose `policy` is, in a sentence: where nobody wrote one, it is the built-in one.
     #[must_use]
-    pub fn in_words(self, policy: &RetryPolicy) -> &'static str {
+    pub fn in_words(self, published: Published, policy: &RetryPolicy) -> &'static str {
         match self {
             Self::Queue => "the queue's",
+            Self::Subscription if published == Published::Directly => "the URL's",
             Self::Subscription => "the subscription's",
             Self::Default if *policy == RetryPolicy::built_in() => "the built-in one",
             Self::Default => "the configuration's",
@@ -282,9 +292,17 @@ pub fn applicable<'a>(
 #[cfg(test)]
 mod tests {
     use super::super::value::from_json;
-    use super::{PolicyOwner, RetryPolicy, applicable};
+    use super::{PolicyOwner, PolicySource, Published, RetryPolicy, applicable};
 
     const VECTORS: &str = include_str!("../../../tests/vectors/policy_precedence.json");
+
+    #[test]
+    fn the_policy_of_a_url_is_called_a_subscriptions_only_where_events_have_one() {
+        let policy = RetryPolicy::built_in();
+        let whose = |published| PolicySource::Subscription.in_words(published, &policy);
+        assert_eq!(whose(Published::Directly), "the URL's");
+        assert_eq!(whose(Published::ByEvents), "the subscription's");
+    }
 
     /// The word of the vector: whose policy is used, or that one of the two is refused.
     fn uses(case: &serde_json::Value) -> &'static str {

@@ -91,9 +91,10 @@ impl Policies {
             }
         }
         let mut book = self.book(&around(&edit.scope)).await?;
+        let published = edit.scope.published();
         let (before, source_before) = book.of_scope(&edit.scope);
         let now = described(before);
-        let version = version_of(target.newest.as_ref(), source_before.in_words(before));
+        let version = version_of(target.newest.as_ref(), source_before.in_words(published, before));
         book.suppose(&edit.scope, target.policy.clone());
         let (after, source) = book.of_scope(&edit.scope);
         let first = PlanLine {
@@ -103,7 +104,7 @@ impl Policies {
                 Some(_) => format!("version {}: {}", target.version() + 1, described(after)),
                 None => format!(
                     "unset; what applies then ({}): {}",
-                    source.in_words(after),
+                    source.in_words(published, after),
                     described(after)
                 ),
             },

@@ -42,6 +42,12 @@ pub struct PolicyView {
 }
 
 impl PolicyView {
+    /// Whose policy applies there, in a sentence.
+    #[must_use]
+    pub fn whose(&self) -> &'static str {
+        self.source.in_words(self.scope.published(), &self.effective)
+    }
+
     /// The policy as it was written; `None` when none is set.
     #[must_use]
     pub fn document(&self) -> Option<&str> {

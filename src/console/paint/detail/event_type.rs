@@ -53,7 +53,7 @@ fn metadata(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, found: &TypeDe
     }
     let source = match found.policy.source {
         PolicySource::Default => {
-            let whose = PolicySource::Default.in_words(&found.policy.effective);
+            let whose = found.policy.whose();
             format!("{whose}, P writes one of its own")
         }
         PolicySource::Queue | PolicySource::Subscription => "its own, P writes it".to_owned(),

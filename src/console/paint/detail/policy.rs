@@ -58,7 +58,7 @@ fn applies(canvas: &mut Canvas<'_>, area: Rect, view: &PolicyView) {
     };
     let known = [
         Fact::new("saved", saved),
-        Fact::new("what applies", view.source.in_words(&view.effective)),
+        Fact::new("what applies", view.whose()),
         Fact::new("as written", written),
     ];
     let used = facts(canvas, area, &known);
