@@ -60,7 +60,7 @@ async fn tried(config: &Config) -> Found {
     // One provider in the process; whoever was first is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let (store, identity) = store(config).await;
-    let mut is_fresh = false;
+    let (mut is_fresh, mut is_of_another) = (false, false);
     let mut checks = match &config.broker.kind {
         BrokerKind::Embedded => Vec::new(),
         BrokerKind::RabbitMq {
@@ -73,6 +73,7 @@ async fn tried(config: &Config) -> Found {
             match RabbitMq::probe(settings, Clock::system(), identity.as_ref()).await {
                 Ok(probe) => {
                     is_fresh = has_nothing_of_us(&probe);
+                    is_of_another = matches!(probe.owner, Some(Owner::Other(_)));
                     broker(&probe, amqp_url.shown(), &config.broker)
                 }
                 Err(error) => vec![Check::broken("broker", error.to_string(), "check the address")],
@@ -80,7 +81,11 @@ async fn tried(config: &Config) -> Found {
         }
     };
     checks.push(store);
-    Found { checks, is_fresh }
+    Found {
+        checks,
+        is_fresh,
+        is_of_another,
+    }
 }
 
 /// Whether no queue there has a name yet that a key made; a vhost that is missing has none.

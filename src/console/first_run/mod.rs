@@ -28,7 +28,7 @@ use secrecy::SecretString;
 pub use self::answers::{Answers, Form, Line, Question};
 pub use self::mask::masked;
 pub use self::update::update;
-pub(in crate::console) use self::update::{asks_where, is_broken};
+pub(in crate::console) use self::update::{asks_where, is_broken, is_of_another};
 pub use self::written::{Keep, NewFile, files, has_secret, secret_files, shown, text};
 use crate::config::{Config, Environment};
 use crate::domain::time::Timestamp;
@@ -54,6 +54,8 @@ pub struct Found {
     pub checks: Vec<Check>,
     /// Whether the broker answers and has nothing of this program yet, so that no name depends on a key.
     pub is_fresh: bool,
+    /// Whether daemons of another store than the one that was tried deliver what is there: then no console opens the two.
+    pub is_of_another: bool,
 }
 
 /// How it ended.

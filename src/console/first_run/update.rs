@@ -5,7 +5,7 @@
 //! | what? | arrows, a number, Enter; `q`, Esc leave |
 //! | where? | what is typed; Tab, arrows, Enter: the next line; Enter takes the address that is shown; on the last: try it; Esc back |
 //! | being tried | Esc back |
-//! | what was found | Enter, where nothing is broken, and `s` keep it, `o` this once, `l` only look, `t` again, `e`, Esc back; `q` leaves |
+//! | what was found | Enter, where nothing is broken, and `s` keep it, `o` this once, `l` only look, neither where it is of another store, `t` again, `e`, Esc back; `q` leaves |
 //! | write this? | Enter, `y` write; arrows: where passwords go; Esc back; `q` leaves |
 //!
 //! Ctrl-C leaves anywhere. What writes wants a key that was pressed, alone, by a person.
@@ -23,6 +23,8 @@ use crate::engine::view::CheckResult;
 const NOT_PASTED: &str = "pasted text is only taken in a line: nothing was done";
 const NOT_YET: &str =
     "not everything works: t tries again, l only looks, e changes the addresses, s saves them as they are";
+const OF_ANOTHER: &str =
+    "not without the store of the daemons that deliver there: e enters its address, or another vhost";
 const NO_PLACE: &str = "there is no place for a configuration: set HOME or XDG_CONFIG_HOME";
 
 /// What `event` at `now` makes of the screen, and what is to be done about it.
@@ -234,6 +236,10 @@ fn testing(first: &mut FirstRun, press: KeyEvent) -> Option<FirstEffect> {
 
 fn tested(first: &mut FirstRun, press: KeyEvent) -> Option<FirstEffect> {
     match (press.code, press.kind) {
+        (KeyCode::Enter | KeyCode::Char('o' | 'l'), KeyEventKind::Press) if is_of_another(&first.stage) => {
+            first.note = Some(OF_ANOTHER.to_owned());
+            None
+        }
         (KeyCode::Enter, KeyEventKind::Press) if is_broken(&first.stage) => {
             first.note = Some(NOT_YET.to_owned());
             None
@@ -259,6 +265,12 @@ fn tested(first: &mut FirstRun, press: KeyEvent) -> Option<FirstEffect> {
 #[must_use]
 pub(in crate::console) fn is_broken(stage: &Stage) -> bool {
     matches!(stage, Stage::Tested(found) if found.checks.iter().any(|check| check.result == CheckResult::Broken))
+}
+
+/// Whether daemons of another store deliver what was tried.
+#[must_use]
+pub(in crate::console) const fn is_of_another(stage: &Stage) -> bool {
+    matches!(stage, Stage::Tested(found) if found.is_of_another)
 }
 
 fn save(first: &mut FirstRun, press: KeyEvent, deliberate: bool) -> Option<FirstEffect> {

@@ -120,6 +120,9 @@ fn hints(canvas: &mut Canvas<'_>, area: Rect, first: &FirstRun) {
             ("Ctrl+c", "leave"),
         ],
         Stage::Testing => &[("Esc", "back"), ("q", "leave")],
+        stage @ Stage::Tested(_) if first_run::is_of_another(stage) => {
+            &[("e", "change"), ("t", "try again"), ("s", "save it"), ("q", "leave")]
+        }
         stage @ Stage::Tested(_) if first_run::is_broken(stage) => &[
             ("l", "only look"),
             ("t", "try again"),

@@ -53,6 +53,7 @@ fn refused() -> Found {
     Found {
         checks: checks(),
         is_fresh: false,
+        is_of_another: false,
     }
 }
 
@@ -62,7 +63,11 @@ fn works() -> Found {
         .into_iter()
         .filter(|check| check.result == CheckResult::Fine)
         .collect();
-    Found { checks, is_fresh: true }
+    Found {
+        checks,
+        is_fresh: true,
+        is_of_another: false,
+    }
 }
 
 fn checks() -> Vec<Check> {

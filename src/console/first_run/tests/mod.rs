@@ -23,6 +23,8 @@ struct Play {
     asked: Option<FirstEffect>,
     /// Whether the broker that is tried has nothing of us.
     is_fresh: bool,
+    /// Whether it is delivered by daemons of another store.
+    is_of_another: bool,
 }
 
 impl Play {
@@ -41,6 +43,7 @@ impl Play {
             now: Timestamp::from_seconds(1_790_000_000),
             asked: None,
             is_fresh: false,
+            is_of_another: false,
         }
     }
 
@@ -91,6 +94,7 @@ impl Play {
         self.happens(FirstEvent::Tested(Found {
             checks: vec![check],
             is_fresh: self.is_fresh,
+            is_of_another: self.is_of_another,
         }));
         self
     }
@@ -301,6 +305,21 @@ fn who_may_only_look_goes_on_without_the_right_to_change_anything() {
         .chosen()
         .unwrap();
     assert!(!may.profile.read_only);
+}
+
+#[test]
+fn what_belongs_to_another_store_is_not_opened_and_the_screen_stays_with_the_mend() {
+    let mut play = Play::new(false);
+    play.is_of_another = true;
+    play = play.keys(TYPED).tried(CheckResult::Broken);
+    for key in ["l", "o", "Enter"] {
+        play = play.keys(key);
+        assert!(play.asked.is_none(), "{key}: {:?}", play.asked);
+        assert!(matches!(play.first.stage, Stage::Tested(_)), "{key}");
+        let note = play.first.note.as_deref().unwrap();
+        assert!(note.contains("e enters its address"), "{key}: {note}");
+    }
+    assert!(matches!(play.keys("e").first.stage, Stage::Form));
 }
 
 #[test]
