@@ -48,6 +48,8 @@ pub(in crate::console) struct Cell<'a> {
 enum Keeps {
     Beginning,
     BothEnds,
+    /// So many bytes of its beginning, and both ends of those where even they have no room.
+    First(usize),
 }
 
 impl<'a> Cell<'a> {
@@ -67,12 +69,36 @@ impl<'a> Cell<'a> {
         }
     }
 
+    /// A name whose first bytes tell it from others: the rest goes first.
+    pub(in crate::console) fn named(text: impl Into<Cow<'a, str>>, first: usize, role: Role) -> Self {
+        Self {
+            keeps: Keeps::First(first),
+            ..Self::new(text, role)
+        }
+    }
+
     /// The same, of a URL that there may be none of.
     pub(in crate::console) fn url(url: Option<&'a EndpointUrl>) -> Self {
         url.map_or_else(
             || Self::new(words::NONE, Role::TextMuted),
             |url| Self::place(words::url(url)),
         )
+    }
+
+    fn paint(&self, canvas: &mut Canvas<'_>, place: Rect) {
+        let room = usize::from(place.width);
+        match self.keeps {
+            Keeps::BothEnds => canvas.ends(place, &self.text, self.role),
+            Keeps::First(bytes) if width(&self.text) > room => {
+                let first = self.text.get(..bytes).unwrap_or(&self.text);
+                if width(first) < room {
+                    canvas.text(place, &self.text, self.role)
+                } else {
+                    canvas.ends(place, first, self.role)
+                }
+            }
+            Keeps::Beginning | Keeps::First(_) => canvas.text(place, &self.text, self.role),
+        };
     }
 
     /// A time or a number that there may be none of.
@@ -221,10 +247,8 @@ fn paint_row<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, one: &R, placed: &[
         let place = inside(area, column);
         if spec.right {
             canvas.right(place, &cell.text, cell.role);
-        } else if cell.keeps == Keeps::BothEnds {
-            canvas.ends(place, &cell.text, cell.role);
         } else {
-            canvas.text(place, &cell.text, cell.role);
+            cell.paint(canvas, place);
         }
     }
     if selected {
@@ -516,4 +540,27 @@ fn nothing(canvas: &mut Canvas<'_>, area: Rect, state: &State, about: &About<'_>
     let area = behind(below(area, 1), GUTTER);
     let used = canvas.wrapped(area, &title, Role::Title);
     canvas.wrapped(below(area, used), &mend, Role::TextMuted);
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::buffer::Buffer;
+
+    use super::*;
+    use crate::console::theme::Theme;
+
+    #[test]
+    fn of_a_name_without_room_the_end_that_tells_nothing_goes_first() {
+        let shown = |columns: u16| {
+            let (area, theme) = (Rect::new(0, 0, columns, 1), Theme::default());
+            let mut buffer = Buffer::empty(area);
+            let cell = Cell::named("order-1001.0cc175b9", "order-1001".len(), Role::Text);
+            cell.paint(&mut Canvas::new(&mut buffer, &theme, Timestamp::EPOCH), area);
+            buffer.content().iter().map(|cell| cell.symbol()).collect::<String>()
+        };
+        assert_eq!(shown(19), "order-1001.0cc175b9");
+        assert_eq!(shown(12), "order-1001.…");
+        assert_eq!(shown(10), "order-1001");
+        assert_eq!(shown(8), "ord…1001");
+    }
 }

@@ -189,11 +189,7 @@ impl Listed for QueueRow {
     fn cell(&self, column: &'static str, now: Timestamp) -> Cell<'_> {
         match column {
             "state" => state(self),
-            "name" => match self.findings() {
-                [] => Cell::new(name(self), Role::Text),
-                // What its arguments or a policy will do to it is told below the list.
-                [..] => Cell::new(format!("! {}", name(self)), Role::Warning),
-            },
+            "name" => named(self),
             "depth" => depth(self),
             "endpoint" => Cell::url(self.url.as_deref()),
             "next_attempt_at" => Cell::or_none(self.next_attempt_at().map(|at| until(now, at)), Role::Warning),
@@ -226,11 +222,28 @@ impl Listed for QueueRow {
     }
 }
 
+/// Where there is little room the hash behind the execution goes first.
+fn named(row: &QueueRow) -> Cell<'_> {
+    let name = name(row);
+    let tells = row.execution().filter(|execution| name.starts_with(execution));
+    match (row.findings(), tells) {
+        ([], None) => Cell::new(name, Role::Text),
+        ([], Some(tells)) => Cell::named(name, tells.len(), Role::Text),
+        // What its arguments or a policy will do to it is told below the list.
+        ([..], None) => Cell::new(format!("! {name}"), Role::Warning),
+        ([..], Some(tells)) => Cell::named(format!("! {name}"), tells.len() + 2, Role::Warning),
+    }
+}
+
 /// A queue's name from its execution on: what comes before is the same for all of them.
 fn name(row: &QueueRow) -> &str {
     let whole = row.name.as_str();
-    let begin = row.execution().and_then(|execution| whole.find(execution));
-    begin.and_then(|begin| whole.get(begin..)).unwrap_or(whole)
+    // It stands before the hash of the URL; its letters may stand before that as well.
+    let named = whole.rsplit_once('.').map(|(named, _)| named);
+    let begin = named
+        .zip(row.execution())
+        .and_then(|(named, execution)| named.strip_suffix(execution));
+    begin.and_then(|begin| whole.get(begin.len()..)).unwrap_or(whole)
 }
 
 fn state(row: &QueueRow) -> Cell<'static> {
@@ -257,7 +270,36 @@ fn depth(row: &QueueRow) -> Cell<'static> {
 mod tests {
     use super::*;
     use crate::domain::findings::Finding;
+    use crate::domain::id::ExecutionId;
     use crate::engine::snapshot::QueueFacts;
+
+    #[test]
+    fn a_name_is_shown_from_its_execution_on_whose_letters_may_stand_before_it_too() {
+        for (whole, execution, shown) in [
+            (
+                "redrive.d.0cc175b9c0f1b6a831c399e269772661",
+                "d",
+                "d.0cc175b9c0f1b6a831c399e269772661",
+            ),
+            (
+                "redrive.0cc.1.0cc175b9c0f1b6a831c399e269772661",
+                "0cc.1",
+                "0cc.1.0cc175b9c0f1b6a831c399e269772661",
+            ),
+            // The execution was too long for the name.
+            (
+                "redrive.2c26.0cc175b9c0f1b6a831c399e269772661",
+                "order",
+                "redrive.2c26.0cc175b9c0f1b6a831c399e269772661",
+            ),
+        ] {
+            let row = QueueRow::from(QueueFacts {
+                execution: ExecutionId::parse(execution).ok(),
+                ..QueueFacts::unknown(QueueName::parse(whole).unwrap(), QueueKind::Delivery)
+            });
+            assert_eq!(name(&row), shown);
+        }
+    }
 
     #[test]
     fn a_finding_stands_alone_where_nothing_else_is_to_be_said() {
