@@ -1,5 +1,8 @@
 //! The known word nearest to one that was mistyped, for errors that say what was probably meant.
 
+/// No key or word of the program is longer.
+const KEY_CHARS_MAX: usize = 40;
+
 /// The candidate with the fewest typing errors between it and `word`; none when nothing is alike.
 ///
 /// Letter case does not count as a difference. Of equally near candidates the first wins.
@@ -19,10 +22,15 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// At least a third of the longer word has to be right.
+/// At least half of the longer word has to be right: what is less alike is hardly ever what was meant. Of a long one, such as
+/// a queue's name that ends with a hash, a third.
 fn alike(distance: usize, word: &str, candidate: &str) -> bool {
     let longest = word.chars().count().max(candidate.chars().count());
-    distance * 3 <= longest * 2
+    if longest <= KEY_CHARS_MAX {
+        distance * 2 <= longest
+    } else {
+        distance * 3 <= longest * 2
+    }
 }
 
 #[cfg(test)]
@@ -41,6 +49,7 @@ mod tests {
     #[test]
     fn a_word_like_nothing_known_has_no_nearest() {
         assert_eq!(nearest("xyz", WORDS), None);
+        assert_eq!(nearest("token", ["value", "scopes"]), None);
         assert_eq!(nearest(&"j".repeat(1_000_000), WORDS), None);
     }
 }
