@@ -185,12 +185,12 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("dead groups", &["redrive dead groups --queue orders.dlq"]),
     ("dead queues", &["redrive dead queues --filter 'letters > 100'"]),
-    ("dead show", &["redrive dead show 4f1d2c"]),
+    ("dead show", &["redrive dead show 4f1d2c0a8e5b7d93f6a1c2e4b8d07f35"]),
     (
         "dead compare",
         &[
-            "redrive dead compare 4f1d2c 9bbb0d",
-            "redrive dead compare --group 9bbb0d --different",
+            "redrive dead compare 4f1d2c0a8e5b7d93f6a1c2e4b8d07f35 9bbb0d5e41c7f2088d6a3b1c5e9f7024",
+            "redrive dead compare --group 9bbb0d5e41c7f208 --different",
         ],
     ),
     (
@@ -201,41 +201,56 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
         "dead redrive",
         &[
             "redrive dead redrive --filter 'queue = orders.dlq' --dry-run",
-            "redrive dead redrive --group 9bbb0d --rate 50 --canary 20 --canary-watch 60",
+            "redrive dead redrive --group 9bbb0d5e41c7f208 --rate 50 --canary 20 --canary-watch 60",
         ],
     ),
     (
         "dead discard",
-        &["redrive dead discard --group 9bbb0d --reason 'orders of last year'"],
+        &["redrive dead discard --group 9bbb0d5e41c7f208 --reason 'orders of last year'"],
     ),
     (
         "dead restore",
-        &["redrive dead restore 4f1d2c", "redrive dead restore --all --dry-run"],
+        &[
+            "redrive dead restore 4f1d2c0a8e5b7d93f6a1c2e4b8d07f35",
+            "redrive dead restore --all --dry-run",
+        ],
     ),
     (
         "dead patch",
         &[
-            "redrive dead patch --group 9bbb0d --patch-file fix.json --dry-run",
+            "redrive dead patch --group 9bbb0d5e41c7f208 --patch-file fix.json --dry-run",
             "redrive dead patch --filter 'origin = orders' --header 'tenant: t1'",
         ],
     ),
-    ("dead edit", &["redrive dead edit 4f1d2c --body-file fixed.json"]),
+    (
+        "dead edit",
+        &["redrive dead edit 4f1d2c0a8e5b7d93f6a1c2e4b8d07f35 --body-file fixed.json"],
+    ),
     ("run list", &["redrive run list --limit 20"]),
-    ("run show", &["redrive run show 018f2c4e"]),
-    ("run pause", &["redrive run pause 018f2c4e"]),
-    ("run resume", &["redrive run resume 018f2c4e"]),
-    ("run cancel", &["redrive run cancel 018f2c4e"]),
+    ("run show", &["redrive run show 018f2c4e-7a31-7c52-9d3b-0f1e2d3c4b5a"]),
+    ("run pause", &["redrive run pause 018f2c4e-7a31-7c52-9d3b-0f1e2d3c4b5a"]),
+    (
+        "run resume",
+        &["redrive run resume 018f2c4e-7a31-7c52-9d3b-0f1e2d3c4b5a"],
+    ),
+    (
+        "run cancel",
+        &["redrive run cancel 018f2c4e-7a31-7c52-9d3b-0f1e2d3c4b5a"],
+    ),
     ("expiring list", &["redrive expiring list --limit 20"]),
-    ("expiring save", &["redrive expiring save jobs.018f2c4e.result"]),
+    (
+        "expiring save",
+        &["redrive expiring save jobs.018f2c4e-7a31-7c52-9d3b-0f1e2d3c4b5a.result"],
+    ),
     ("expiring purge", &["redrive expiring purge --dry-run"]),
     ("expiring saves", &["redrive expiring saves"]),
     (
         "expiring restore",
-        &["redrive expiring restore 018f2c4e --to jobs.again"],
+        &["redrive expiring restore 018f2c4e-7a31-7c52-9d3b-0f1e2d3c4b5a --to jobs.again"],
     ),
     (
         "expiring extend",
-        &["redrive expiring extend jobs.018f2c4e.result --ttl 86400"],
+        &["redrive expiring extend jobs.018f2c4e-7a31-7c52-9d3b-0f1e2d3c4b5a.result --ttl 86400"],
     ),
     ("job submit", &["redrive job submit --ttl 3600"]),
     (
@@ -330,6 +345,7 @@ pub(super) fn page(command: &str) -> Option<String> {
 mod tests {
     use super::super::{COMMANDS, Cli};
     use super::*;
+    use crate::domain::dead_letter::DeadLetterId;
 
     /// The words of a line up to what the shell itself does with it.
     fn words(line: &str) -> Vec<std::ffi::OsString> {
@@ -344,6 +360,24 @@ mod tests {
         }
         words.push(word.into());
         words
+    }
+
+    #[test]
+    fn the_ids_of_the_examples_are_whole_as_a_command_takes_them() {
+        for line in EXAMPLES.iter().flat_map(|(_, lines)| *lines) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            for pair in words.windows(2) {
+                let word = pair[1].trim_start_matches("jobs.").trim_end_matches(".result");
+                let is_id = word.len() > 5 && word.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
+                if pair[0] == "--group" {
+                    assert_eq!(word.len(), 16, "{line}");
+                } else if is_id && !word.starts_with('-') && line.contains("redrive dead") {
+                    assert!(DeadLetterId::parse(word).is_some(), "{line}");
+                } else if is_id && !word.starts_with('-') {
+                    assert!(uuid::Uuid::parse_str(word).is_ok(), "{line}");
+                }
+            }
+        }
     }
 
     #[test]
