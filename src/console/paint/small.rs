@@ -1,7 +1,7 @@
-//! A terminal in which nothing could be read.
+//! A terminal in which nothing could be read. The sizes come first: of a narrower one the end of a line is cut.
 //!
 //! ```text
-//!  redrive needs 40 × 10
+//!  needs 40 × 10
 //!  this is 20 × 5
 //! ```
 
@@ -13,7 +13,7 @@ use crate::console::widgets::canvas::{Canvas, row};
 
 /// Says how large it must be and how large it is.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect) {
-    let needed = format!("redrive needs {} × {}", SIZE_MIN.0, SIZE_MIN.1);
+    let needed = format!("needs {} × {}", SIZE_MIN.0, SIZE_MIN.1);
     canvas.text(row(area, 0), &needed, Role::Title);
     canvas.text(
         row(area, 1),
