@@ -9,7 +9,7 @@ use crate::console::update::{act, columns, filter, find, verbs};
 
 pub(super) const LISTS: &[Action] = &[
     Action::new("filter", "filter", &["/"])
-        .help("Type a filter, such as: depth > 100 and state = parked. A single word is looked for in the names. In a payload: find a text.")
+        .help("Type a filter, such as: depth > 100 and state = parked. Words that are no filter are looked for in all texts of the rows. In a payload: find a text.")
         .within(Context::Listing)
         .when(filter_or_find)
         .turns(|state| {
