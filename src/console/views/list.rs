@@ -556,7 +556,11 @@ mod tests {
             let mut buffer = Buffer::empty(area);
             let cell = Cell::named("order-1001.0cc175b9", "order-1001".len(), Role::Text);
             cell.paint(&mut Canvas::new(&mut buffer, &theme, Timestamp::EPOCH), area);
-            buffer.content().iter().map(|cell| cell.symbol()).collect::<String>()
+            buffer
+                .content()
+                .iter()
+                .map(ratatui::buffer::Cell::symbol)
+                .collect::<String>()
         };
         assert_eq!(shown(19), "order-1001.0cc175b9");
         assert_eq!(shown(12), "order-1001.…");
