@@ -255,7 +255,12 @@ impl Intake for Taking {
 
     async fn cease(&mut self) {
         self.has_ceased = true;
-        if let Err(error) = self.tap.cancel(&tag(self.consumer)).await {
+        let ceased = async {
+            self.tap.cancel(&tag(self.consumer)).await?;
+            // What a quorum queue sends for an ack may come after the answer to the cancel.
+            self.tap.answered(1).await
+        };
+        if let Err(error) = ceased.await {
             self.lost.get_or_insert_with(|| Lost::Connection(format!("{error:?}")));
         }
     }

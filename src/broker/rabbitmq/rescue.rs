@@ -14,14 +14,16 @@ use super::dialer::Dialer;
 use super::failure::{right_of, rights, with_mend};
 use super::frames::{Arguments, BODY, HEADER, Method, ShortString};
 use super::wire::{
-    ACK, CHANNEL_CLOSE, CHANNEL_CLOSE_OK, CHANNEL_OPEN, CHANNEL_OPEN_OK, CONNECTION_CLOSE, CONSUME, CONSUME_OK,
-    DELIVER, Fault, QOS, QOS_OK, Wire, odd,
+    ACK, CANCEL, CANCEL_OK, CHANNEL_CLOSE, CHANNEL_CLOSE_OK, CHANNEL_OPEN, CHANNEL_OPEN_OK, CONNECTION_CLOSE, CONSUME,
+    CONSUME_OK, DELIVER, Fault, QOS, QOS_OK, Wire, odd,
 };
 use crate::ambient;
 use crate::broker::{BrokerError, Look, Rescued};
 use crate::domain::connection;
 
 const RESCUE: &str = "rescue";
+/// The tag of the consumer.
+const TAG: &str = "rescue";
 /// How long a queue that has a message may take to deliver it.
 const DELIVERY: Duration = Duration::from_secs(5);
 /// The largest body that is taken: the largest that a broker's default allows.
@@ -102,7 +104,7 @@ impl Wire {
             &Method::new(CONSUME)
                 .u16(0)
                 .short_string(queue.as_str())
-                .short_string("rescue")
+                .short_string(TAG)
                 .u8(0)
                 .no_arguments(),
         )
@@ -177,6 +179,9 @@ impl Rescued for Head {
     async fn settle(mut self: Box<Self>) -> Result<(), BrokerError> {
         let ack = Method::new(ACK).u64(self.taken.tag).u8(0);
         let settled = async {
+            // Else the next one is sent in its place, and a quorum queue that gets that back puts it behind others.
+            self.wire.send(1, &Method::new(CANCEL).short_string(TAG).u8(0)).await?;
+            self.wire.expect(CANCEL_OK).await?;
             self.wire.send(1, &ack).await?;
             // The channel's close is answered after the ack was taken.
             self.wire.close().await

@@ -194,7 +194,8 @@ impl Consumer {
     async fn commit(&self, batch: &mut EventBatch) -> Result<(), Left> {
         let (since, mut pause) = (self.engine.clock.uptime(), Pause::default());
         loop {
-            if !self.engine.fence.permits(self.me) {
+            // The fence of a process that stops is closed: the guard of the transaction tells whether the lease is still ours.
+            if !self.stop.is_cancelled() && !self.engine.fence.permits(self.me) {
                 return Err(Left::StoreAway);
             }
             match self.engine.store.events_push(batch).await {
