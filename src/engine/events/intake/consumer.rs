@@ -178,13 +178,14 @@ impl Consumer {
                 return left;
             }
             self.count(&batch);
-            if attached.settle(&batch.tags).await == Acked::Lost {
-                let why = "the ack of what is committed was not sent";
-                return Left::Lost(Lost::Connection(why.to_owned()));
-            }
+            // Before the acks, for which a quorum queue would send more: what comes after the cancel is not handed out.
             if chosen.is_none() && window.saw(&taken) {
                 attached.cease().await;
                 chosen = Some(Left::Resized);
+            }
+            if attached.settle(&batch.tags).await == Acked::Lost {
+                let why = "the ack of what is committed was not sent";
+                return Left::Lost(Lost::Connection(why.to_owned()));
             }
         }
     }
