@@ -152,7 +152,7 @@ impl<'a> Play<'a> {
             }
             Event::QueueRefused { queue, reason } => {
                 let reason = text::show(&reason, ERROR_WIDTH_MAX);
-                Some(format!("{} is not delivered: {reason}", self.place_of(&queue)))
+                Some(format!("{} needs a person: {reason}", self.place_of(&queue)))
             }
             Event::Connection { part, up } => Some(format!("{part} is {}", if up { "back" } else { "away" })),
             Event::Attempted(_)

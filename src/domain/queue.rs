@@ -7,6 +7,21 @@ use super::policy::Phase;
 use super::time::Timestamp;
 use super::url::EndpointUrl;
 
+/// How the warning of a queue begins that takes no publishes; the reason follows.
+const TAKES_NONE: &str = "takes no publishes: ";
+
+/// That a queue takes no publishes, and why.
+#[must_use]
+pub fn takes_none(why: &str) -> String {
+    format!("{TAKES_NONE}{why}")
+}
+
+/// Why a queue with these warnings takes no publishes; `None`: it takes them.
+#[must_use]
+pub fn why_it_takes_none(warnings: &[String]) -> Option<&str> {
+    warnings.iter().find_map(|warning| warning.strip_prefix(TAKES_NONE))
+}
+
 /// What a broker queue is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum QueueKind {

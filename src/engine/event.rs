@@ -4,6 +4,7 @@ use crate::domain::as_text;
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
+use crate::domain::queue::takes_none;
 use crate::domain::time::Timestamp;
 use crate::domain::turn::Turn;
 use crate::domain::url::EndpointUrl;
@@ -29,7 +30,7 @@ pub enum Event {
     },
     /// A delivery queue ended and was deleted.
     QueueEnded(QueueName),
-    /// A queue is not delivered, and why.
+    /// A queue is not delivered, or takes no publishes, and why.
     QueueRefused {
         /// Which.
         queue: QueueName,
@@ -59,6 +60,16 @@ pub enum Event {
         /// Whether it is there.
         up: bool,
     },
+}
+
+impl Event {
+    /// A queue takes no publishes from now on.
+    pub(super) fn refusing(queue: &QueueName, why: &str) -> Self {
+        Self::QueueRefused {
+            queue: queue.clone(),
+            reason: takes_none(why),
+        }
+    }
 }
 
 /// How a queue with a lifetime went.

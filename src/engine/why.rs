@@ -4,7 +4,7 @@ use super::view::QueueView;
 use crate::domain::egress::is_mended_by_rules;
 use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::pace::{Stage, is_closed_again};
-use crate::domain::queue::{Closing, Head, QueueRecord, QueueState, Why};
+use crate::domain::queue::{Closing, Head, QueueRecord, QueueState, Why, takes_none};
 use crate::domain::text;
 use crate::domain::time::Timestamp;
 use crate::domain::words::attempt_of;
@@ -341,7 +341,7 @@ pub(super) fn ended_wish(wisher: &str) -> String {
 /// Warnings that belong to a queue whatever its state.
 pub(super) fn warnings(record: &QueueRecord) -> Vec<String> {
     let mut warnings = Vec::new();
-    warnings.extend(record.refusing.as_ref().map(|why| format!("takes no publishes: {why}")));
+    warnings.extend(record.refusing.as_deref().map(takes_none));
     warnings.extend(
         record
             .decision

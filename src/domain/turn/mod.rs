@@ -26,7 +26,7 @@ pub enum TurnKind {
     QueueQuarantined,
     /// A queue is not delivered, or takes nothing: a broker policy breaks order or destroys what waits.
     QueueRefused,
-    /// A queue that was one of these is delivered again.
+    /// A queue that was one of these takes publishes and is delivered again.
     QueueRecovered,
     /// Dead letters appeared.
     DeadLetters,

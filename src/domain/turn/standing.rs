@@ -50,7 +50,7 @@ type Part<T> = Option<BTreeMap<String, T>>;
 pub struct Standing {
     /// URLs that are not available.
     pub endpoints: Part<Condition>,
-    /// Queues that are set aside or refused.
+    /// Queues that are set aside, are not delivered, or take no publishes.
     pub queues: Part<Condition>,
     /// Why the broker takes no publishes; empty: it does.
     pub broker: Part<Condition>,
@@ -126,7 +126,7 @@ fn is_over(kind: TurnKind, subject: &str) -> String {
     if kind == TurnKind::EndpointAvailable {
         format!("{subject} is available again")
     } else if kind == TurnKind::QueueRecovered {
-        format!("queue {subject} is delivered again")
+        format!("queue {subject} takes publishes and is delivered again")
     } else {
         "the broker takes publishes again".to_owned()
     }

@@ -13,7 +13,7 @@ use super::Alerts;
 use crate::ambient;
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::IncarnationId;
-use crate::domain::queue::QueueState;
+use crate::domain::queue::{QueueState, why_it_takes_none};
 use crate::domain::run::RunState;
 use crate::domain::text::show;
 use crate::domain::time::Timestamp;
@@ -156,9 +156,27 @@ impl Alerts {
 }
 
 fn bad(row: &QueueRow) -> Option<(String, Condition)> {
-    let (kind, what) = match row.state? {
-        QueueState::Quarantined => (TurnKind::QueueQuarantined, "is set aside"),
-        QueueState::Refused => (TurnKind::QueueRefused, "is not delivered"),
+    let by_its_state = row.state.and_then(set_aside);
+    let (kind, what, why) = match by_its_state {
+        Some((kind, what)) => (kind, what, row.why().unwrap_or_default()),
+        // It is delivered as far as it is filled, whatever state it is in.
+        None => (
+            TurnKind::QueueRefused,
+            "takes no publishes",
+            why_it_takes_none(row.warnings())?,
+        ),
+    };
+    let name = row.name.as_str().to_owned();
+    let text = format!("queue {name} {what}: {}", show(why, NAME_WIDTH_MAX));
+    let count = row.depth();
+    Some((name, Condition { kind, text, count }))
+}
+
+/// What is told of a queue in this state; `None`: nothing.
+const fn set_aside(state: QueueState) -> Option<(TurnKind, &'static str)> {
+    match state {
+        QueueState::Quarantined => Some((TurnKind::QueueQuarantined, "is set aside")),
+        QueueState::Refused => Some((TurnKind::QueueRefused, "is not delivered")),
         QueueState::Delivering
         | QueueState::Empty
         | QueueState::WaitingRetry
@@ -169,15 +187,8 @@ fn bad(row: &QueueRow) -> Option<(String, Condition)> {
         | QueueState::RateLimited
         | QueueState::Unowned
         | QueueState::BrokerBlocked
-        | QueueState::Ended => return None,
-    };
-    let name = row.name.as_str().to_owned();
-    let text = format!(
-        "queue {name} {what}: {}",
-        show(row.why().unwrap_or_default(), NAME_WIDTH_MAX)
-    );
-    let count = row.depth();
-    Some((name, Condition { kind, text, count }))
+        | QueueState::Ended => None,
+    }
 }
 
 fn condition(row: &EndpointRow) -> Option<(String, Condition)> {
@@ -255,5 +266,35 @@ fn show_numbers(numbers: &Numbers) {
     for (place, state) in QUEUE_STATES.iter().enumerate() {
         let number = numbers.queues.map(|queues| queues[place]);
         metrics::gauge!(names::QUEUES, "state" => state.as_str()).set(count(number));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::id::QueueName;
+    use crate::domain::queue::{QueueKind, takes_none};
+    use crate::engine::row::QueueFacts;
+
+    fn row(state: Option<QueueState>, warnings: Vec<String>) -> QueueRow {
+        QueueRow::from(QueueFacts {
+            ready: Some(3),
+            state,
+            warnings,
+            ..QueueFacts::unknown(QueueName::parse("q").unwrap(), QueueKind::Delivery)
+        })
+    }
+
+    #[test]
+    fn a_queue_that_takes_no_publishes_is_told_whatever_its_state() {
+        for state in [None, Some(QueueState::EndpointUnavailable), Some(QueueState::Empty)] {
+            assert_eq!(bad(&row(state, vec!["its node is down".to_owned()])), None);
+            let (subject, told) = bad(&row(state, vec![takes_none("policy t sets max-length")])).unwrap();
+            assert_eq!((subject.as_str(), told.kind), ("q", TurnKind::QueueRefused));
+            assert_eq!(told.text, "queue q takes no publishes: policy t sets max-length");
+            assert_eq!(told.count, Some(3));
+        }
+        let both = bad(&row(Some(QueueState::Quarantined), vec![takes_none("a policy")]));
+        assert_eq!(both.unwrap().1.kind, TurnKind::QueueQuarantined);
     }
 }

@@ -247,13 +247,14 @@ impl PolicyGuard {
             None if record.refusing.is_some() => self.bind_again(queue).await?,
             None => {}
         }
-        if judged.destroys != record.refusing
-            && !self
-                .store
-                .queue_mark(queue, record.epoch, QueueMark::Refusing(judged.destroys))
-                .await?
-        {
-            return Ok(false);
+        if judged.destroys != record.refusing {
+            let mark = QueueMark::Refusing(judged.destroys.clone());
+            if !self.store.queue_mark(queue, record.epoch, mark).await? {
+                return Ok(false);
+            }
+            if let Some(why) = &judged.destroys {
+                self.tell(Event::refusing(queue, why));
+            }
         }
         if judged.breaks_order == record.refused {
             return Ok(true);

@@ -499,6 +499,9 @@ impl Hold {
         }
         if judgement.destroys != self.record.refusing {
             self.mark(QueueMark::Refusing(judgement.destroys.clone())).await?;
+            if let Some(why) = &judgement.destroys {
+                self.engine.tell(super::Event::refusing(&self.queue, why));
+            }
             self.record.refusing.clone_from(&judgement.destroys);
         }
         Ok(())
