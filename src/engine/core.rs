@@ -15,6 +15,7 @@ use super::fence::Fence;
 use super::permits::Permits;
 use super::series::Series;
 use super::store_time::StoreTime;
+use super::unattached::Unattached;
 use crate::ambient::Clock;
 use crate::broker::BrokerHandle;
 use crate::domain::turn::Turn;
@@ -49,6 +50,8 @@ pub(super) struct Seen {
     pub(super) sources: Failing,
     /// How queues and endpoints moved lately.
     pub(super) series: Series,
+    /// Queues that could not be attached lately.
+    pub(super) unattached: Unattached,
 }
 
 /// What happens in this process, for whoever listens.
@@ -72,6 +75,7 @@ impl Core {
             seen: Seen {
                 sources: Failing::default(),
                 series: Series::since(clock.uptime()),
+                unattached: Unattached::default(),
             },
             sieves: Permits::default(),
             endpoints: EndpointTable::new(settings.rates.clone(), settings.in_flight_per_endpoint),

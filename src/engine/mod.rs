@@ -76,6 +76,7 @@ mod store_time;
 mod tell;
 mod traces;
 mod turns;
+mod unattached;
 pub mod usage;
 pub mod view;
 mod walking;

@@ -363,7 +363,7 @@ pub struct PartState {
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Degraded {
     /// `management`: depths and policies are unknown; `publishing`: the broker takes nothing (alarm), or would lose
-    /// what it takes (a policy of our exchange).
+    /// what it takes (a policy of our exchange); `queues`: it refuses that some are consumed.
     #[serde(deserialize_with = "as_text::word::deserialize")]
     pub part: as_text::Word,
     /// Why.

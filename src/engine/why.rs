@@ -30,6 +30,8 @@ pub(super) struct Facts<'a> {
     pub(super) blocked: Option<&'a str>,
     /// The foreign session of the database that has locked its row.
     pub(super) locked_by: Option<&'a str>,
+    /// Why this process could not attach it lately.
+    pub(super) unattached: Option<&'a str>,
     /// Requests a second to its URL, at most, over all daemons.
     pub(super) rate: Option<u32>,
     pub(super) now: Timestamp,
@@ -318,18 +320,22 @@ fn moves(known: &Facts<'_>) -> Why {
             "no daemon is alive: start `redrive --daemon`".to_owned(),
             None,
         ),
-        (Some(_), _, _) => says(QueueState::Unowned, untaken(known.locked_by), None),
+        (Some(_), _, _) => says(QueueState::Unowned, untaken(known), None),
     }
 }
 
 /// A row that is locked cannot be taken by anybody.
-fn untaken(locked_by: Option<&str>) -> String {
-    match locked_by {
-        Some(session) => format!(
+fn untaken(known: &Facts<'_>) -> String {
+    match (known.locked_by, known.unattached) {
+        (Some(session), _) => format!(
             "no daemon can take it: {session} has locked its row in the store; it continues when that transaction ends, \
              and `redrive doctor` names the command"
         ),
-        None => "waits for a free worker or slot".to_owned(),
+        (None, Some(why)) => format!(
+            "this daemon could not attach it, and tries again every few seconds: {}",
+            text::show(why, REFUSAL_WIDTH_MAX)
+        ),
+        (None, None) => "waits for a free worker or slot".to_owned(),
     }
 }
 

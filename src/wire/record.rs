@@ -324,7 +324,8 @@ pub struct Part {
 /// A part that does not work, and that delivery can do without.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Degraded {
-    /// `management`: depths and policies are unknown; `publishing`: the broker takes nothing (alarm).
+    /// `management`: depths and policies are unknown; `publishing`: the broker takes nothing (alarm); `queues`: the
+    /// broker refuses that some are consumed.
     #[schemars(with = "words::DegradedPart")]
     pub part: &'static str,
     /// Why it does not work.

@@ -64,6 +64,6 @@ words! {
     PolicyFrom = PolicySource::NAMES, "Whose policy applies.";
     Then = Rescheduled::NAMES, "What happens to a head under another policy.";
     CheckResult = view::CheckResult::NAMES, "What a check came to.";
-    DegradedPart = ["management", "publishing"], "What delivery can do without.";
+    DegradedPart = ["management", "publishing", "queues"], "What does not work while the rest is delivered.";
     JobQueue = JobPart::ALL.map(JobPart::as_str), "Which of a job's queues.";
 }

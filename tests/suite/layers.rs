@@ -265,6 +265,7 @@ const ENGINE: &[&[&str]] = &[
         "store_time",
         "traces",
         "turns",
+        "unattached",
         "view",
     ],
     &["error", "failing", "fields", "health/losses", "tell", "why", "worst"],

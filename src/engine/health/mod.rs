@@ -99,7 +99,11 @@ impl Healing {
                     .clone()
                     .unwrap_or_else(|| unknown("the management API"))
             }),
-            degraded: degraded(&found, self.policy_guard.rules.exchange_at_risk()),
+            degraded: degraded(
+                &found,
+                self.policy_guard.rules.exchange_at_risk(),
+                self.seen.unattached.problem(now),
+            ),
         }
     }
 
@@ -123,7 +127,11 @@ impl Healing {
 }
 
 /// What does not work and stops nothing.
-fn degraded(found: &Found, at_risk: Option<(String, Timestamp)>) -> Vec<Degraded> {
+fn degraded(
+    found: &Found,
+    at_risk: Option<(String, Timestamp)>,
+    unattached: Option<(String, Timestamp)>,
+) -> Vec<Degraded> {
     let parts = [("management", &found.management), ("publishing", &found.blocked)];
     let degraded = parts.into_iter().filter_map(|(part, state)| {
         let state = state.as_ref()?;
@@ -133,10 +141,8 @@ fn degraded(found: &Found, at_risk: Option<(String, Timestamp)>) -> Vec<Degraded
             since: state.since,
         })
     });
-    let exchange = at_risk.map(|(problem, since)| Degraded {
-        part: "publishing",
-        problem,
-        since,
-    });
-    degraded.chain(exchange).collect()
+    let told = |part| move |(problem, since)| Degraded { part, problem, since };
+    let exchange = at_risk.map(told("publishing"));
+    let queues = unattached.map(told("queues"));
+    degraded.chain(exchange).chain(queues).collect()
 }

@@ -136,7 +136,8 @@ impl Looker {
                     &self.engine.settings.rates,
                     now,
                 )
-                .where_absent(absence);
+                .where_absent(absence)
+                .known_to(&engine);
                 self.content(known, &world, &seen, &listed).await
             }
             Err(error) => Err(error),

@@ -39,6 +39,8 @@ pub(in crate::engine) struct World {
     absence: Absence,
     /// The foreign session that has locked the row of the one queue that is looked at.
     locked_by: Option<String>,
+    /// Why this process could not attach queues lately.
+    unattached: HashMap<QueueName, String>,
     pub(in crate::engine) now: Timestamp,
 }
 
@@ -84,6 +86,7 @@ impl World {
             rates: rates.clone(),
             absence: Absence::NotListed,
             locked_by: None,
+            unattached: HashMap::default(),
             now,
         }
     }
@@ -92,6 +95,18 @@ impl World {
     pub(in crate::engine) fn where_absent(mut self, absence: Option<Absence>) -> Self {
         self.absence = absence.unwrap_or(self.absence);
         self
+    }
+
+    /// The same, where this process could not attach these queues, and why.
+    pub(in crate::engine) fn where_unattached(mut self, unattached: HashMap<QueueName, String>) -> Self {
+        self.unattached = unattached;
+        self
+    }
+
+    /// The same, with what this process alone knows of queues.
+    pub(in crate::engine) fn known_to(self, core: &Core) -> Self {
+        let unattached = core.seen.unattached.reasons(self.now);
+        self.where_unattached(unattached)
     }
 
     /// The same for one queue, whose row that session has locked.
@@ -178,6 +193,7 @@ impl World {
             daemons: self.daemons,
             blocked: self.blocked.as_deref(),
             locked_by: self.locked_by.as_deref(),
+            unattached: self.unattached.get(&view.name).map(String::as_str),
             rate: record.url.as_ref().and_then(|url| self.rates.get(url)).copied(),
             now: self.now,
         });
@@ -240,13 +256,9 @@ impl Queues {
                 detail: health.problem.unwrap_or_else(|| "no answer".to_owned()),
             }),
         };
-        let world = World::new(
-            &incarnations,
-            endpoints,
-            health.blocked,
-            &self.settings.rates,
-            self.clock.now(),
-        );
+        let now = self.clock.now();
+        let world = World::new(&incarnations, endpoints, health.blocked, &self.settings.rates, now)
+            .where_unattached(self.seen.unattached.reasons(now));
         Ok((world, away))
     }
 

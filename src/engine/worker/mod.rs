@@ -307,6 +307,7 @@ impl Worker {
             match engine.broker.attach(&self.hold.queue, options).await {
                 Ok(AttachOutcome::Attached(attached)) => {
                     tracing::debug!(queue = ?self.hold.queue, "attached");
+                    engine.seen.unattached.forget(&self.hold.queue);
                     self.attaching.slow = Duration::ZERO;
                     self.attaching.broker_took(engine.clock.uptime().saturating_sub(asked));
                     self.attaching.losses = self.hold.engine.broker.losses();
@@ -331,6 +332,8 @@ impl Worker {
                 }
                 Err(error) => {
                     tracing::warn!(queue = ?self.hold.queue, error = ?error, "queue cannot be attached");
+                    let why = error.to_string();
+                    engine.seen.unattached.note(&self.hold.queue, why, engine.clock.now());
                     return Err(End::Trouble(Duration::from_secs(5)));
                 }
             }

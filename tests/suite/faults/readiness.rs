@@ -78,6 +78,11 @@ impl Private {
         self.vhost.manage("PUT", &path, Some(&json!({"value": most}))).await;
     }
 
+    async fn channels(&self, most: i64) {
+        let path = format!("/api/user-limits/{}/max-channels", self.user);
+        self.vhost.manage("PUT", &path, Some(&json!({"value": most}))).await;
+    }
+
     async fn close_connections(&self) {
         let close = ["close_all_user_connections", &self.user, "a test closes them"];
         self.vhost.node.control(&close).await;
@@ -105,6 +110,49 @@ async fn a_password_that_is_wrong_now_is_told() {
     not_ready_saying(&daemon, "broker", "login failed").await;
     private.password("first").await;
     ready_again(&mut daemon).await;
+}
+
+/// Each channel beyond the limit ends its connection, with all that is consumed on it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_of_channels_makes_queues_take_turns_and_is_told() {
+    let (private, receiver) = (Private::new().await, Receiver::start().await);
+    receiver.behave("/hook", Behaviour::Status(200).after(Duration::from_millis(300)));
+    private.channels(12).await;
+    let mut daemon = private.installation.daemon().await;
+    for number in 0..48 {
+        let body = json!({
+            "execution_id": format!("e{}", number % 24), "url": receiver.url("/hook"), "body": "x", "id": format!("n{number}"),
+        });
+        wait_until(format!("publish {number} to be taken"), BOUND, async || {
+            (daemon.post("/v1/notifications", &body).await.status == 202).then_some(())
+        })
+        .await;
+    }
+    wait_until("a refused queue to be told", BOUND, async || {
+        let said = daemon.get("/readyz").await.json();
+        let degraded = said["degraded"].as_array().unwrap().clone();
+        degraded
+            .iter()
+            .any(|one| one["part"] == "queues" && one["problem"].as_str().unwrap().contains("set_user_limits"))
+            .then_some(())
+    })
+    .await;
+    wait_until("a queue that says why it waits", BOUND, async || {
+        let queues = daemon.get("/v1/queues?limit=100").await.json();
+        let mut why = queues["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|queue| &queue["why"]["text"]);
+        why.any(|why| why.as_str().is_some_and(|why| why.contains("could not attach it")))
+            .then_some(())
+    })
+    .await;
+    wait_until("everything to be delivered", BOUND, async || {
+        (receiver.delivered() >= 48).then_some(())
+    })
+    .await;
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
