@@ -13,6 +13,7 @@ use super::event::Event;
 use super::failing::Failing;
 use super::fence::Fence;
 use super::permits::Permits;
+use super::published::PublishedLately;
 use super::series::Series;
 use super::store_time::StoreTime;
 use super::unattached::Unattached;
@@ -50,6 +51,8 @@ pub(super) struct Seen {
     pub(super) sources: Failing,
     /// How queues and endpoints moved lately.
     pub(super) series: Series,
+    /// Queues whose listed count may be older than a publish.
+    pub(super) published: PublishedLately,
     /// Queues that could not be attached lately.
     pub(super) unattached: Unattached,
 }
@@ -75,6 +78,7 @@ impl Core {
             seen: Seen {
                 sources: Failing::default(),
                 series: Series::since(clock.uptime()),
+                published: PublishedLately::default(),
                 unattached: Unattached::default(),
             },
             sieves: Permits::default(),

@@ -53,6 +53,7 @@ mod plans;
 pub mod policies;
 mod presence;
 mod process;
+mod published;
 mod publisher;
 pub mod query;
 mod queue_pages;

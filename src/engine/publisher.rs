@@ -22,7 +22,7 @@ use crate::broker::{Broker, BrokerError, BrokerHandle, Look, Published};
 use crate::delivery::SenderHandle;
 use crate::domain::id::{ExecutionId, NotificationId, QueueName};
 use crate::domain::message::Message;
-use crate::domain::naming::Naming;
+use crate::domain::naming::{Naming, QueueType};
 use crate::domain::notification::{Notification, end_mark, ignored_headers};
 use crate::domain::queue::{Closing, QueueRecord};
 use crate::domain::url::EndpointUrl;
@@ -212,7 +212,7 @@ impl Publisher {
             message,
             missing,
         };
-        let (id, look) = (id.clone(), self.health.looks());
+        let (id, look, published_at) = (id.clone(), self.health.looks(), self.store_time.now());
         let task = ambient::spawn("publish", async move {
             let (at, began) = (publish.clock.now(), publish.clock.uptime());
             let result = publish.settle().await;
@@ -237,7 +237,12 @@ impl Publisher {
             result
         });
         match task.await {
-            Ok(result) => result,
+            Ok(result) => {
+                if self.settings.naming.queue_type == QueueType::Quorum && matches!(&result, Ok(Settled::Stored)) {
+                    self.seen.published.note(queue, published_at);
+                }
+                result
+            }
             Err(error) => Err(EngineError::Broker(BrokerError::Unknown {
                 operation: "publish",
                 detail: error.to_string(),

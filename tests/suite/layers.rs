@@ -253,6 +253,7 @@ const ENGINE: &[&[&str]] = &[
         "places",
         "policies/view",
         "process",
+        "published",
         "queues/seen",
         "recorder",
         "row",

@@ -68,7 +68,9 @@ impl Queues {
             None => Taken::read(self, world.now, began).await?,
         };
         let listing = &taken.listing;
-        let world = world.where_absent(listing.absence());
+        let world = world
+            .where_absent(listing.absence())
+            .where_published(self.seen.published.lately(self.store_time.now()));
         let mut views = Vec::with_capacity(listing.seen.len());
         self.join(&world, &listing.seen, |view| views.push(view)).await?;
         if views.is_empty() {

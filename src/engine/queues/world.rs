@@ -41,6 +41,8 @@ pub(in crate::engine) struct World {
     locked_by: Option<String>,
     /// Why this process could not attach queues lately.
     unattached: HashMap<QueueName, String>,
+    /// Queues whose listed count may be older than what was published to them at that time.
+    published: HashMap<QueueName, Timestamp>,
     pub(in crate::engine) now: Timestamp,
 }
 
@@ -87,6 +89,7 @@ impl World {
             absence: Absence::NotListed,
             locked_by: None,
             unattached: HashMap::default(),
+            published: HashMap::default(),
             now,
         }
     }
@@ -103,10 +106,17 @@ impl World {
         self
     }
 
+    /// The same, where the broker's list may be older than what was published to these queues.
+    pub(in crate::engine) fn where_published(mut self, published: HashMap<QueueName, Timestamp>) -> Self {
+        self.published = published;
+        self
+    }
+
     /// The same, with what this process alone knows of queues.
     pub(in crate::engine) fn known_to(self, core: &Core) -> Self {
         let unattached = core.seen.unattached.reasons(self.now);
         self.where_unattached(unattached)
+            .where_published(core.seen.published.lately(core.store_time.now()))
     }
 
     /// The same for one queue, whose row that session has locked.
@@ -133,7 +143,10 @@ impl World {
             kind,
             execution: None,
             url: None,
-            ready: seen.and_then(|seen| seen.ready),
+            ready: seen.and_then(|seen| {
+                seen.ready
+                    .map(|ready| ready.max(self.not_counted_yet(record.as_ref(), seen)))
+            }),
             unacked: seen.and_then(|seen| seen.unacked),
             state: None,
             why: None,
@@ -170,6 +183,15 @@ impl World {
             view.delivered = Some(record.delivered);
         }
         view
+    }
+
+    /// At least so many messages wait that the broker may not have counted: nobody took what was published last.
+    fn not_counted_yet(&self, record: Option<&QueueRecord>, seen: &Seen) -> u64 {
+        let delivered_at = record.and_then(|record| record.last_delivered_at);
+        let waits = |at: &Timestamp| delivered_at.is_none_or(|delivered| delivered < *at);
+        let is_held =
+            record.is_some_and(|record| record.owner.is_some()) || seen.unacked.is_some_and(|unacked| unacked > 0);
+        u64::from(!is_held && self.published.get(&seen.name).is_some_and(waits))
     }
 
     fn explain(&self, view: &mut QueueView, record: Option<&QueueRecord>, uncounted: Uncounted<'_>) {
@@ -321,5 +343,42 @@ impl Core {
         consumers
             .iter()
             .any(|consumer| consumer.queue == name && here(&consumer.vhost))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_published_since_a_queue_was_counted_waits_unless_somebody_took_it() {
+        let (name, at) = (QueueName::parse("q").unwrap(), Timestamp::from_seconds);
+        let published: HashMap<QueueName, Timestamp> = [(name.clone(), at(3))].into_iter().collect();
+        let world = World::unknown(at(5)).where_published(published);
+        let waits = |record: QueueRecord, ready: u64, unacked: u64| {
+            let seen = Seen {
+                ready: Some(ready),
+                unacked: Some(unacked),
+                ..Seen::unknown(name.clone(), at(5))
+            };
+            world
+                .view(QueueKind::Delivery, name.clone(), Some(record), Some(&seen))
+                .ready
+        };
+        let row = || QueueRecord::new(&name, at(0));
+        assert_eq!(waits(row(), 0, 0), Some(1));
+        assert_eq!(waits(row(), 4, 0), Some(4));
+        assert_eq!(waits(row(), 0, 1), Some(0), "it is in somebody's hand");
+        let delivered = |seconds| QueueRecord {
+            last_delivered_at: Some(at(seconds)),
+            ..row()
+        };
+        assert_eq!(waits(delivered(2), 0, 0), Some(1));
+        assert_eq!(waits(delivered(4), 0, 0), Some(0));
+        let held = QueueRecord {
+            owner: Some(IncarnationId(1)),
+            ..row()
+        };
+        assert_eq!(waits(held, 0, 0), Some(0));
     }
 }

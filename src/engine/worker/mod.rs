@@ -254,6 +254,9 @@ impl Worker {
                 break end;
             }
         };
+        if matches!(end, End::Idle | End::Ended | End::Gone) {
+            self.hold.engine.seen.published.forget(&self.hold.queue);
+        }
         self.hold.engine.settled.put(&self.hold.queue, self.settled);
         WorkerEnd {
             queue: self.hold.queue,
