@@ -124,6 +124,8 @@ pub enum Verdict {
         phase: Phase,
         /// What waits.
         scope: Scope,
+        /// Failures of the URL's schedule now, where the URL goes on at once without this queue.
+        of_url: Option<u32>,
     },
     /// The schedule is used up: wait for a person.
     Park {
@@ -214,18 +216,26 @@ fn next(situation: &Situation<'_>, own: u32, of_url: Option<u32>) -> Option<(Pha
 ///    schedule.
 /// 3. It has none left, and the URL has: it alone parks or is dead-lettered, and the URL waits for another one.
 ///
-/// Where the URL is available and would be tried again at once, nothing waits for it: its queue waits alone until the
-/// time that the message asks for itself.
+/// Where the URL is available and would be tried again at once, nothing waits for it: the queue of a message that asks for
+/// times of its own waits alone until then. The failure counts for the URL, which closes in its turn.
 fn with_url(situation: &Situation<'_>, failures: u32, of_url: u32) -> Verdict {
     let scope = Scope::Url { failures: of_url };
     let is_used_up = failures > situation.schedule.retries();
-    let own_wait = next(situation, failures, None).filter(|(_, delay)| !delay.is_zero());
-    match (next(situation, failures, Some(of_url)), own_wait) {
-        (Some((_, delay)), Some(own)) if goes_on_at_once(situation, delay) => {
-            again(situation, failures, own, Scope::Queue)
+    match next(situation, failures, Some(of_url)) {
+        Some((_, delay))
+            if goes_on_at_once(situation, delay)
+                && let Some((phase, delay)) = own_wait(situation, failures) =>
+        {
+            Verdict::RetryLater {
+                failures,
+                delay,
+                phase,
+                scope: Scope::Queue,
+                of_url: Some(of_url),
+            }
         }
-        (Some(next), _) if !is_used_up => again(situation, failures, next, scope),
-        (Some((_, delay)), _) => {
+        Some(next) if !is_used_up => again(situation, failures, next, scope),
+        Some((_, delay)) => {
             let delay = delay.max(situation.retry_after.unwrap_or_default());
             let url = UrlSchedule {
                 failures: of_url,
@@ -233,8 +243,14 @@ fn with_url(situation: &Situation<'_>, failures: u32, of_url: u32) -> Verdict {
             };
             exhausted(situation, failures, Scope::Queue, Some(url))
         }
-        (None, _) => exhausted(situation, failures, scope, None),
+        None => exhausted(situation, failures, scope, None),
     }
+}
+
+/// The wait that a message asks for itself, where it asks for any.
+fn own_wait(situation: &Situation<'_>, failures: u32) -> Option<(Phase, Duration)> {
+    let asks = *situation.schedule != situation.policy.schedule();
+    asks.then(|| next(situation, failures, None)).flatten().filter(|(_, delay)| !delay.is_zero())
 }
 
 /// The URL is available, and its schedule does not wait either.
@@ -252,6 +268,7 @@ fn again(situation: &Situation<'_>, failures: u32, (phase, scheduled): (Phase, D
         delay,
         phase,
         scope,
+        of_url: None,
     }
 }
 
@@ -338,6 +355,7 @@ mod tests {
             delay: Duration::from_secs(seconds),
             phase,
             scope,
+            of_url: None,
         }
     }
 
@@ -593,7 +611,13 @@ mod tests {
             polling_time_s,
             restart_count: Some(9),
         };
-        let alone = |failures, seconds| later(failures, seconds, Phase::Backoff, Scope::Queue);
+        let alone = |failures, seconds| Verdict::RetryLater {
+            failures,
+            delay: Duration::from_secs(seconds),
+            phase: Phase::Backoff,
+            scope: Scope::Queue,
+            of_url: Some(failures),
+        };
         let at_once = Verdict::RetryNow {
             failures: 1,
             phase: Phase::Immediate,
@@ -609,6 +633,18 @@ mod tests {
         let schedule = policy.schedule_with(own(Some(900)));
         let asked = |seconds| move |s: &mut Situation<'_>| s.retry_after = Some(Duration::from_secs(seconds));
         let probes = |s: &mut Situation<'_>| s.is_probe = true;
+        // One that asks for nothing is tried when its URL is, however often it failed itself.
+        let ordinary = |s: &mut Situation<'_>| (s.failures, s.url_failures) = (5, 0);
+        check_with(
+            ordinary,
+            &policy,
+            &policy.schedule(),
+            Verdict::RetryNow {
+                failures: 6,
+                phase: Phase::Immediate,
+                scope: url(1),
+            },
+        );
         check_with(asked(0), &policy, &schedule, alone(1, 900));
         check_with(asked(10), &policy, &schedule, later(1, 10, Phase::Immediate, url(1)));
         check_with(probes, &policy, &schedule, at_once);

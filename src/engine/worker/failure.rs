@@ -132,9 +132,11 @@ impl Worker {
                 delay,
                 phase,
                 scope,
+                of_url,
             } => Consequence {
                 failures,
                 phase: Some(phase),
+                carried: of_url,
                 ..self.hold.waiting(hand, failures, delay, scope)
             },
             Verdict::Park { failures, scope, url } => Consequence {
