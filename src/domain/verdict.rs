@@ -250,7 +250,9 @@ fn with_url(situation: &Situation<'_>, failures: u32, of_url: u32) -> Verdict {
 /// The wait that a message asks for itself, where it asks for any.
 fn own_wait(situation: &Situation<'_>, failures: u32) -> Option<(Phase, Duration)> {
     let asks = *situation.schedule != situation.policy.schedule();
-    asks.then(|| next(situation, failures, None)).flatten().filter(|(_, delay)| !delay.is_zero())
+    asks.then(|| next(situation, failures, None))
+        .flatten()
+        .filter(|(_, delay)| !delay.is_zero())
 }
 
 /// The URL is available, and its schedule does not wait either.

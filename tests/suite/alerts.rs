@@ -262,6 +262,34 @@ async fn of_two_daemons_one_tells_and_when_it_dies_the_other_tells_that() {
     assert_eq!(other.stop().await, Some(0), "{}", other.log());
 }
 
+/// A queue that a policy shortens takes no publishes, whatever else is told of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_takes_no_publishes_any_more_is_told() {
+    let mut scene = Scene::servers().await;
+    scene.receiver.behave("/down", Behaviour::retry_after(503, "600"));
+    let alert = format!(
+        "\n[[alert]]\nname = \"ops\"\nurl = \"{}\"\nevery_s = 1\n",
+        scene.receiver.url("/ops")
+    );
+    scene.installation.append(&alert);
+    let mut daemon = scene.installation.daemon().await;
+    scene.publish("short", "/down", 1).await;
+    told(&scene.receiver, "/ops", "endpoint_unavailable").await;
+    let (queue, vhost) = (scene.queue("short", "/down"), scene.vhost.as_ref().unwrap());
+    let policy = format!("/api/policies/{}/short", vhost.name);
+    let pattern = format!("^{}$", queue.as_str().replace('.', "\\."));
+    let short = json!({"pattern": pattern, "apply-to": "queues", "definition": {"max-length": 1}});
+    vhost.manage("PUT", &policy, Some(&short)).await;
+    let refused = told(&scene.receiver, "/ops", "queue_refused").await.to_string();
+    assert!(
+        refused.contains(queue.as_str()) && refused.contains("takes no publishes"),
+        "{refused}"
+    );
+    vhost.manage("DELETE", &policy, None).await;
+    told(&scene.receiver, "/ops", "queue_recovered").await;
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+}
+
 /// The receiver's spans belong to the publisher's trace.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_trace_of_a_publish_reaches_the_receiver() {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use redrive::internals::domain::event::{EventType, HandlingRules, LeaseKey, NewEvent, Reference};
+use redrive::internals::domain::event::{Event, EventType, HandlingRules, LeaseKey, NewEvent, Reference};
 use redrive::internals::domain::schema::SchemaMode;
 use redrive::internals::store::postgres::PostgresStore;
 use redrive::internals::store::{Beat, EventBatch, EventClaim, LeaseOutcome, Purpose, PushOutcome, Store, StoreError};
@@ -291,7 +291,7 @@ async fn leases_on_events_are_prolonged_while_somebody_else_has_locked_others_of
         after: None,
     };
     let leased = store.events_claim(&claim).await.unwrap();
-    let keys: Vec<LeaseKey> = leased.iter().filter_map(|event| event.lease_key()).collect();
+    let keys: Vec<LeaseKey> = leased.iter().filter_map(Event::lease_key).collect();
     assert_eq!(keys.len(), 4);
     let lock = "SELECT 1 FROM TABLE.events WHERE reference IN ('a', 'b', 'c') FOR UPDATE";
     let held = place.open_transaction(lock).await;
