@@ -11,39 +11,52 @@ use crate::domain::time::Timestamp;
 const LAG: Duration = Duration::from_secs(10);
 /// Queues that are remembered, at most.
 const QUEUES_MAX: usize = 10_000;
+/// Between two searches for those that may be forgotten, where as many are remembered: a publish waits for none of them.
+const SWEEP: Duration = Duration::from_secs(1);
 
 /// What was published last to which of them, in the store's time.
 #[derive(Debug, Default)]
-pub(super) struct PublishedLately {
-    queues: Mutex<HashMap<QueueName, Timestamp>>,
+pub(super) struct PublishedLately(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    queues: HashMap<QueueName, Timestamp>,
+    swept_at: Option<Timestamp>,
+}
+
+impl Known {
+    fn sweep(&mut self, now: Timestamp) {
+        self.queues.retain(|_, at| now.since(*at) < LAG);
+        self.swept_at = Some(now);
+    }
 }
 
 impl PublishedLately {
     /// The broker confirmed what was published at that time.
     pub(super) fn note(&self, queue: &QueueName, at: Timestamp) {
-        let mut queues = self.lock();
-        if queues.len() >= QUEUES_MAX {
-            queues.retain(|_, known| at.since(*known) < LAG);
+        let mut known = self.lock();
+        if known.queues.len() >= QUEUES_MAX && known.swept_at.is_none_or(|swept| at.since(swept) >= SWEEP) {
+            known.sweep(at);
         }
-        if queues.len() < QUEUES_MAX || queues.contains_key(queue) {
-            queues.insert(queue.clone(), at);
+        if known.queues.len() < QUEUES_MAX || known.queues.contains_key(queue) {
+            known.queues.insert(queue.clone(), at);
         }
     }
 
     /// A worker found it empty.
     pub(super) fn forget(&self, queue: &QueueName) {
-        self.lock().remove(queue);
+        self.lock().queues.remove(queue);
     }
 
     /// Those whose listed count may be older, with the time of the last publish.
     pub(super) fn lately(&self, now: Timestamp) -> HashMap<QueueName, Timestamp> {
-        let mut queues = self.lock();
-        queues.retain(|_, at| now.since(*at) < LAG);
-        queues.clone()
+        let mut known = self.lock();
+        known.sweep(now);
+        known.queues.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<QueueName, Timestamp>> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -30,11 +30,12 @@ struct Refusal {
 impl Unattached {
     /// The broker refused it.
     pub(super) fn note(&self, queue: &QueueName, why: String, now: Timestamp) {
-        let mut queues = self.recent(now);
+        let mut queues = self.lock();
         if queues.len() >= QUEUES_MAX && !queues.contains_key(queue) {
             return;
         }
-        let since = queues.get(queue).map_or(now, |known| known.since);
+        let known = queues.get(queue).filter(|known| now.since(known.at) < TOLD_FOR);
+        let since = known.map_or(now, |known| known.since);
         queues.insert(queue.clone(), Refusal { why, since, at: now });
     }
 

@@ -169,14 +169,20 @@ async fn what_would_push_others_out_of_a_queue_without_consumers_is_refused() {
     connection.close(200, "done".into()).await.unwrap();
 }
 
-/// A quorum queue puts what is given back behind what was given back before.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_stays_in_a_quorum_queue_keeps_its_order() {
+/// Quorum queues in which deliveries are not counted, as RabbitMQ 4 does by default: where they are, none is taken that was
+/// not planned.
+async fn uncounted() -> Scene {
     let scene = Scene::sqlite().await.with_quorum_queues();
-    // Where deliveries are counted, as RabbitMQ 4 does by default, none is taken that was not planned.
     let uncounted = json!({"pattern": "", "apply-to": "queues", "definition": {"delivery-limit": 2_000_000_000}});
     let path = format!("/api/policies/{}/uncounted", scene.vhost.name);
     scene.vhost.manage("PUT", &path, Some(&uncounted)).await;
+    scene
+}
+
+/// A quorum queue puts what is given back behind what was given back before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_stays_in_a_quorum_queue_keeps_its_order() {
+    let scene = uncounted().await;
     let (connection, channel) = scene.channel().await;
     scene.declare(&channel, DEAD, None).await;
     scene.declare(&channel, ORIGIN, Some(DEAD)).await;
@@ -221,10 +227,7 @@ async fn what_stays_in_a_quorum_queue_keeps_its_order() {
 /// A dead-letter queue that is a quorum queue, of which some letters are shown and compared.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_looks_at_some_letters_of_a_quorum_queue_changes_the_order_of_none() {
-    let scene = Scene::sqlite().await.with_quorum_queues();
-    let uncounted = json!({"pattern": "", "apply-to": "queues", "definition": {"delivery-limit": 2_000_000_000}});
-    let path = format!("/api/policies/{}/uncounted", scene.vhost.name);
-    scene.vhost.manage("PUT", &path, Some(&uncounted)).await;
+    let scene = uncounted().await;
     let (connection, channel) = scene.channel().await;
     scene.declare(&channel, DEAD, None).await;
     scene.declare(&channel, ORIGIN, Some(DEAD)).await;
