@@ -99,19 +99,18 @@ impl Operation<Runs> for ChangeRun<'_> {
 }
 
 impl ChangeRun<'_> {
-    /// The run, and what becomes of it. One that runs goes on here where nobody alive works on it, and no daemon would.
+    /// The run, and what becomes of it. One that runs continues here where nobody alive works on it, and no daemon would.
     async fn next(&self, runs: &Arc<Runs>) -> Result<(RunRecord, RunState), EngineError> {
         let run = runs.run_reader.run_record(self.id).await?;
         if let Some(next) = run.state.after(self.wish) {
             return Ok((run, next));
         }
-        if (run.state, self.wish) == (RunState::Running, RunWish::Resume)
-            && !runs.others_deliver(&mut Watched::default()).await
-            && !*runs.news.delivering.borrow()
-            && !self.is_worked_on(runs).await?
-        {
-            let next = run.state;
-            return Ok((run, next));
+        if (run.state, self.wish) == (RunState::Running, RunWish::Resume) && !*runs.news.delivering.borrow() {
+            // Who is dead by the evidence is marked so first: it owns nothing then.
+            let others_deliver = runs.others_deliver(&mut Watched::default()).await;
+            if !others_deliver && runs.run_reader.run_view(self.id).await?.owner.is_none() {
+                return Ok((run, RunState::Running));
+            }
         }
         let possible: Vec<&str> = self.wish.possible_from().into_iter().map(RunState::as_str).collect();
         Err(EngineError::Refused {
@@ -125,15 +124,10 @@ impl ChangeRun<'_> {
         })
     }
 
-    /// Whether somebody alive works on it; those that are dead by the evidence are marked first.
-    async fn is_worked_on(&self, runs: &Arc<Runs>) -> Result<bool, EngineError> {
-        runs.others_deliver(&mut Watched::default()).await;
-        Ok(runs.run_reader.run_view(self.id).await?.owner.is_some())
-    }
-
     /// What is known of messages that nobody has in hand any more, and that have no outcome.
     async fn left_in_hand(&self, runs: &Arc<Runs>) -> Result<Option<String>, EngineError> {
-        if self.is_worked_on(runs).await? {
+        runs.others_deliver(&mut Watched::default()).await;
+        if runs.run_reader.run_view(self.id).await?.owner.is_some() {
             return Ok(None);
         }
         let count = runs.store.run_in_hand(self.id).await?;
