@@ -261,7 +261,7 @@ fn about_endpoints(served: Served) -> Served {
         .route("post", "/v1/endpoints/pace", OPERATE, endpoints::pace)
         .says("Change how fast an endpoint goes while it does; what is not given stays.")
         .route("post", "/v1/endpoints/pause", OPERATE, endpoints::pause)
-        .says("Send nothing to an endpoint until somebody resumes it; it stays available.")
+        .says("Send nothing to an endpoint until somebody resumes it, no probe either.")
         .route("post", "/v1/endpoints/resume", OPERATE, endpoints::resume)
         .says("Go on after a pause of an endpoint, or after its canary.")
 }

@@ -129,7 +129,7 @@ pub(super) enum Endpoint {
         #[arg(long, conflicts_with_all = ["rate", "canary", "ramp", "ramp_every", "stop_after"])]
         release: bool,
     },
-    /// Send it nothing for the time being; it stays available.
+    /// Send it nothing for the time being, no probe either.
     Pause {
         /// The URL.
         url: String,

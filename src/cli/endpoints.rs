@@ -126,13 +126,7 @@ pub(super) fn facts(view: &EndpointView) -> Vec<(&'static str, Option<String>)> 
         ("last success", endpoint.last_success_at.and_then(time)),
         ("queues", Some(view.queues.to_string())),
         ("waiting", Some(number(view.waiting))),
-        (
-            "pace",
-            endpoint
-                .pace
-                .as_ref()
-                .map(|pace| pace.says(view.waiting, view.taken_at)),
-        ),
+        ("pace", endpoint.pace_says(view.waiting, view.taken_at)),
     ]
 }
 

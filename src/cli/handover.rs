@@ -149,9 +149,12 @@ fn endpoint(one: &Endpoint) -> String {
     let waiting = one
         .waiting
         .map_or_else(|| ", ? waiting".to_owned(), |waiting| format!(", {waiting} waiting"));
+    let by = one.pace.as_ref().and_then(|pace| pace.paused_by.as_deref());
     let next = match &one.next_attempt_at {
         Some(at) => format!(", next attempt {at}"),
-        None if one.state == EndpointState::Unavailable.as_str() => ", tried with the next notification".to_owned(),
+        None if one.state == EndpointState::Unavailable.as_str() && by.is_none() => {
+            ", tried with the next notification".to_owned()
+        }
         None => ", **waits for a person**".to_owned(),
     };
     let status = one.last_status.map(|status| format!(", last answer {status}"));
@@ -170,10 +173,11 @@ fn endpoint(one: &Endpoint) -> String {
         );
     }
     format!(
-        "**{}** {} since {}{waiting}{next}{}",
+        "**{}** {} since {}{waiting}{next}{}{}",
         one.state,
         code(&one.url),
         one.since.as_deref().unwrap_or("?"),
+        by.map(|by| format!(", paused by {}", code(by))).unwrap_or_default(),
         status.or(error).unwrap_or_default()
     )
 }

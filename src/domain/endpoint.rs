@@ -186,10 +186,28 @@ pub fn is_disabled_by(error: &str) -> bool {
 }
 
 impl Endpoint {
-    /// Who paused it, whatever its state: then nothing but probes goes there until somebody resumes it.
+    /// Who paused it, whatever its state: then nothing goes there, no probe either, until somebody resumes it.
     #[must_use]
     pub fn paused(&self) -> Option<&Brake> {
         self.pace.as_ref()?.brake.as_ref()
+    }
+
+    /// When something is sent next, where only time is waited for.
+    #[must_use]
+    pub fn next_attempt(&self) -> Option<Timestamp> {
+        self.next_attempt_at.filter(|_| self.paused().is_none())
+    }
+
+    /// What its pace says where so much waits for it; when that has gone, only of one that is available.
+    #[must_use]
+    pub fn pace_says(&self, waiting: Option<u64>, now: Timestamp) -> Option<String> {
+        Some(self.pace.as_ref()?.says(self.going(waiting), now))
+    }
+
+    /// How much of what waits for it goes out by and by: nothing while it is not available.
+    #[must_use]
+    pub fn going(&self, waiting: Option<u64>) -> Option<u64> {
+        waiting.filter(|_| self.state == EndpointState::Available)
     }
 
     /// What a filter finds it by: its state, and that it is paused.
@@ -216,9 +234,11 @@ impl Endpoint {
         }
     }
 
-    /// As it is shown where so much waits for it: where nothing does, nothing is tried before the next notification comes.
+    /// As it is shown where so much waits for it: where nothing does, nothing is tried before the next notification comes,
+    /// and where it is paused, nothing before somebody resumes it.
     #[must_use]
     pub fn with_waiting(mut self, waiting: Option<u64>) -> Self {
+        self.next_attempt_at = self.next_attempt();
         if self.state == EndpointState::Unavailable && waiting == Some(0) {
             self.next_attempt_at = None;
         }

@@ -24,6 +24,15 @@ pub const STOP_AFTER: u32 = 5;
 /// So long after its last request a canary passes although the end of one of them is not known: its daemon is gone.
 const UNKNOWN_FOR: Duration = Duration::from_secs(90);
 
+/// A request to a paced endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// It waited for its turn, and was one of the canary, where there is one.
+    InTurn,
+    /// It asks whether the endpoint is available again, and waits for no turn.
+    Probe,
+}
+
 /// What is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -473,10 +482,10 @@ impl Pace {
     }
 
     /// One more attempt failed; whether that closes the endpoint.
-    pub fn failed(&mut self, now: Timestamp) -> bool {
+    pub fn failed(&mut self, request: Request, now: Timestamp) -> bool {
         self.failed += 1;
         self.revision += 1;
-        if !self.passed {
+        if !self.passed && request == Request::InTurn {
             self.ended += 1;
             self.moved_at = now;
         }
@@ -672,7 +681,7 @@ mod tests {
         let passed = changed(&ended, &PaceChange::Passed, at(35));
         assert!(!passed.is_held(at(35)) && !passed.is_canary() && passed.rate_at(at(35)).is_none());
         let mut failed = changed(&pace, &PaceChange::Ended, at(4));
-        assert!(!failed.failed(at(5)));
+        assert!(!failed.failed(Request::InTurn, at(5)));
         assert!(!failed.may_pass(at(5_000)));
         assert_eq!(failed.stage(at(6)), Stage::Asks);
     }
@@ -702,8 +711,17 @@ mod tests {
     #[test]
     fn so_many_failures_close_it_and_each_change_is_a_revision() {
         let mut pace = Pace::new(RAMP, None, at(0));
-        let revisions = [pace.failed(at(1)), pace.failed(at(2)), pace.failed(at(3))];
-        assert_eq!((revisions, pace.revision), ([false, false, true], 4));
+        let mut failed = |request, second| pace.failed(request, at(second));
+        let closed = [
+            failed(Request::InTurn, 1),
+            failed(Request::Probe, 2),
+            failed(Request::InTurn, 3),
+        ];
+        assert_eq!((closed, pace.revision), ([false, false, true], 4));
+        let mut pace = canary(None);
+        pace.failed(Request::Probe, at(1));
+        assert_eq!(pace.stage(at(1)), Stage::Canary(2), "a probe is none of the canary's");
+        assert!(!pace.failed(Request::Probe, at(2)) && pace.failed(Request::Probe, at(3)));
     }
 
     #[test]

@@ -124,8 +124,6 @@ pub enum Verdict {
         phase: Phase,
         /// What waits.
         scope: Scope,
-        /// Failures of the URL's schedule now, where the URL goes on at once without this queue.
-        of_url: Option<u32>,
     },
     /// The schedule is used up: wait for a person.
     Park {
@@ -231,7 +229,6 @@ fn with_url(situation: &Situation<'_>, failures: u32, of_url: u32) -> Verdict {
                 delay,
                 phase,
                 scope: Scope::Queue,
-                of_url: Some(of_url),
             }
         }
         Some(next) if !is_used_up => again(situation, failures, next, scope),
@@ -270,7 +267,6 @@ fn again(situation: &Situation<'_>, failures: u32, (phase, scheduled): (Phase, D
         delay,
         phase,
         scope,
-        of_url: None,
     }
 }
 
@@ -357,7 +353,6 @@ mod tests {
             delay: Duration::from_secs(seconds),
             phase,
             scope,
-            of_url: None,
         }
     }
 
@@ -613,13 +608,7 @@ mod tests {
             polling_time_s,
             restart_count: Some(9),
         };
-        let alone = |failures, seconds| Verdict::RetryLater {
-            failures,
-            delay: Duration::from_secs(seconds),
-            phase: Phase::Backoff,
-            scope: Scope::Queue,
-            of_url: Some(failures),
-        };
+        let alone = |failures, seconds| later(failures, seconds, Phase::Backoff, Scope::Queue);
         let at_once = Verdict::RetryNow {
             failures: 1,
             phase: Phase::Immediate,

@@ -6,6 +6,7 @@ use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointChange};
 use crate::domain::fingerprint::Fingerprint;
 use crate::domain::id::{EndpointEpoch, Epoch, ExecutionId, IncarnationId, NotificationId, QueueName};
+use crate::domain::pace;
 use crate::domain::policy::Published;
 use crate::domain::queue::{Closing, Decision, Head, QueueRecord};
 use crate::domain::time::Timestamp;
@@ -288,8 +289,8 @@ pub struct Failure {
     pub decision: Option<Decision>,
     /// What a policy applies to the head by.
     pub terms: HeadTerms,
-    /// Whether its endpoint is paced, as far as the worker knows, and the attempt was no probe: then it counts there.
-    pub paced: bool,
+    /// Which request it was where its endpoint is paced, as far as the worker knows: then it counts there.
+    pub paced: Option<pace::Request>,
 }
 
 /// The result of a change of a pace.

@@ -150,10 +150,14 @@ pub fn pace_changed(mut endpoint: Endpoint, expected: Option<i64>, change: &Pace
 
 /// The endpoint after an attempt at it failed that was no probe, where it is paced; the failure may be one too many.
 #[must_use]
-pub fn endpoint_after_failure(before: &Endpoint, attempt: &Attempt, now: Timestamp) -> Option<Endpoint> {
+pub fn endpoint_after_failure(
+    before: &Endpoint,
+    (attempt, request): (&Attempt, pace::Request),
+    now: Timestamp,
+) -> Option<Endpoint> {
     let mut after = before.clone();
     let pace = after.pace.as_mut()?;
-    if !pace.failed(now) {
+    if !pace.failed(request, now) {
         return Some(after);
     }
     let last = match attempt.status {
@@ -316,7 +320,9 @@ impl<'a> SuccessBatch<'a> {
         let mut urls: std::collections::BTreeSet<&EndpointUrl> = std::collections::BTreeSet::new();
         for success in successes.iter().rev() {
             let count = counts.entry(&success.attempt.queue).or_default();
-            if usize::try_from(*count).is_ok_and(|count| count < SUCCESSES_KEPT) {
+            let is_of_the_last = usize::try_from(*count).is_ok_and(|count| count < SUCCESSES_KEPT);
+            // The end of what failed before is kept always: the log has its failures.
+            if is_of_the_last || success.settles_head.is_some() {
                 batch.attempts.push(&success.attempt);
             }
             *count += 1;

@@ -85,7 +85,7 @@ impl Pace {
         let order = &pace.order;
         Some(Self {
             stage: pace.stage(now).as_str(),
-            text: pace.says(view.waiting, now),
+            text: pace.says(view.endpoint.going(view.waiting), now),
             rate: order.rate,
             rate_now: pace.rate_at(now).filter(|_| !pace.is_held(now)),
             ramp: order.ramp.map(|ramp| ramp.factor),
@@ -98,7 +98,8 @@ impl Pace {
             paused_by: pace.brake.as_ref().map(|brake| brake.by.clone()),
             since: time(pace.began_at),
             empty_in_s: view
-                .waiting
+                .endpoint
+                .going(view.waiting)
                 .and_then(|waiting| pace.takes(waiting, now))
                 .map(|takes| takes.as_secs()),
         })

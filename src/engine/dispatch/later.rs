@@ -12,7 +12,7 @@ const WAKE_ALL: Duration = Duration::from_secs(10);
 /// So many of these may come at once.
 const WAKE_ALL_AT_ONCE: u64 = 5;
 /// How long it is believed that a head is parked; who changes that says so.
-const PARKED_FOR: Duration = Duration::from_mins(10);
+pub(super) const PARKED_FOR: Duration = Duration::from_mins(10);
 /// So often in a row the row of a queue is locked, a second apart, before that is told: our own statements are done with
 /// one in a moment.
 const LOCKED_TOLD: u32 = 5;
@@ -27,8 +27,9 @@ pub(super) struct Later {
     /// Queues that a listing alone does not wake before this time: their head waits, or somebody else has them. A nudge,
     /// a due row or a person does.
     resting: HashMap<QueueName, u64>,
-    /// Queues whose head is parked, and until when that is believed: while their URL is not available there is nothing to do.
-    parked: HashMap<QueueName, u64>,
+    /// Queues whose head is parked or waits by itself, and until when that is believed: while their URL is not available
+    /// they give no probe.
+    probeless: HashMap<QueueName, u64>,
     /// Queues whose row somebody else has locked in the database, and how often in a row it was found so.
     locked: HashMap<QueueName, u32>,
     /// Everything that rests is to be woken.
@@ -43,7 +44,7 @@ impl Later {
             clock,
             timers: Timers::new(),
             resting: HashMap::default(),
-            parked: HashMap::default(),
+            probeless: HashMap::default(),
             locked: HashMap::default(),
             wake_all: false,
             wake_all_used: 0,
@@ -96,29 +97,29 @@ impl Later {
         self.locked.remove(queue).is_some_and(|times| times >= LOCKED_TOLD)
     }
 
-    /// Its head is parked.
-    pub(super) fn parked(&mut self, queue: &QueueName) {
-        if self.parked.len() >= RESTING_MAX {
-            self.parked.clear();
+    /// Its head gives no probe for so long.
+    pub(super) fn gives_no_probe(&mut self, queue: &QueueName, span: Duration) {
+        if self.probeless.len() >= RESTING_MAX {
+            self.probeless.clear();
         }
-        let until = self.after(PARKED_FOR);
-        self.parked.insert(queue.clone(), until);
+        let until = self.after(span);
+        self.probeless.insert(queue.clone(), until);
     }
 
     /// Somebody says that there is something to do.
-    pub(super) fn parked_no_more(&mut self, queue: &QueueName) {
-        self.parked.remove(queue);
+    pub(super) fn may_probe_again(&mut self, queue: &QueueName) {
+        self.probeless.remove(queue);
     }
 
-    pub(super) fn is_parked(&mut self, queue: &QueueName) -> bool {
-        let Some(until) = self.parked.get(queue).copied() else {
+    pub(super) fn is_probeless(&mut self, queue: &QueueName) -> bool {
+        let Some(until) = self.probeless.get(queue).copied() else {
             return false;
         };
-        let is_parked = self.after(Duration::ZERO) < until;
-        if !is_parked {
-            self.parked.remove(queue);
+        let is_probeless = self.after(Duration::ZERO) < until;
+        if !is_probeless {
+            self.probeless.remove(queue);
         }
-        is_parked
+        is_probeless
     }
 
     /// It rests no more.
@@ -134,7 +135,7 @@ impl Later {
     /// It is gone.
     pub(super) fn forget(&mut self, queue: &QueueName) {
         self.resting.remove(queue);
-        self.parked.remove(queue);
+        self.probeless.remove(queue);
         self.locked.remove(queue);
         self.timers.forget(queue);
     }

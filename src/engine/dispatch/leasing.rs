@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::admitting::place_of;
+use super::later::PARKED_FOR;
 use super::letting_go::Release;
 use super::outside::Outside;
 use super::{ANSWER_MAX, ASK_AGAIN, Asked, Dispatcher, REST_HELD, REST_STOPPED, REST_WANTED, Tell};
@@ -138,7 +139,7 @@ impl Dispatcher {
             self.candidates.learn(&asked.queue, url);
         }
         let may_work = match probe {
-            Some(_) => self.may_probe(&lease.record),
+            Some(_) => self.may_probe(&lease),
             None => self.may_work(&lease, endpoint.as_deref(), reserved.as_ref()),
         };
         if !may_work {
@@ -175,12 +176,22 @@ impl Dispatcher {
     }
 
     /// Whether a queue gives the probe of its URL: a head that is parked is not sent until somebody redelivers it
-    /// (docs/protocols.md 41).
-    fn may_probe(&mut self, record: &QueueRecord) -> bool {
-        let is_parked = record.head.as_ref().is_some_and(|head| head.parked);
-        if is_parked && record.decision.is_none() {
+    /// (docs/protocols.md 41), and one that waits by itself not before its time, whatever its URL does.
+    fn may_probe(&mut self, lease: &Lease) -> bool {
+        let record = &lease.record;
+        let Some(head) = record.head.as_ref().filter(|_| record.decision.is_none()) else {
+            return true;
+        };
+        if head.parked {
             self.later.rest(&record.name, REST_STOPPED);
-            self.later.parked(&record.name);
+            self.later.gives_no_probe(&record.name, PARKED_FOR);
+            return false;
+        }
+        if let Some(wait) = lease.due_in {
+            self.later.gives_no_probe(&record.name, wait);
+            self.later.rest(&record.name, wait.min(REST_STOPPED));
+            // The poll tells of no queue whose URL is not available.
+            self.later.wake_in(record.name.clone(), wait);
             return false;
         }
         true

@@ -181,7 +181,7 @@ impl Dispatcher {
     fn told(&mut self, tell: Tell) {
         match tell {
             Tell::Candidate(queue) => {
-                self.later.parked_no_more(&queue);
+                self.later.may_probe_again(&queue);
                 self.candidate(queue);
             }
             Tell::Listed(queue) => {
@@ -267,7 +267,7 @@ impl Dispatcher {
     fn wait(&mut self, queue: QueueName) {
         if let Some(url) = self.candidates.url_of(&queue) {
             let endpoints = &self.outside.engine.endpoints;
-            if self.later.is_parked(&queue) && !endpoints.get(url).is_available() {
+            if self.later.is_probeless(&queue) && !endpoints.get(url).is_available() {
                 return;
             }
             endpoints.queue_waits(url, self.outside.engine.store_time.now());
@@ -292,7 +292,7 @@ impl Dispatcher {
         if let Some(url) = &record.url {
             self.candidates.learn(&record.name, url);
         }
-        self.later.parked_no_more(&record.name);
+        self.later.may_probe_again(&record.name);
         self.candidate(record.name);
     }
 

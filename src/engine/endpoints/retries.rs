@@ -120,11 +120,12 @@ fn probe_of(endpoint: Endpoint, heads: &Heads<'_>) -> Option<Retry> {
         EndpointState::Available | EndpointState::Disabled => false,
     };
     is_listed.then(|| {
+        let at = endpoint.next_attempt();
         let named = endpoint
             .probe_queue
             .filter(|queue| endpoint.state == EndpointState::Parked || !heads.parked.contains(queue));
         Retry {
-            at: endpoint.next_attempt_at,
+            at,
             message: endpoint.probe_message.filter(|_| named.is_some()),
             queue: named,
             url: Some(endpoint.url),

@@ -142,7 +142,7 @@ pub(super) fn endpoint_rows(
             moving: moves
                 .series
                 .moving(Key::endpoint(moves.naming, &endpoint.url), moves.uptime),
-            pace: endpoint.pace.as_ref().map(|pace| pace.says(waiting, now)),
+            pace: endpoint.pace_says(waiting, now),
             delivered: before.map_or(0, |row| row.delivered).saturating_add(new),
             queues,
             waiting,

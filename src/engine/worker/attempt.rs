@@ -181,12 +181,17 @@ impl Worker {
         }
     }
 
-    /// A 2xx: ack, record with the next flush, and open the endpoint if this was its probe. The ack comes first: a
-    /// store that is away must not have the message sent again. Until the store is told, the URL stays closed, and
-    /// the next probe opens it.
+    /// A 2xx.
     async fn delivered(&mut self, attached: &mut dyn Attached, hand: &mut InHand, tried: Tried) -> Step {
         let answered = (Answered::Success, tried.sent.duration);
         self.hold.engine.answered(&hand.endpoint, answered);
+        self.accepted(attached, hand, tried).await
+    }
+
+    /// What counts as delivered: ack, record with the next flush, and open the endpoint if this was its probe. The ack comes
+    /// first: a store that is away must not have the message sent again. Until the store is told, the URL stays closed,
+    /// and the next probe opens it.
+    pub(super) async fn accepted(&mut self, attached: &mut dyn Attached, hand: &mut InHand, tried: Tried) -> Step {
         let settled = self.settle(attached, hand, tried.attempt).await;
         if hand.of_canary {
             self.hold.engine.canary_ended(&hand.endpoint).await;
@@ -199,7 +204,7 @@ impl Worker {
         settled
     }
 
-    pub(super) async fn settle(&mut self, attached: &mut dyn Attached, hand: &mut InHand, attempt: Attempt) -> Step {
+    async fn settle(&mut self, attached: &mut dyn Attached, hand: &mut InHand, attempt: Attempt) -> Step {
         let failed = self.hold.record.head.take().is_some() || self.hold.record.refusals_in_row > 0;
         let settles_head = failed.then_some(hand.fingerprint);
         self.hold.record.refusals_in_row = 0;
@@ -313,7 +318,8 @@ impl Hold {
         let mut waits = None;
         while endpoint.throttle.is_limited() {
             let now = self.engine.store_time.now();
-            if self.probe.is_none() && endpoint.throttle.is_held(now) {
+            // A probe waits for no turn of a canary, and for a person who paused the endpoint.
+            if endpoint.throttle.is_braked() || (self.probe.is_none() && endpoint.throttle.is_held(now)) {
                 return Err(End::Paced(HELD));
             }
             let Err(wait) = endpoint.throttle.take_turn(self.engine.clock.uptime(), now) else {

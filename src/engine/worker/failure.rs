@@ -10,6 +10,7 @@ use crate::broker::Attached;
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::EndpointChange;
 use crate::domain::outcome::{FailureKind, Fault, Outcome, OutcomeClass};
+use crate::domain::pace;
 use crate::domain::policy::{OnRefused, Override, Phase, RetryPolicy, Schedule};
 use crate::domain::queue::{Decision, Head};
 use crate::domain::verdict::{DeadReason, Scope, Situation, UrlSchedule, Verdict, decide};
@@ -80,7 +81,7 @@ impl Worker {
             Err(end) => return Step::Stop(end),
         };
         if verdict == Verdict::Delivered {
-            return self.settle(attached, hand, tried.attempt).await;
+            return self.accepted(attached, hand, tried).await;
         }
         let consequence = self.consequence(hand, &tried, verdict);
         let decision = consequence.decision.clone();
@@ -100,6 +101,8 @@ impl Worker {
         }
         match consequence.end {
             Some(end) => Step::Stop(end),
+            // A probe that was to be tried at once: it was the last one of the pace, or somebody disabled the endpoint.
+            None if hand.endpoint.waits_for_a_person() => Step::Stop(End::EndpointClosed),
             // Its next attempt may hang as long again: others that wait have the place first.
             None if answered == Answered::Silence && self.hold.engine.slow_full.load(Ordering::Relaxed) => {
                 Step::Stop(End::Yielded)
@@ -132,11 +135,9 @@ impl Worker {
                 delay,
                 phase,
                 scope,
-                of_url,
             } => Consequence {
                 failures,
                 phase: Some(phase),
-                carried: of_url,
                 ..self.hold.waiting(hand, failures, delay, scope)
             },
             Verdict::Park { failures, scope, url } => Consequence {
@@ -196,7 +197,10 @@ impl Worker {
             endpoint: consequence.endpoint.clone().map(|change| (tried.epoch, change)),
             decision: consequence.decision.clone(),
             terms,
-            paced: self.hold.probe.is_none() && hand.endpoint.throttle.has_pace(),
+            paced: hand.endpoint.throttle.has_pace().then_some(match self.hold.probe {
+                Some(_) => pace::Request::Probe,
+                None => pace::Request::InTurn,
+            }),
         };
         if failure.decision.is_some() {
             // About the head behind the companion that this message is in: there can be one decision only.

@@ -213,9 +213,9 @@ async fn record_failure(
         endpoint = endpoint_change(session, attempt, (*expected, change), now).await?;
         endpoint_changed = endpoint.is_some();
     }
-    if failure.paced
+    if let Some(request) = failure.paced
         && endpoint_changed
-        && let Some(after) = endpoints::failed_at_its_pace(session, attempt, now).await?
+        && let Some(after) = endpoints::failed_at_its_pace(session, (attempt, request), now).await?
     {
         endpoint = Some(after);
     }
@@ -250,7 +250,7 @@ async fn recorded_before(session: &mut Session<'_>, failure: &Failure) -> Result
     let endpoint = found
         .into_iter()
         .next()
-        .filter(|_| failure.endpoint.is_some() || failure.paced);
+        .filter(|_| failure.endpoint.is_some() || failure.paced.is_some());
     Ok(FailureRecorded::Recorded {
         next_attempt_at,
         endpoint: endpoint.map(Box::new),

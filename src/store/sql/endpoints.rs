@@ -9,7 +9,7 @@ use crate::ambient;
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointChange, EndpointState};
 use crate::domain::id::{EndpointEpoch, QueueName};
-use crate::domain::pace::PaceChange;
+use crate::domain::pace::{PaceChange, Request};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::store::columns::{endpoint, endpoint_columns, endpoint_url, integer, number};
@@ -263,16 +263,16 @@ async fn change_pace(
     Ok(changed)
 }
 
-/// An attempt failed that was no probe: where the endpoint is paced that counts, and may close it. `None`: it is not.
+/// An attempt failed: where the endpoint is paced that counts, and may close it. `None`: it is not.
 pub(super) async fn failed_at_its_pace(
     session: &mut Session<'_>,
-    attempt: &Attempt,
+    (attempt, request): (&Attempt, Request),
     now: Timestamp,
 ) -> Result<Option<Box<Endpoint>>, sqlx::Error> {
     let Some(before) = session.find(&LOCKED, values![&attempt.url], endpoint).await? else {
         return Ok(None);
     };
-    let Some(after) = endpoint_after_failure(&before, attempt, now) else {
+    let Some(after) = endpoint_after_failure(&before, (attempt, request), now) else {
         return Ok(None);
     };
     if after.epoch == before.epoch {

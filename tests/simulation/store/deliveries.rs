@@ -51,8 +51,8 @@ impl Rows {
             };
             endpoint_changed = endpoint.is_some();
         }
-        if failure.paced && endpoint_changed {
-            endpoint = self.failed_at_its_pace(now, attempt).or(endpoint);
+        if let Some(request) = failure.paced.filter(|_| endpoint_changed) {
+            endpoint = self.failed_at_its_pace(now, (attempt, request)).or(endpoint);
         }
         FailureRecorded::Recorded {
             next_attempt_at: failure.delay.map(|delay| now.plus(delay)),
@@ -73,7 +73,7 @@ impl Rows {
         let endpoint = self
             .endpoints
             .get(&attempt.url)
-            .filter(|_| failure.endpoint.is_some() || failure.paced);
+            .filter(|_| failure.endpoint.is_some() || failure.paced.is_some());
         FailureRecorded::Recorded {
             next_attempt_at,
             endpoint: endpoint.cloned().map(Box::new),

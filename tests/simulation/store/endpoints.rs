@@ -6,7 +6,7 @@ use redrive::internals::ambient;
 use redrive::internals::domain::attempt::Attempt;
 use redrive::internals::domain::endpoint::{Endpoint, EndpointChange, EndpointState, ProbeClaim};
 use redrive::internals::domain::id::{EndpointEpoch, QueueName};
-use redrive::internals::domain::pace::PaceChange;
+use redrive::internals::domain::pace::{PaceChange, Request};
 use redrive::internals::domain::time::Timestamp;
 use redrive::internals::domain::url::EndpointUrl;
 use redrive::internals::store::{
@@ -82,9 +82,13 @@ impl Rows {
         changed
     }
 
-    pub(super) fn failed_at_its_pace(&mut self, now: Timestamp, attempt: &Attempt) -> Option<Box<Endpoint>> {
+    pub(super) fn failed_at_its_pace(
+        &mut self,
+        now: Timestamp,
+        (attempt, request): (&Attempt, Request),
+    ) -> Option<Box<Endpoint>> {
         let before = self.endpoints.get(&attempt.url)?;
-        let after = endpoint_after_failure(before, attempt, now)?;
+        let after = endpoint_after_failure(before, (attempt, request), now)?;
         self.endpoints.insert(attempt.url.clone(), after.clone());
         self.generation_raise(now);
         Some(Box::new(after))

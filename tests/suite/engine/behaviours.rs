@@ -12,10 +12,13 @@ use redrive::internals::engine::{Access, Command, Done, Ended, EngineError, Rede
 pub(super) use super::pacing::{
     a_brake_holds_over_a_restart_and_the_rate_is_changed_while_it_goes,
     a_canary_is_sent_and_then_a_person_has_the_rest_go, a_canary_that_is_watched_passes_by_itself,
+    a_canary_whose_refusals_count_as_delivered_passes_by_itself,
     a_pause_outlives_disabling_and_redelivering_and_plans_say_so,
     a_redelivered_endpoint_goes_at_its_rate_until_nothing_waits,
     a_redelivery_over_a_canary_that_failed_says_that_it_waits_for_a_person,
     an_endpoint_that_comes_back_by_itself_starts_slowly_where_its_policy_says_so,
+    an_endpoint_that_is_paused_while_it_is_unavailable_gets_no_probe,
+    failed_probes_count_for_the_pace_that_stops_after_so_many,
     so_many_failures_close_a_paced_endpoint_again_and_it_says_so,
     what_was_delivered_is_in_the_rates_of_its_queue_and_its_endpoint,
 };

@@ -55,6 +55,9 @@ behaviours! {
     a_redelivered_endpoint_goes_at_its_rate_until_nothing_waits
     a_canary_is_sent_and_then_a_person_has_the_rest_go
     a_canary_that_is_watched_passes_by_itself
+    a_canary_whose_refusals_count_as_delivered_passes_by_itself
+    failed_probes_count_for_the_pace_that_stops_after_so_many
+    an_endpoint_that_is_paused_while_it_is_unavailable_gets_no_probe
     a_redelivery_over_a_canary_that_failed_says_that_it_waits_for_a_person
     so_many_failures_close_a_paced_endpoint_again_and_it_says_so
     a_brake_holds_over_a_restart_and_the_rate_is_changed_while_it_goes

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use redrive::internals::domain::pace::{Pace, PaceOrder};
 use redrive::internals::domain::queue::QueueState;
+use redrive::internals::engine::policies::{PolicyAct, PolicyEdit};
 use redrive::internals::engine::{Access, Command, Done, PaceWish, RedeliverTarget, query};
 use tokio_util::sync::CancellationToken;
 
@@ -117,6 +118,33 @@ pub(super) async fn a_canary_that_is_watched_passes_by_itself(mut stage: Stage) 
     stage.assert_kept();
 }
 
+pub(super) async fn a_canary_whose_refusals_count_as_delivered_passes_by_itself(mut stage: Stage) {
+    let waiting = backlog(&mut stage).await;
+    let scope = query::PolicyScope {
+        event_type: None,
+        url: Some(stage.url("/hook")),
+    };
+    let accepts = PolicyEdit {
+        scope,
+        act: PolicyAct::Set(r#"{"on_refused": "accept"}"#.to_owned()),
+        expected: None,
+    };
+    stage.execute(Command::Policy(accepts)).await;
+    stage.receiver.behave("/hook", Behaviour::Status(404));
+    let order = PaceOrder {
+        canary: Some(2),
+        watch_s: Some(1),
+        ..rate(100)
+    };
+    redeliver(&stage, order).await;
+    wait_until("all to be refused and done", BOUND, async || {
+        (stage.receiver.count() == 1 + waiting).then_some(())
+    })
+    .await;
+    released(&stage).await;
+    stage.stop().await;
+}
+
 pub(super) async fn a_redelivery_over_a_canary_that_failed_says_that_it_waits_for_a_person(mut stage: Stage) {
     let waiting = backlog(&mut stage).await;
     stage.receiver.behave("/hook", Behaviour::Status(500));
@@ -151,6 +179,64 @@ pub(super) async fn a_redelivery_over_a_canary_that_failed_says_that_it_waits_fo
     wish(&stage, PaceWish::Resume).await;
     stage.delivered(1 + waiting).await;
     released(&stage).await;
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+/// It is down from the first request on: all that goes there are probes.
+pub(super) async fn failed_probes_count_for_the_pace_that_stops_after_so_many(mut stage: Stage) {
+    let waiting = backlog(&mut stage).await;
+    stage.receiver.behave("/hook", Behaviour::Status(503));
+    let order = PaceOrder {
+        stop_after: Some(3),
+        ..rate(50)
+    };
+    redeliver(&stage, order).await;
+    let closed = stage.endpoint_is("/hook", "parked").await.endpoint;
+    let why = closed.last_error.as_deref().unwrap();
+    assert!(why.contains("closed again after 3 failed attempts"), "{why}");
+    let tried = stage.receiver.count();
+    assert!(tried <= 1 + 3 + 2, "those in flight when it closed may end: {tried}");
+    stage.receiver.behave("/hook", Behaviour::Status(200));
+    stage.execute(Command::Redeliver(RedeliverTarget::All)).await;
+    stage.delivered(1 + waiting).await;
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+/// A pause holds whatever the endpoint's state is.
+pub(super) async fn an_endpoint_that_is_paused_while_it_is_unavailable_gets_no_probe(mut stage: Stage) {
+    stage.receiver.behave("/hook", Behaviour::Status(500));
+    let scope = query::PolicyScope {
+        event_type: None,
+        url: Some(stage.url("/hook")),
+    };
+    let slow = PolicyEdit {
+        scope,
+        act: PolicyAct::Set(
+            r#"{"retries_with_no_delay": 0, "minimum_delay": 2, "minimum_delay_retries": 9, "maximum_delay": 2}"#
+                .to_owned(),
+        ),
+        expected: None,
+    };
+    stage.execute(Command::Policy(slow)).await;
+    stage.publish("a", "/hook").await;
+    stage.endpoint_is("/hook", "unavailable").await;
+    wish(&stage, PaceWish::Pause).await;
+    let before = stage.receiver.count();
+    stage.receiver.behave("/hook", Behaviour::Status(200));
+    stays_absent("a request to a paused endpoint", Duration::from_secs(3), async || {
+        (stage.receiver.count() > before).then_some(())
+    })
+    .await;
+    assert_eq!(stage.endpoint("/hook").await.unwrap().endpoint.next_attempt_at, None);
+    let why = stage.queue_view("a", "/hook").await.unwrap().why.unwrap();
+    assert!(
+        why.text.contains("paused by tester") && why.text.contains("endpoint resume"),
+        "{why:?}"
+    );
+    wish(&stage, PaceWish::Resume).await;
+    stage.delivered(1).await;
     stage.stop().await;
     stage.assert_kept();
 }

@@ -111,6 +111,26 @@ pub(super) async fn what_is_refused_is_accepted_or_retried_where_the_policy_says
     stage.stop().await;
 }
 
+/// What counts as delivered ends what waited for a success: the URL is available, and the rest goes.
+pub(super) async fn an_accepted_refusal_makes_its_url_available(ground: Ground) {
+    let mut stage = Stage::on(ground, |_| {}).await;
+    stage.receiver.behave_by("/hook", |attempt| {
+        Behaviour::Status(if attempt.earlier == 0 { 503 } else { 404 })
+    });
+    let policy =
+        json!({"on_refused": "accept", "retries_with_no_delay": 0, "minimum_delay": 1, "minimum_delay_retries": 9});
+    set(&stage, &of_url(&stage, "/hook"), &policy).await;
+    stage.publish("a", "/hook").await;
+    stage.endpoint_is("/hook", "unavailable").await;
+    stage.endpoint_is("/hook", "available").await;
+    stage.publish("a", "/hook").await;
+    wait_until("the second message to be tried", BOUND, async || {
+        (stage.receiver.attempts_of("/hook").len() == 3).then_some(())
+    })
+    .await;
+    stage.stop().await;
+}
+
 /// A notification as an event's subscription makes it.
 fn of_event(stage: &Stage, execution: &str, path: &str, event_type: &str) -> Notification {
     Notification {

@@ -43,6 +43,7 @@ deliveries! {
         each_function_delays_each_retry_by_its_schedule_and_then_parks
         a_notification_keeps_its_own_schedule
         what_is_refused_is_accepted_or_retried_where_the_policy_says_so
+        an_accepted_refusal_makes_its_url_available
         an_event_uses_the_policy_of_its_subscription_or_type_and_a_direct_publish_that_of_its_url;
     changing:
         what_waits_is_tried_sooner_by_a_changed_policy

@@ -274,28 +274,35 @@ async fn a_message_whose_own_attempts_are_used_up_dies_alone_and_the_url_keeps_i
     stage.stop().await;
 }
 
-/// A URL that is tried at once stays available: until it closes, the times between attempts are the message's own.
+/// A URL that is tried at once stays available: until it closes, the times between attempts are the message's own. Each
+/// failure counts once for the URL, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_keeps_its_own_times_while_its_url_is_available() {
     let mut stage = Stage::quiet(Ground::embedded(), |settings| {
-        settings.default_policy.retries_with_no_delay = 3;
+        settings.default_policy.retries_with_no_delay = 4;
     })
     .await;
     stage.receiver.behave("/hook", Behaviour::Status(503));
     let mut own = notification("own", stage.url("/hook"), 1, "own");
-    (own.polling_time_s, own.restart_count) = (Some(1), Some(2));
+    (own.polling_time_s, own.restart_count) = (Some(1), Some(3));
     stage.engine.publish(own).await.unwrap();
     stage.start();
     stage.queue_is("own", "/hook", "parked").await;
     let attempts = stage.receiver.attempts();
-    assert_eq!(attempts.len(), 3, "the first attempt and two retries");
+    assert_eq!(attempts.len(), 4, "the first attempt and three retries");
     for pair in attempts.windows(2) {
         let apart = pair[1].started_at - pair[0].started_at;
         assert!(
-            apart > Duration::from_millis(900),
+            (900..4_000).contains(&apart.as_millis()),
             "tried again after {apart:?}, and it asked for a second"
         );
     }
+    let endpoint = stage.endpoint("/hook").await.unwrap().endpoint;
+    assert_eq!(
+        endpoint.state.as_str(),
+        "available",
+        "four failures of the four that it takes"
+    );
     stage.stop().await;
 }
 
@@ -329,6 +336,40 @@ async fn a_parked_message_gives_no_probe_where_its_url_has_nothing_else() {
     stage.receiver.behave("/clock", Behaviour::Status(200));
     stage.publish("late", "/alone").await;
     stage.delivered(3).await;
+    stage.stop().await;
+}
+
+/// Its own failure, met by a probe: its queue waits for that, also where nothing else could give the next probe.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_waits_by_itself_gives_no_probe_before_its_time() {
+    let mut stage = Stage::quiet(Ground::embedded(), |settings| {
+        settings.default_policy.retries_with_no_delay = 0;
+        settings.default_policy.maximum_delay_s = 4;
+    })
+    .await;
+    stage.start();
+    // Without other queues every one of the URL would be in trouble, and the URL would wait.
+    for execution in ["x", "y", "z"] {
+        stage.publish(execution, "/hook").await;
+    }
+    stage.delivered(3).await;
+    stage.receiver.behave_by("/hook", |attempt| {
+        Behaviour::Status(match attempt.earlier {
+            3 => 503,
+            4 => 500,
+            _ => 200,
+        })
+    });
+    stage.publish("alone", "/hook").await;
+    stage.delivered(4).await;
+    let attempts = stage.receiver.attempts_of("/hook");
+    assert_eq!(attempts.len(), 6, "the URL's failure, its own, and the delivery");
+    let apart = attempts[5].started_at - attempts[4].started_at;
+    assert!(
+        apart > Duration::from_millis(3_900),
+        "its probe came {apart:?} after its own failure"
+    );
+    stage.endpoint_is("/hook", "available").await;
     stage.stop().await;
 }
 

@@ -135,9 +135,12 @@ pub(super) async fn successes_count_all_and_keep_the_last_few(place: &Place) {
     let mut failed = failure(&lease, "one", "bad", None);
     failed.refusals_in_row = 2;
     recorded(store, &failed).await;
-    let batch: Vec<Success> = (0..12)
+    let mut batch: Vec<Success> = (0..12)
         .map(|number| success(&lease, "one", &format!("m{number}")))
         .collect();
+    for (_, success) in batch.iter_mut().enumerate().filter(|(number, _)| *number != 4) {
+        success.settles_head = None;
+    }
     let before = store.now().await.unwrap();
     store.successes_record(&batch).await.unwrap();
     let after = record(store, "q").await;
@@ -150,7 +153,7 @@ pub(super) async fn successes_count_all_and_keep_the_last_few(place: &Place) {
         .filter(|attempt| attempt.class == OutcomeClass::Delivered)
         .map(|attempt| attempt.message_id.as_str())
         .collect();
-    assert_eq!(delivered, ["m11", "m10", "m9"]);
+    assert_eq!(delivered, ["m11", "m10", "m9", "m4"], "m4 had failed before");
     store.successes_record(&batch[..1]).await.unwrap();
     assert_eq!(record(store, "q").await.delivered, 13);
     let counted = Success {

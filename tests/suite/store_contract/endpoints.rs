@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive::internals::domain::endpoint::{Endpoint, EndpointChange, EndpointState, disabled_by};
 use redrive::internals::domain::id::{EndpointEpoch, ExecutionId};
-use redrive::internals::domain::pace::{PaceChange, PaceOrder};
+use redrive::internals::domain::pace::{self, PaceChange, PaceOrder};
 use redrive::internals::domain::url::EndpointUrl;
 use redrive::internals::store::{
     Changed, EndpointQuery, Failure, LearnedQueue, PaceChanged, ProbeNext, ProbeOutcome, Store,
@@ -505,13 +505,13 @@ pub(super) async fn a_pace_is_kept_counts_failures_and_closes_its_endpoint(place
     let after = store.numbers().await.unwrap().generation;
     assert!(after > generation, "every daemon looks");
     let failed = Failure {
-        paced: true,
+        paced: Some(pace::Request::InTurn),
         ..failure(&lease, "one", "m", Some(HOUR))
     };
     let once = recorded(store, &failed).await.unwrap();
     assert_eq!((once.state, once.pace.unwrap().failed), (EndpointState::Available, 1));
     let again = Failure {
-        paced: true,
+        paced: Some(pace::Request::Probe),
         ..failure(&lease, "one", "n", Some(HOUR))
     };
     let twice = recorded(store, &again).await.unwrap();

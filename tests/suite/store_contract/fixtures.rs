@@ -359,7 +359,7 @@ pub(super) fn failure(lease: &Lease, host: &str, id: &str, delay: Option<Duratio
         endpoint: None,
         decision: None,
         terms: HeadTerms::default(),
-        paced: false,
+        paced: None,
     }
 }
 

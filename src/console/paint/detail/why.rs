@@ -231,6 +231,7 @@ fn endpoint_sentence(canvas: &Canvas<'_>, view: &EndpointView) -> (String, Strin
         Some(at) => format!("; next probe {}", until(canvas.now, at)),
         None => match endpoint.state {
             EndpointState::Available => String::new(),
+            EndpointState::Unavailable if endpoint.paused().is_some() => String::new(),
             EndpointState::Unavailable => "; it is tried with the next notification".to_owned(),
             EndpointState::Parked | EndpointState::Disabled => "; nothing is sent until a person redelivers".to_owned(),
         },
@@ -267,7 +268,7 @@ fn paused(endpoint: &Endpoint) -> (&'static str, &'static str) {
     }
     match endpoint.state {
         EndpointState::Available => (", paused", "; nothing is sent until U resumes it"),
-        EndpointState::Unavailable => (", paused", "; paused: nothing but probes is sent until U resumes it"),
+        EndpointState::Unavailable => (", paused", "; nothing is sent, no probe either, until U resumes it"),
         EndpointState::Parked | EndpointState::Disabled => {
             (", paused", ", and then U resumes it: it is paused as well")
         }
@@ -389,7 +390,10 @@ fn endpoint_facts(canvas: &Canvas<'_>, view: &EndpointView, moves: Moves) -> Vec
         ),
     ]);
     if let Some(pace) = &endpoint.pace {
-        let (says, order) = (pace.says(view.waiting, canvas.now), pace.order.in_words());
+        let (says, order) = (
+            pace.says(endpoint.going(view.waiting), canvas.now),
+            pace.order.in_words(),
+        );
         facts.push(Fact::new("pace", says).with(Role::Warning));
         let by = pace.by.as_deref().unwrap_or("its retry policy");
         facts.push(Fact::new(

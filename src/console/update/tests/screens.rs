@@ -133,7 +133,7 @@ fn an_endpoint_that_is_down_and_paused_says_both_and_what_is_sent() {
     stage.play("3");
     let screen = screen(&mut stage, (80, 24));
     assert!(screen.contains("▼ down, paused"), "{screen}");
-    assert!(screen.contains("probes go on until it answers"), "{screen}");
+    assert!(screen.contains("nothing is sent, no probe either"), "{screen}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::micros;
 use super::requests::Requests;
 use super::stored::{Believed, Question, Stored};
 use super::throttle::Throttle;
-use crate::domain::endpoint::Endpoint;
+use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::id::EndpointEpoch;
 use crate::domain::outcome::{FailureKind, Outcome};
 use crate::domain::time::Timestamp;
@@ -143,6 +143,14 @@ impl LiveEndpoint {
     /// What the store last said of it, when it is not available.
     pub(in crate::engine) fn detail(&self) -> Option<Endpoint> {
         self.stored.detail()
+    }
+
+    /// Whether it is parked or disabled.
+    pub(in crate::engine) fn waits_for_a_person(&self) -> bool {
+        self.detail().is_some_and(|detail| match detail.state {
+            EndpointState::Parked | EndpointState::Disabled => true,
+            EndpointState::Available | EndpointState::Unavailable => false,
+        })
     }
 
     /// How many failures of its schedule there were before an attempt of a message that failed `own` times itself.

@@ -237,7 +237,7 @@ impl EndpointTable {
         let mut known = lock(&self.endpoints);
         let unavailable = known.by_url.get(url).is_some_and(|live| {
             live.detail()
-                .is_some_and(|detail| detail.state == EndpointState::Unavailable)
+                .is_some_and(|detail| detail.state == EndpointState::Unavailable && detail.paused().is_none())
         });
         if unavailable && !known.due_at.contains_key(url) {
             known.due_from(url, Some(at));
@@ -247,9 +247,9 @@ impl EndpointTable {
 
 /// When the probe of an endpoint may be claimed; `None`: it waits for a person, or is available.
 fn probe_due_at(endpoint: &Endpoint) -> Option<Timestamp> {
-    let unavailable = endpoint.state == EndpointState::Unavailable;
+    let is_probed = endpoint.state == EndpointState::Unavailable && endpoint.paused().is_none();
     let claimed_until = endpoint.probe.as_ref().map(|claim| claim.until);
-    unavailable.then(|| {
+    is_probed.then(|| {
         let at = endpoint.next_attempt_at.max(claimed_until);
         at.unwrap_or(Timestamp::from_micros(0))
     })

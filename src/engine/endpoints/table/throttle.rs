@@ -72,6 +72,11 @@ impl Throttle {
         self.of_pace(|pace| pace.is_held(now)).unwrap_or(false)
     }
 
+    /// Whether a person paused it.
+    pub(in crate::engine) fn is_braked(&self) -> bool {
+        self.of_pace(|pace| pace.brake.is_some()).unwrap_or(false)
+    }
+
     /// Whether each request is counted in the store before it begins.
     pub(in crate::engine) fn is_canary(&self) -> bool {
         self.of_pace(Pace::is_canary).unwrap_or(false)
