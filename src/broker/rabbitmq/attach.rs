@@ -35,7 +35,7 @@ const COUNTED: [&str; 2] = ["x-delivery-count", "x-acquired-count"];
 pub(super) struct Wanted {
     pub(super) queue: ShortString,
     pub(super) prefetch: u16,
-    /// The exchange to bind to first.
+    /// The exchange to bind to, once it is consumed.
     pub(super) bind: Option<ShortString>,
 }
 

@@ -7,7 +7,7 @@ use redrive::internals::domain::id::QueueName;
 
 use super::bench::{self, call};
 use crate::broker_contract::bench::{Bench, SOON, next, numbered, options, take};
-use crate::support::relay::Relay;
+use crate::support::relay::{Relay, Trap};
 use crate::support::wait::{wait_until, within};
 
 /// Closes this bench's connections by name until the listing showed and closed `least`.
@@ -113,6 +113,51 @@ async fn a_refusal_that_names_another_queue_says_nothing_of_this_one_and_disturb
     assert_eq!(take(&mut attached, 2).await, [1, 2], "who consumes on it goes on");
     next_attached.close().await;
     attached.close().await;
+    bench.finish().await;
+}
+
+/// The broker may still delete a quorum queue of which it tells who declares it again that all is well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quorum_queue_whose_declaration_was_cut_off_is_not_declared_again_without_a_look() {
+    let relay = Relay::to(&bench::amqp()).await;
+    let mut settings = bench::settings(redrive::internals::domain::naming::QueueType::Quorum);
+    settings.amqp_url = relay.through(&settings.amqp_url);
+    let (vhost, naming) = (settings.naming.vhost.clone(), settings.naming.clone());
+    let broker =
+        redrive::internals::broker::rabbitmq::RabbitMq::connect(settings, redrive::internals::ambient::Clock::system())
+            .unwrap();
+    broker.prepare().await.unwrap();
+    let bench = Bench {
+        broker,
+        naming,
+        finish: std::sync::Mutex::new(Some(bench::vhost_delete(vhost))),
+    };
+    let queue = bench.queue("cut-off");
+    relay.silence_at(Trap::After(b"cut-off"));
+    let (created, ()) = tokio::join!(bench.broker.create(&queue), async {
+        wait_until("the declaration to be on its way", SOON, async || {
+            relay.is_silent().then_some(())
+        })
+        .await;
+        relay.reset();
+    });
+    let unanswered = created.unwrap_err();
+    assert!(
+        matches!(
+            unanswered,
+            BrokerError::Unreachable {
+                operation: "declare",
+                ..
+            }
+        ),
+        "{unanswered:?}"
+    );
+    relay.heal();
+    if bench.broker.look(&queue).await.unwrap() == Look::Missing {
+        bench.broker.create(&queue).await.unwrap();
+    }
+    bench.attached(&queue, 1).await.close().await;
+    bench.accepted(&queue, &numbered(1)).await;
     bench.finish().await;
 }
 

@@ -195,12 +195,13 @@ impl Feed {
     pub(super) async fn consume(self: &Arc<Self>, wanted: &Wanted) -> Result<Option<Tap>, CallError> {
         let queue = wanted.queue.as_str();
         let tap = Tap::open(self, queue)?;
+        let tag = format!("redrive-{:016x}", ambient::random());
         let mut asked = vec![channel_open()];
+        asked.extend(consuming(queue, &tag, wanted.prefetch));
+        // Only of a quorum queue whose members came up somebody can consume; one whose members do not is deleted.
         if let Some(exchange) = &wanted.bind {
             asked.push(asks::bind(&wanted.queue, exchange, &wanted.queue));
         }
-        let tag = format!("redrive-{:016x}", ambient::random());
-        asked.extend(consuming(queue, &tag, wanted.prefetch));
         match tap.call(&asked).await {
             Err(error) if error.says_missing(queue) => Ok(None),
             answered => answered.map(|_| Some(tap)),
