@@ -30,6 +30,8 @@ pub(super) struct Facts<'a> {
     pub(super) blocked: Option<&'a str>,
     /// The foreign session of the database that has locked its row.
     pub(super) locked_by: Option<&'a str>,
+    /// Why dead letters wait in their queues.
+    pub(super) letters_wait: Option<&'a str>,
     /// Why this process could not attach it lately.
     pub(super) unattached: Option<&'a str>,
     /// Requests a second to its URL, at most, over all daemons.
@@ -120,6 +122,13 @@ fn needs_a_person(known: &Facts<'_>) -> Option<Why> {
         return Some(says(
             QueueState::Refused,
             format!("not delivered, its order cannot be kept: {reason}"),
+            None,
+        ));
+    }
+    if let Some(why) = known.letters_wait.filter(|_| record.decision.is_some()) {
+        return Some(says(
+            QueueState::Refused,
+            format!("its dead letter waits, because it would not last: {why}"),
             None,
         ));
     }
@@ -249,18 +258,7 @@ fn endpoint_waits(endpoint: &Endpoint) -> Option<Why> {
     let last = last_of(endpoint.last_status, endpoint.last_error.as_deref());
     match endpoint.state {
         EndpointState::Available => None,
-        EndpointState::Unavailable => Some(says(
-            QueueState::EndpointUnavailable,
-            format!(
-                "its URL is unavailable{} ({last}); next probe",
-                match endpoint.attempts {
-                    0 => String::new(),
-                    1 => " after 1 failed attempt".to_owned(),
-                    many => format!(" after {many} failed attempts"),
-                }
-            ),
-            endpoint.next_attempt_at,
-        )),
+        EndpointState::Unavailable => Some(unavailable(endpoint, &last)),
         EndpointState::Parked => Some(says(QueueState::Parked, parked(endpoint, &last), None)),
         EndpointState::Disabled => Some(says(
             QueueState::EndpointDisabled,
@@ -268,6 +266,26 @@ fn endpoint_waits(endpoint: &Endpoint) -> Option<Why> {
             None,
         )),
     }
+}
+
+fn unavailable(endpoint: &Endpoint, last: &str) -> Why {
+    let after = match endpoint.attempts {
+        0 => String::new(),
+        1 => " after 1 failed attempt".to_owned(),
+        many => format!(" after {many} failed attempts"),
+    };
+    let next = endpoint.paused().map_or_else(
+        || "next probe".to_owned(),
+        |brake| {
+            let by = text::show(&brake.by, REFUSAL_WIDTH_MAX);
+            format!("paused by {by}: nothing is sent, no probe either, until `redrive endpoint resume`")
+        },
+    );
+    says(
+        QueueState::EndpointUnavailable,
+        format!("its URL is unavailable{after} ({last}); {next}"),
+        endpoint.next_attempt(),
+    )
 }
 
 fn parked(endpoint: &Endpoint, last: &str) -> String {

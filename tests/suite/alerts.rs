@@ -136,6 +136,7 @@ async fn an_endpoint_that_goes_down_and_comes_back_is_told_to_url_chat_and_progr
         "redrive_turns_total{kind=\"endpoint_unavailable\"} 1",
         "redrive_turns_total{kind=\"endpoint_available\"} 1",
         "redrive_alerts_total{alert=\"ops\",result=\"failed\"} 1",
+        "redrive_alerts_total{alert=\"ops\",result=\"given_up\"} 0",
     ] {
         assert!(
             metrics.lines().any(|found| found == line),

@@ -73,6 +73,10 @@ impl Teller {
     }
 
     pub(super) async fn run(mut self, mut turns: broadcast::Receiver<Turn>, generation: CancellationToken) {
+        // A rise from nothing is none to who computes with rises.
+        for result in ["told", "failed", "given_up"] {
+            self.count(result, 0);
+        }
         loop {
             let wake = self.wake();
             tokio::select! {
@@ -127,23 +131,23 @@ impl Teller {
             },
         };
         let why = match send(&self.alerts, &self.alert, &outgoing.message).await {
-            Ok(()) => return self.count("told"),
+            Ok(()) => return self.count("told", 1),
             Err(why) => why,
         };
         outgoing.failures += 1;
         if now.saturating_sub(outgoing.begun_at) >= GIVEN_UP_AFTER {
             tracing::error!(alert = ?self.alert.name, why = ?why, tries = outgoing.failures, "an alert is given up: nobody takes it");
-            return self.count("given_up");
+            return self.count("given_up", 1);
         }
         let again_in = again_in(outgoing.failures);
         tracing::warn!(alert = ?self.alert.name, why = ?why, again_in_s = again_in.as_secs(), "an alert is not taken yet");
-        self.count("failed");
+        self.count("failed", 1);
         outgoing.next_at = self.alerts.clock.uptime() + again_in;
         self.outgoing = Some(outgoing);
     }
 
-    fn count(&self, result: &'static str) {
-        metrics::counter!(names::ALERTS, "alert" => self.alert.name.clone(), "result" => result).increment(1);
+    fn count(&self, result: &'static str, more: u64) {
+        metrics::counter!(names::ALERTS, "alert" => self.alert.name.clone(), "result" => result).increment(more);
     }
 }
 

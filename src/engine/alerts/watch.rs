@@ -14,7 +14,7 @@ use crate::ambient;
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::IncarnationId;
 use crate::domain::queue::{QueueState, why_it_takes_none};
-use crate::domain::run::RunState;
+use crate::domain::run::{RunCounts, RunState};
 use crate::domain::text::show;
 use crate::domain::time::Timestamp;
 use crate::domain::turn::{Condition, Standing, TurnKind, Watch};
@@ -217,7 +217,6 @@ fn condition(row: &EndpointRow) -> Option<(String, Condition)> {
 }
 
 fn run(run: &RunRecord) -> (String, (RunState, String)) {
-    let counts = &run.counts;
     let note = run
         .note
         .as_deref()
@@ -230,13 +229,22 @@ fn run(run: &RunRecord) -> (String, (RunState, String)) {
         RunState::Planned | RunState::Running | RunState::Paused => "continues",
     };
     let text = format!(
-        "run {} ({}) {what} with {} of {} items done{note}",
+        "run {} ({}) {what} with {}{note}",
         run.id,
         run.command,
-        counts.settled(),
-        run.total
+        items(&run.counts, run.total)
     );
     (run.id.clone(), (run.state, text))
+}
+
+/// What failed and what was skipped is not done.
+fn items(counts: &RunCounts, total: u64) -> String {
+    let beside = |items: u64, how| match items {
+        0 => String::new(),
+        some => format!(", {some} {how}"),
+    };
+    let (failed, skipped) = (beside(counts.failed, "failed"), beside(counts.skipped, "skipped"));
+    format!("{} of {total} items done{failed}{skipped}", counts.done)
 }
 
 fn numbers(snapshot: &Snapshot, now: Timestamp) -> Numbers {
@@ -283,6 +291,14 @@ mod tests {
             warnings,
             ..QueueFacts::unknown(QueueName::parse("q").unwrap(), QueueKind::Delivery)
         })
+    }
+
+    #[test]
+    fn what_a_run_skipped_or_failed_is_not_told_as_done() {
+        let counts = |done, failed, skipped| RunCounts { done, failed, skipped };
+        assert_eq!(items(&counts(9, 0, 0), 9), "9 of 9 items done");
+        assert_eq!(items(&counts(0, 0, 1), 1), "0 of 1 items done, 1 skipped");
+        assert_eq!(items(&counts(5, 3, 1), 9), "5 of 9 items done, 3 failed, 1 skipped");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What an operator should mend: broker, rights, plugins, store, clock, daemons, queues.
 
+mod ahead;
 mod broker;
 mod incident;
 
@@ -112,6 +113,9 @@ impl Doctor {
                         "synchronise the clocks of both hosts",
                     ));
                 }
+                if let Ok(endpoints) = self.store.endpoints_not_available().await {
+                    checks.extend(ahead::check(&endpoints, now));
+                }
                 checks
             }
             Err(error) => vec![Check::broken(
@@ -206,6 +210,11 @@ impl Doctor {
         let all = self.incidents().await.ok()?;
         let newest = all.into_iter().find(|one| one.entry.result != super::health::BOUND)?;
         Some(format!("{}: {}", newest.entry.result, newest.entry.detail))
+    }
+
+    /// Why what is to become a dead letter waits.
+    pub(super) async fn letters_wait(&self) -> Option<String> {
+        self.policy_guard.letters_wait().await
     }
 
     /// What was gone from the broker lately, as the daemons wrote it down.

@@ -106,12 +106,13 @@ impl Looker {
     pub(super) async fn look(&mut self) -> Arc<Snapshot> {
         let began = self.engine.clock.uptime();
         let engine = Arc::clone(&self.engine);
-        let (known, runs, seen, blocked, incident) = tokio::join!(
+        let (known, runs, seen, blocked, incident, letters_wait) = tokio::join!(
             known(&engine),
             open_runs(&engine),
             seen(&engine),
             self.engine.broker.blocked(),
-            self.engine.doctor.incident()
+            self.engine.doctor.incident(),
+            self.engine.doctor.letters_wait()
         );
         let now = self.engine.clock.now();
         let last = Arc::clone(&self.last);
@@ -129,15 +130,11 @@ impl Looker {
         let listed = Listed::of(&seen, broker.taken_at);
         let content = match known {
             Ok(known) => {
-                let world = World::new(
-                    &known.incarnations,
-                    known.special(),
-                    blocked.clone(),
-                    &self.engine.settings.rates,
-                    now,
-                )
-                .where_absent(absence)
-                .known_to(&engine);
+                let rates = &engine.settings.rates;
+                let world = World::new(&known.incarnations, known.special(), blocked.clone(), rates, now)
+                    .where_absent(absence)
+                    .where_letters_wait(letters_wait)
+                    .known_to(&engine);
                 self.content(known, &world, &seen, &listed).await
             }
             Err(error) => Err(error),

@@ -146,17 +146,12 @@ impl Queues {
         let world = world
             .where_absent(absence)
             .where_locked(locked_by(&self.store, name).await);
-        let decided = record.as_ref().is_some_and(|record| record.decision.is_some());
         let mut view = world.view(self.kind_in(name, seen.as_ref()), name.clone(), record, seen.as_ref());
         view.problems = problems;
         if let Some(of) = self.settings.naming.companion_of(name) {
             view.is_before(&Box::pin(self.queue(&of)).await?);
         } else if view.kind != QueueKind::Delivery {
             self.ask_the_broker(&mut view).await;
-        }
-        if decided && let Some(reason) = self.policy_guard.letters_wait().await {
-            view.warnings
-                .push(format!("its dead letter waits, because it would not last: {reason}"));
         }
         Ok(view)
     }

@@ -39,6 +39,8 @@ pub(in crate::engine) struct World {
     absence: Absence,
     /// The foreign session that has locked the row of the one queue that is looked at.
     locked_by: Option<String>,
+    /// Why dead letters wait in their queues.
+    letters_wait: Option<String>,
     /// Why this process could not attach queues lately.
     unattached: HashMap<QueueName, String>,
     /// Queues whose listed count may be older than what was published to them at that time.
@@ -88,6 +90,7 @@ impl World {
             rates: rates.clone(),
             absence: Absence::NotListed,
             locked_by: None,
+            letters_wait: None,
             unattached: HashMap::default(),
             published: HashMap::default(),
             now,
@@ -103,6 +106,12 @@ impl World {
     /// The same, where this process could not attach these queues, and why.
     pub(in crate::engine) fn where_unattached(mut self, unattached: HashMap<QueueName, String>) -> Self {
         self.unattached = unattached;
+        self
+    }
+
+    /// The same, where what is to become a dead letter waits, and why.
+    pub(in crate::engine) fn where_letters_wait(mut self, why: Option<String>) -> Self {
+        self.letters_wait = why;
         self
     }
 
@@ -215,6 +224,7 @@ impl World {
             daemons: self.daemons,
             blocked: self.blocked.as_deref(),
             locked_by: self.locked_by.as_deref(),
+            letters_wait: self.letters_wait.as_deref(),
             unattached: self.unattached.get(&view.name).map(String::as_str),
             rate: record.url.as_ref().and_then(|url| self.rates.get(url)).copied(),
             now: self.now,
@@ -280,7 +290,8 @@ impl Queues {
         };
         let now = self.clock.now();
         let world = World::new(&incarnations, endpoints, health.blocked, &self.settings.rates, now)
-            .where_unattached(self.seen.unattached.reasons(now));
+            .where_unattached(self.seen.unattached.reasons(now))
+            .where_letters_wait(self.policy_guard.letters_wait().await);
         Ok((world, away))
     }
 

@@ -617,6 +617,11 @@ impl Gathered {
                 plural(self.edited, "message was", "messages were")
             ));
         }
+        if order.kind == OrderKind::Restore {
+            warnings.push(
+                "they come behind the dead letters that are there now: a redrive of all sends those first".to_owned(),
+            );
+        }
         if order.kind == OrderKind::Skip {
             let place = if order.to.is_some() {
                 "the dead letters"

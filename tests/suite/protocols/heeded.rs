@@ -6,6 +6,7 @@ use std::time::Duration;
 use redrive::internals::broker::{Look, Published};
 use redrive::internals::domain::id::{ExecutionId, QueueName};
 use redrive::internals::domain::message::Message;
+use redrive::internals::domain::queue::QueueState;
 use redrive::internals::engine::Command;
 use redrive::internals::engine::query;
 use redrive::internals::store::LearnedQueue;
@@ -222,10 +223,8 @@ async fn while_a_policy_gives_our_exchange_an_alternate_nothing_is_published_or_
     assert_eq!(foreign_publish(&stage, &queue).await, Published::Accepted);
     stage.broker.nudge(&queue).await;
     wait_until("the queue to say why it waits", BOUND, async || {
-        let view = stage.queue_view("a", "/ok").await?;
-        view.warnings
-            .into_iter()
-            .find(|warning| warning.contains("would not last"))
+        let why = stage.queue_view("a", "/ok").await?.why?;
+        (why.state == Some(QueueState::Refused) && why.text.contains("would not last")).then_some(why.text)
     })
     .await;
     let dead = QueueName::parse(&stage.settings.naming.dead_letter_queue()).unwrap();

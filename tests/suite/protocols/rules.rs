@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use redrive::internals::broker::{AttachOutcome, EventExchange, Look};
 use redrive::internals::domain::naming::QueueType;
+use redrive::internals::domain::queue::QueueState;
 use redrive::internals::engine::query;
 use redrive::internals::engine::runs::Order;
 use redrive::internals::engine::{Command, Engine};
@@ -318,10 +319,8 @@ async fn while_a_policy_destroys_dead_letters_nothing_is_dead_lettered_and_every
     stage.broker.publish(&queue, &foreign).await.unwrap();
     stage.broker.nudge(&queue).await;
     let warned = wait_until("the queue to say why it waits", BOUND, async || {
-        let view = stage.queue_view("a", "/ok").await?;
-        view.warnings
-            .into_iter()
-            .find(|warning| warning.contains("would not last"))
+        let why = stage.queue_view("a", "/ok").await?.why?;
+        (why.state == Some(QueueState::Refused) && why.text.contains("would not last")).then_some(why.text)
     })
     .await;
     assert!(
