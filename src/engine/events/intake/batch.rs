@@ -1,14 +1,19 @@
 //! Messages of an intake queue as one transaction: each key once, the last message of it.
 
 use super::super::IntakeSettings;
-use super::mapping::{event_of, undecodable};
+use super::mapping::{HEADER_FRAME, event_of, undecodable};
 use crate::ambient::HashMap;
 use crate::broker::{DeliveryTag, Walked};
+use crate::domain::text::show;
 use crate::domain::time::Timestamp;
 use crate::store::{EventBatch, NamedLease};
 
 /// Messages that are logged one by one; the rest of a batch is counted.
 const LOGGED: usize = 20;
+/// Names of headers that are logged of a message; the rest is counted.
+const NAMES_LOGGED: usize = 20;
+/// Cells of such a name.
+const NAME_WIDTH_MAX: usize = 60;
 
 /// A batch, and what is to be said of it once it is committed.
 #[derive(Debug)]
@@ -66,12 +71,19 @@ impl Batch {
     }
 }
 
-/// Without the values of headers, which may be secrets.
+/// Without the values of headers, which may be secrets, and so without the header frame that they stand in.
 fn named(properties: &str) -> String {
     let mut properties: serde_json::Value = serde_json::from_str(properties).unwrap_or_default();
     if let Some(headers) = properties["headers"].as_object() {
-        let names: Vec<String> = headers.keys().cloned().collect();
+        let names = headers.keys().take(NAMES_LOGGED);
+        let mut names: Vec<String> = names.map(|name| show(name, NAME_WIDTH_MAX)).collect();
+        if headers.len() > NAMES_LOGGED {
+            names.push(format!("{} more", headers.len() - NAMES_LOGGED));
+        }
         properties["headers"] = names.into();
+    }
+    if let Some(all) = properties.as_object_mut() {
+        all.remove(HEADER_FRAME);
     }
     properties.to_string()
 }
@@ -79,6 +91,7 @@ fn named(properties: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::mapping::tests::{intake, walked};
+    use super::super::mapping::unreadable;
     use super::*;
     use crate::domain::id::Epoch;
 
@@ -103,5 +116,19 @@ mod tests {
         assert!(String::from_utf8_lossy(&first).contains("late"));
         assert_eq!(batch.events.undecodable.len(), 1);
         assert!(named(&batch.events.undecodable[0].properties).contains("\"headers\":[]"));
+    }
+
+    #[test]
+    fn a_line_of_the_log_has_the_names_of_a_few_headers_and_no_value() {
+        let mut walked = walked("no");
+        let secret = crate::domain::message::HeaderValue::text("S3CRET");
+        let name = |n: u32| format!("{n}{}", "x".repeat(250));
+        walked.message.headers = (0..500).map(|n| (name(n), secret.clone())).collect();
+        let logged = named(&undecodable(&intake(), &walked, "not JSON").properties);
+        assert!(logged.contains("480 more") && !logged.contains("S3CRET"), "{logged}");
+        assert!(logged.len() < 2000, "{}", logged.len());
+        let frame = b"authorization S3CRET".repeat(5000);
+        let logged = named(&unreadable(&intake(), &frame, b"no", "its type is not UTF-8").properties);
+        assert_eq!(logged, r#"{"queue":"q_hr"}"#);
     }
 }

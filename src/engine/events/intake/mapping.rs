@@ -18,6 +18,8 @@ use crate::domain::time::Timestamp;
 use crate::domain::trace::{TRACEPARENT, TRACESTATE, TraceContext};
 use crate::store::Undecodable;
 
+/// Under this name the header frame of a message is kept that no client can read. The masks hide it.
+pub(super) const HEADER_FRAME: &str = "header_frame_base64";
 /// Characters of a header's value that are kept with a message that is no event.
 const HEADER_SHOWN: usize = 1024;
 /// Characters of a value that an error repeats.
@@ -145,7 +147,7 @@ pub(super) fn undecodable(intake: &IntakeSettings, walked: &Walked, why: &str) -
 
 /// The same of a message that no client can read: its header frame as it came.
 pub(super) fn unreadable(intake: &IntakeSettings, header: &[u8], body: &[u8], why: &str) -> Undecodable {
-    let properties = serde_json::json!({"queue": intake.queue, "header_frame_base64": STANDARD.encode(header)});
+    let properties = serde_json::json!({"queue": intake.queue, HEADER_FRAME: STANDARD.encode(header)});
     Undecodable {
         event_type: intake.event_type.clone(),
         reference: found_by(None, body),
