@@ -97,7 +97,9 @@ def properties_of(options, url, message_id):
     headers = {"x-redrive-url": url, "x-redrive-execution": options.execution}
     for line in options.header:
         name, _, value = line.partition(":")
-        headers["x-redrive-header-" + name.strip()] = value.strip()
+        name, value = "x-redrive-header-" + name.strip(), value.strip()
+        # A message has one value for a name: several are a list.
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
     if options.polling_time is not None:
         headers["x-redrive-polling-time"] = options.polling_time
     if options.restart_count is not None:
@@ -130,12 +132,18 @@ def arguments():
         options.body = options.body or [""]
     if not options.body or (options.id and len(options.body) > 1):
         parser.error("give one body or more, and an id for one only")
+    if options.body.count("-") > 1:
+        parser.error("standard input is read once: give one '-' only")
     return options
 
 
 def main():
     options = arguments()
-    target = target_of(shlex.split(options.redrive), options.execution, options.url)
+    try:
+        target = target_of(shlex.split(options.redrive), options.execution, options.url)
+    except (subprocess.CalledProcessError, OSError) as error:
+        print(f"the name of the queue is not known: {error}", file=sys.stderr)
+        return 2
     # A broker under an alarm takes nothing: then "unknown" after this long, not silence.
     parameters = pika.URLParameters(options.amqp)
     parameters.blocked_connection_timeout = 30

@@ -333,6 +333,31 @@ pub fn is_reserved(name: &str) -> bool {
         .any(|reserved| name.eq_ignore_ascii_case(reserved))
 }
 
+/// Request headers with each name once, because a message has one value for a name. Several values become one list,
+/// which says the same (RFC 9110, 5.3); those of a cookie are separated in their own way (RFC 6265, 4.2.1). More than are
+/// possible stay as they are, to be refused.
+#[must_use]
+pub fn each_name_once(headers: Vec<(String, String)>) -> Vec<(String, String)> {
+    if headers.len() > HEADERS_MAX {
+        return headers;
+    }
+    let mut once: Vec<(String, String)> = Vec::with_capacity(headers.len());
+    for (name, value) in headers {
+        match once.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(&name)) {
+            Some((_, values)) => {
+                values.push_str(if name.eq_ignore_ascii_case("cookie") {
+                    "; "
+                } else {
+                    ", "
+                });
+                values.push_str(&value);
+            }
+            None => once.push((name, value)),
+        }
+    }
+    once
+}
+
 /// In a sentence, which of these request headers are not sent, if any.
 #[must_use]
 pub fn ignored_headers(headers: &[(String, String)]) -> Option<String> {
@@ -442,6 +467,25 @@ mod tests {
             panic!("expected a foreign message");
         };
         why
+    }
+
+    #[test]
+    fn several_values_of_a_header_are_one_list_in_their_order() {
+        let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let given = [
+            header("X-List", "a"),
+            header("Cookie", "k=1"),
+            header("X-Team", "a"),
+            header("x-list", "b, c"),
+            header("cookie", "l=2"),
+            header("X-List", ""),
+        ];
+        let once = [
+            header("X-List", "a, b, c, "),
+            header("Cookie", "k=1; l=2"),
+            header("X-Team", "a"),
+        ];
+        assert_eq!(each_name_once(given.to_vec()), once);
     }
 
     #[test]

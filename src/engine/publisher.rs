@@ -23,7 +23,7 @@ use crate::delivery::SenderHandle;
 use crate::domain::id::{ExecutionId, NotificationId, QueueName};
 use crate::domain::message::Message;
 use crate::domain::naming::{Naming, QueueType};
-use crate::domain::notification::{Notification, end_mark, ignored_headers};
+use crate::domain::notification::{Notification, each_name_once, end_mark, ignored_headers};
 use crate::domain::queue::{Closing, QueueRecord};
 use crate::domain::url::EndpointUrl;
 use crate::store::{LearnedQueue, Store, StoreHandle};
@@ -113,7 +113,7 @@ impl Publisher {
             id: id.clone(),
             execution: new.execution,
             url: new.url,
-            headers: new.headers,
+            headers: each_name_once(new.headers),
             content_type: new.content_type,
             body: new.body,
             polling_time_s: new.polling_time_s,

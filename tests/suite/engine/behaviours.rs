@@ -22,7 +22,7 @@ pub(super) use super::pacing::{
     so_many_failures_close_a_paced_endpoint_again_and_it_says_so,
     what_was_delivered_is_in_the_rates_of_its_queue_and_its_endpoint,
 };
-use super::stage::{BOUND, Stage};
+use super::stage::{BOUND, Stage, notification};
 use crate::support::checker::Left;
 use crate::support::receiver::Behaviour;
 use crate::support::wait::wait_until;
@@ -36,6 +36,28 @@ pub(super) async fn notifications_are_delivered_in_order(mut stage: Stage) {
     stage.delivered(60).await;
     stage.stop().await;
     stage.assert_kept();
+}
+
+pub(super) async fn all_values_of_a_header_are_delivered(mut stage: Stage) {
+    let mut new = notification("a", stage.url("/ok"), 1, "x");
+    let given = [
+        ("X-List", "a"),
+        ("Cookie", "k=1"),
+        ("X-List", "b"),
+        ("cookie", "l=2"),
+        ("x-list", "c"),
+    ];
+    new.headers
+        .extend(given.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    stage.engine.publish(new).await.unwrap();
+    wait_until("the delivery", BOUND, async || {
+        (stage.receiver.delivered() == 1).then_some(())
+    })
+    .await;
+    let attempt = stage.receiver.attempts_of("/ok").remove(0);
+    let sent = ["x-list", "cookie"].map(|name| attempt.header(name).map(str::to_owned));
+    assert_eq!(sent, ["a, b, c", "k=1; l=2"].map(|all| Some(all.to_owned())));
+    stage.stop().await;
 }
 
 pub(super) async fn a_receiver_that_is_down_is_retried_and_gets_everything_in_order(mut stage: Stage) {

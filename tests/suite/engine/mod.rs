@@ -49,6 +49,7 @@ behaviours! {
     a_paused_queue_is_let_go_and_resumed
     an_unavailable_url_for_which_nothing_waits_has_no_next_attempt_until_something_comes
     a_message_that_is_not_ours_is_kept_among_the_dead_letters
+    all_values_of_a_header_are_delivered
     a_waiting_queue_is_browsed_without_a_change
     our_own_dead_letters_are_listed_grouped_and_shown
     unavailability_survives_a_restart

@@ -31,6 +31,7 @@ async fn what_the_python_sample_publishes_is_delivered_in_order() {
     let mut command = Command::new(variable("REDRIVE_TEST_PYTHON"));
     command.arg(script).args(["--amqp", &amqp, "--redrive", &redrive]);
     command.args(["--execution", "run-1", "--url", &url, "--header", "X-Sample: yes"]);
+    command.args(["--header", "X-Sample: no"]);
     command.args(&bodies);
     let output = tokio::task::spawn_blocking(move || command.output())
         .await
@@ -49,7 +50,7 @@ async fn what_the_python_sample_publishes_is_delivered_in_order() {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
         assert_eq!(line["id"], attempt.id());
         assert_eq!(line["queue"], attempt.queue());
-        assert_eq!(attempt.header("x-sample"), Some("yes"));
+        assert_eq!(attempt.header("x-sample"), Some("yes, no"));
         assert_eq!(attempt.header("content-type"), Some("application/json"));
     }
     assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
