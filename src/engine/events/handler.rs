@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
@@ -18,12 +19,14 @@ use crate::domain::text::show;
 use crate::domain::time::Timestamp;
 use crate::store::Verdict;
 
-/// What of a program's output is kept.
-const OUTPUT_BYTES_MAX: usize = 64 * 1024;
+/// An answer has at most this many bytes.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// What of it becomes the text of an error.
 const ERROR_BYTES_MAX: usize = 2048;
 /// Cells of a name that an answer has by mistake.
 const NAME_WIDTH_MAX: usize = 60;
+/// Before an event is handled again for which a time was asked that came meanwhile.
+const SOON: Duration = Duration::from_secs(1);
 /// `EX_TEMPFAIL`: later.
 const LATER: i32 = 75;
 
@@ -33,6 +36,13 @@ const LATER: i32 = 75;
 pub trait EventHandler: Send + Sync {
     /// Handles one event; dropped when its lease is lost or its time is up. A panic is a failure of the event.
     async fn handle(&self, event: &Event) -> Handled;
+}
+
+/// When an event was handled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    pub(super) begun: Timestamp,
+    pub(super) ended: Timestamp,
 }
 
 /// What a handler came to.
@@ -80,7 +90,8 @@ pub(super) async fn run_command(
             ),
         ],
         time,
-        output_bytes_max: OUTPUT_BYTES_MAX,
+        // One byte more tells that there was more.
+        output_bytes_max: ANSWER_BYTES_MAX + 1,
     };
     program.run(input(event), stop).await
 }
@@ -130,8 +141,11 @@ struct Answer {
 
 impl Answer {
     /// Output that is not a JSON object says nothing; a time that cannot be read is an error. So is a name that was
-    /// surely meant as `requeue_at`: the event would be gone.
+    /// surely meant as `requeue_at`, and an object of which the end is missing: the event would be gone.
     fn read(output: &[u8]) -> Result<Self, String> {
+        if output.len() > ANSWER_BYTES_MAX && is_cut_within_an_object(output) {
+            return Err(format!("the answer has more than {} KiB", ANSWER_BYTES_MAX / 1024));
+        }
         let json: serde_json::Value = serde_json::from_slice(output).unwrap_or_default();
         let mut names = json.as_object().into_iter().flat_map(serde_json::Map::keys);
         if let Some(name) = names.find(|name| *name != "requeue_at" && name.to_lowercase().starts_with("requeue")) {
@@ -156,14 +170,21 @@ impl Answer {
     }
 }
 
+/// Whether the output begins with an object that has no end in it. Lines of which each is JSON are none.
+fn is_cut_within_an_object(output: &[u8]) -> bool {
+    let mut values = serde_json::Deserializer::from_slice(output).into_iter::<IgnoredAny>();
+    output.trim_ascii_start().starts_with(b"{") && matches!(values.next(), Some(Err(error)) if error.is_eof())
+}
+
 /// 1. Exit 0 is done, or done for now when the answer asks for another time.
-/// 2. Exit 75 is later: at the time that is asked for, or after the first delay of the backoff.
+/// 2. Exit 75 is later: at the time that is asked for, or after the first delay of the backoff. So is a time that is over.
 /// 3. A program that we stopped was not tried, whatever it said before.
 /// 4. Everything else failed, with what it said as the error.
-pub(super) fn verdict_of(ran: &Ran, event: &Event, rules: &HandlingRules, now: Timestamp) -> Verdict {
+pub(super) fn verdict_of(ran: &Ran, event: &Event, rules: &HandlingRules, times: Times) -> Verdict {
+    let now = times.ended;
     match &ran.end {
         End::Exited(code @ (0 | LATER)) => match Answer::read(&ran.output) {
-            Ok(answer) => verdict_of_answer(*code, &answer, rules, now),
+            Ok(answer) => verdict_of_answer(*code, &answer, rules, times),
             Err(error) => failed(&error, event, rules, now),
         },
         End::Stopped => Verdict::Release,
@@ -175,30 +196,43 @@ pub(super) fn verdict_of(ran: &Ran, event: &Event, rules: &HandlingRules, now: T
 }
 
 /// Of a program that did what it should, or wants to be asked later.
-fn verdict_of_answer(code: i32, answer: &Answer, rules: &HandlingRules, now: Timestamp) -> Verdict {
+fn verdict_of_answer(code: i32, answer: &Answer, rules: &HandlingRules, times: Times) -> Verdict {
     let reason = answer.reason.as_deref();
     match (code, answer.requeue_at) {
         (_, Some(at)) => Verdict::Requeue {
-            at,
+            at: to_come(at, rules, times),
             reason: next_change_reason(reason.unwrap_or("asked for by its handler")),
         },
         (LATER, None) => Verdict::Requeue {
-            at: now.plus(rules.backoff.base),
+            at: times.ended.plus(rules.backoff.base),
             reason: next_change_reason(reason.unwrap_or("its handler said later")),
         },
         (_, None) => Verdict::Done(Vec::new()),
     }
 }
 
+/// When an event is handled again of which its handler asks for this time. At a time that is over it would be handled
+/// without a pause, for as long as its handler asks for that; one that was still to come when the handler began is meant.
+fn to_come(at: Timestamp, rules: &HandlingRules, times: Times) -> Timestamp {
+    let soon = times.ended.plus(SOON);
+    if at > times.ended {
+        at
+    } else if at > times.begun {
+        soon
+    } else {
+        times.ended.plus(rules.backoff.base)
+    }
+}
+
 /// What an embedded handler came to.
-pub(super) fn verdict_of_handled(handled: Handled, event: &Event, rules: &HandlingRules, now: Timestamp) -> Verdict {
+pub(super) fn verdict_of_handled(handled: Handled, event: &Event, rules: &HandlingRules, times: Times) -> Verdict {
     match handled {
         Handled::Done => Verdict::Done(Vec::new()),
         Handled::Requeue(at, reason) => Verdict::Requeue {
-            at,
+            at: to_come(at, rules, times),
             reason: next_change_reason(&reason),
         },
-        Handled::Failed(error) => failed(&error, event, rules, now),
+        Handled::Failed(error) => failed(&error, event, rules, times.ended),
     }
 }
 
@@ -245,7 +279,11 @@ mod tests {
             cap: Duration::from_secs(10),
         };
         let rules = HandlingRules { cutoff: 5, backoff };
-        verdict_of(&ran, &fixture::event(1), &rules, Timestamp::from_seconds(100))
+        let times = Times {
+            begun: Timestamp::from_seconds(90),
+            ended: Timestamp::from_seconds(100),
+        };
+        verdict_of(&ran, &fixture::event(1), &rules, times)
     }
 
     #[test]
@@ -306,6 +344,38 @@ mod tests {
                 )),
                 "{reason}"
             );
+        }
+    }
+
+    #[test]
+    fn an_answer_of_which_the_end_is_missing_is_a_failure_and_not_done() {
+        let log = "x".repeat(ANSWER_BYTES_MAX);
+        let answer = format!(r#" {{"requeue_at": 200, "log": "{log}"}}"#);
+        let kept = &answer[..=ANSWER_BYTES_MAX];
+        let Verdict::Retry { reason, .. } = verdict(End::Exited(0), kept, "") else {
+            panic!("the event would be gone")
+        };
+        assert!(reason.contains("the answer has more than 64 KiB"), "{reason}");
+        for other in [format!("{{}}\n{{\"log\": \"{log}"), format!("{{ {log}"), log] {
+            let done = verdict(End::Exited(0), &other, "");
+            assert_eq!(done, Verdict::Done(Vec::new()), "{other:.20}");
+        }
+    }
+
+    #[test]
+    fn a_time_that_is_over_is_after_the_first_delay_and_not_at_once() {
+        for (code, at, expected) in [
+            (0, 90, 110),
+            (LATER, 5, 110),
+            (0, 91, 101),
+            (LATER, 100, 101),
+            (0, 109, 109),
+        ] {
+            let answer = format!(r#"{{"requeue_at": {at}}}"#);
+            let Verdict::Requeue { at, .. } = verdict(End::Exited(code), &answer, "") else {
+                panic!("{answer}")
+            };
+            assert_eq!(at, Timestamp::from_seconds(expected), "{answer}");
         }
     }
 

@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::EventTable;
-use super::handler::{Action, failed, panicked, run_command, verdict_of, verdict_of_handled};
+use super::handler::{Action, Times, failed, panicked, run_command, verdict_of, verdict_of_handled};
 use super::hands::{FINISHES, Hands, Held, Workers};
 use crate::ambient;
 use crate::domain::event::{Event, EventType, HandlingRules};
@@ -295,7 +295,12 @@ impl Processor {
         match &self.action {
             Action::Command(command) => {
                 let ran = run_command(command, event, time, lost).await;
-                verdict_of(&ran, event, rules, self.engine.clock.now())
+        let begun = self.engine.clock.now();
+        let times = || Times {
+            begun,
+            ended: self.engine.clock.now(),
+        };
+                verdict_of(&ran, event, rules, times())
             }
             Action::Embedded(embedded) => {
                 // Its lease would be prolonged for ever if nobody heard of the end.
@@ -305,11 +310,11 @@ impl Processor {
                     outcome = ambient::timeout(time, handling) => outcome,
                     () = lost.cancelled() => return Verdict::Release,
                 };
-                let now = self.engine.clock.now();
+                let times = times();
                 match outcome {
-                    Ok(Ok(handled)) => verdict_of_handled(handled, event, rules, now),
-                    Ok(Err(said)) => failed(&panicked(&*said), event, rules, now),
-                    Err(_) => failed("timeout", event, rules, now),
+                    Ok(Ok(handled)) => verdict_of_handled(handled, event, rules, times),
+                    Ok(Err(said)) => failed(&panicked(&*said), event, rules, times.ended),
+                    Err(_) => failed("timeout", event, rules, times.ended),
                 }
             }
             Action::Webhook => Verdict::Release,
