@@ -3,8 +3,9 @@
 //! A message that cannot be decoded convicts its own queue: it is told once, and no other queue is disturbed. What ends
 //! the whole connection, with every queue on it, at every delivery, is hunted: queues are spread over groups of a bounded
 //! size, one connection each. When a group dies of something undecodable, all its queues become suspects and are only read on probe groups of at
-//! most half that many suspects, until a group of one dies: that queue is convicted, once. A queue that delivers, or
-//! lives for five seconds, is no suspect any more.
+//! most half that many suspects, until a suspect dies alone: that queue is convicted, once. A queue that delivers, or
+//! lives for five seconds, is no suspect any more. One that was alone by chance is only a suspect at first: what lies
+//! between may have garbled the bytes.
 //!
 //! A broker that gives its user no more channels ends the connection that asks for one more, with every queue on it. From then on no
 //! more queues are read than were read then; now and then one more is tried, on a connection of its own.
@@ -316,7 +317,7 @@ impl State {
         self.convicted.insert(queue.to_owned(), reason.to_owned());
     }
 
-    /// Makes suspects of the members of a group that died of something undecodable; convicts one alone.
+    /// Makes suspects of the members of a group that died of something undecodable; convicts a suspect that was alone.
     fn judge(&mut self, id: u64, reason: &str) {
         let Some(group) = self.dead.get_mut(&id) else { return };
         if std::mem::replace(&mut group.judged, true) {
@@ -328,7 +329,9 @@ impl State {
             ?reason,
             "a consuming connection ended on something undecodable"
         );
-        if let [queue] = queues.as_slice() {
+        if let [queue] = queues.as_slice()
+            && self.suspects.contains_key(queue)
+        {
             self.convict(queue, reason);
             return;
         }
@@ -389,11 +392,24 @@ mod tests {
     fn a_conviction_is_told_once_and_then_tried_alone() {
         let pool = pool(64);
         pool.reserve("bad").unwrap().died(&undecodable());
+        pool.reserve("bad").unwrap().died(&undecodable());
         assert!(pool.reserve("bad").is_err());
         let again = pool.reserve("bad").unwrap();
         assert!(again.suspect);
         let other = pool.reserve("good").unwrap();
         assert_ne!(again.group, other.group);
+    }
+
+    #[test]
+    fn a_queue_that_was_alone_when_bytes_were_garbled_once_is_not_convicted() {
+        let pool = pool(64);
+        pool.reserve("good").unwrap().died(&undecodable());
+        let again = pool.reserve("good").unwrap();
+        assert!(again.suspect);
+        again.cleared();
+        drop(again);
+        pool.reserve("good").unwrap().died(&undecodable());
+        assert!(pool.reserve("good").is_ok(), "it could be read in between");
     }
 
     #[test]
