@@ -1,7 +1,7 @@
 //! What every request passes before its route and before its body: host, login, scope, content type.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -358,14 +358,15 @@ fn unknown() -> Problem {
     )
 }
 
-/// Who asks: the last address of `X-Forwarded-For` that is no trusted proxy, where a trusted one brings it.
+/// Who asks: the last address of `X-Forwarded-For` that is no trusted proxy, where a trusted one brings it. What cannot be
+/// read there is somebody whom a proxy names in its own way: what stands before it may be his word, and is not believed.
 fn address(request: &Request, trusted: &[ipnet::IpNet], peer: Peer) -> IpAddr {
     let is_trusted = |address: &IpAddr| trusted.iter().any(|network| network.contains(&address.to_canonical()));
     if !is_trusted(&peer.remote) {
         return peer.remote;
     }
     let forwarded = request.headers().get_all("x-forwarded-for");
-    let named: Vec<IpAddr> = forwarded
+    let named: Vec<&str> = forwarded
         .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
@@ -389,4 +390,38 @@ fn is_json(headers: &HeaderMap) -> bool {
         .and_then(|value| value.to_str().ok())
         .and_then(|value| value.split(';').next())
         .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+
+    use super::*;
+
+    #[test]
+    fn who_asks_is_whom_the_trusted_proxies_name_and_nobody_whom_that_one_names_himself() {
+        let trusted = ["127.0.0.0/8".parse().unwrap(), "10.0.0.0/8".parse().unwrap()];
+        let peer = Peer {
+            remote: "127.0.0.1".parse().unwrap(),
+            local: "127.0.0.1".parse().unwrap(),
+            is_owner: false,
+        };
+        let asks = |forwarded: &str| {
+            let request = Request::builder().header("x-forwarded-for", forwarded);
+            address(&request.body(Body::empty()).unwrap(), &trusted, peer).to_string()
+        };
+        for (forwarded, expected) in [
+            ("9.9.9.9, 8.8.8.8", "8.8.8.8"),
+            ("9.9.9.9, 8.8.8.8, 10.1.1.1", "8.8.8.8"),
+            ("9.9.9.9, 8.8.8.8:1234, 10.1.1.1:80", "8.8.8.8"),
+            ("9.9.9.9, [2001:db8::1]:1234", "2001:db8::1"),
+            ("9.9.9.9, [2001:db8::1]", "2001:db8::1"),
+            ("9.9.9.9, fe80::1%eth0", "fe80::1"),
+            ("9.9.9.9, unknown", "127.0.0.1"),
+            ("9.9.9.9, unknown, 10.1.1.1", "127.0.0.1"),
+            ("9.9.9.9, ", "127.0.0.1"),
+        ] {
+            assert_eq!(asks(forwarded), expected, "{forwarded}");
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! What a token of the API may do: scopes, and for what is published a prefix.
 
+use percent_encoding::percent_decode_str;
+
 use super::id::ExecutionId;
 use super::url::EndpointUrl;
 
@@ -123,9 +125,20 @@ impl Prefix {
             Self::Url(prefix) => url
                 .as_str()
                 .strip_prefix(prefix.as_str())
-                .is_some_and(|rest| rest.is_empty() || prefix.as_str().ends_with('/') || rest.starts_with(['/', '?'])),
+                .filter(|rest| rest.is_empty() || prefix.as_str().ends_with('/') || rest.starts_with(['/', '?']))
+                .is_some_and(|rest| !climbs(rest)),
         }
     }
+}
+
+/// Whether the path leads out of what is before it at a receiver that decodes it before it looks for `..`: many gateways
+/// do, and take away what follows a `;`.
+fn climbs(rest: &str) -> bool {
+    let path = rest.split('?').next().unwrap_or_default();
+    let decoded = percent_decode_str(path).decode_utf8_lossy();
+    decoded
+        .split(['/', '\\'])
+        .any(|segment| segment.split(';').next() == Some(".."))
 }
 
 #[cfg(test)]
@@ -152,6 +165,18 @@ mod tests {
         assert!(!covers("https://a.example", "https://a.example.evil/hook"));
         assert!(!covers("https://a.example", "http://a.example/hook"));
         assert!(!covers("https://a.example/hooks", "https://a.example/hooks-of-others"));
+        for inside in ["/a%2Fb", "/a..b", "/1?x=/../y"] {
+            assert!(covers(
+                "https://a.example/hooks",
+                &format!("https://a.example/hooks{inside}")
+            ));
+        }
+        for out in ["/%2e%2e%2fz", "/..%2Fz", "/a/..%5c..%5Cz", "/..;/z", "/a%2f..%2f..%2fz"] {
+            assert!(
+                !covers("https://a.example/hooks", &format!("https://a.example/hooks{out}")),
+                "{out}"
+            );
+        }
         assert!(covers("tenant-1:", "https://a.example/") && !covers("tenant-2:", "https://a.example/"));
         for wrong in ["", "https://", "https://a.example/?x=y"] {
             Prefix::parse(wrong).unwrap_err();
