@@ -87,7 +87,9 @@ pub(super) async fn call(
             }
             caller.begins_publish(&shared, new).await?;
         }
-        Asks::ToEnd(execution, url) => caller.may_publish(execution, url)?,
+        Asks::ToEnd(execution, url) => {
+            caller.begins_end(&shared, execution, url).await?;
+        }
         Asks::ToPush => {
             caller.may_publish_anywhere()?;
             caller.pushes(1, shared.clock.uptime())?;

@@ -169,13 +169,30 @@ impl Caller {
         Ok(engine)
     }
 
+    /// Refuses an end mark that his token may not publish, or that is beyond its quota; counts it, and answers what to
+    /// publish it with. No queue is made for it.
+    pub(super) async fn begins_end<'a>(
+        &self,
+        shared: &'a Shared,
+        execution: &ExecutionId,
+        url: &EndpointUrl,
+    ) -> Result<&'a Engine, Problem> {
+        self.may_publish(execution, url)?;
+        let engine = shared.engine()?;
+        if let Some(account) = &self.account {
+            account.publishes(1, shared.clock.uptime())?;
+            account.message(engine, None, 0, &shared.clock).await?;
+        }
+        Ok(engine)
+    }
+
     /// Counts a notification, or refuses it where the quota of his token is used up.
     async fn publishes(&self, engine: &Engine, new: &NewNotification, clock: &Clock) -> Result<(), Problem> {
         let Some(account) = &self.account else { return Ok(()) };
         account.publishes(1, clock.uptime())?;
         let queue = engine.naming().delivery_queue(&new.execution, &new.url);
         let bytes = u64::try_from(new.body.len()).unwrap_or(u64::MAX);
-        account.notification(engine, &queue, bytes, clock).await
+        account.message(engine, Some(&queue), bytes, clock).await
     }
 }
 
@@ -368,15 +385,20 @@ fn address(request: &Request, trusted: &[ipnet::IpNet], peer: Peer) -> IpAddr {
     let forwarded = request.headers().get_all("x-forwarded-for");
     let named: Vec<&str> = forwarded
         .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .filter_map(|text| text.trim().parse().ok())
+        .flat_map(|value| value.to_str().unwrap_or_default().split(','))
         .collect();
-    named
-        .into_iter()
-        .rev()
-        .find(|address| !is_trusted(address))
-        .unwrap_or(peer.remote)
+    let mut read = named.into_iter().rev().map_while(forwarded_for);
+    read.find(|address| !is_trusted(address)).unwrap_or(peer.remote)
+}
+
+/// An address, as proxies write it: some with the port.
+fn forwarded_for(written: &str) -> Option<IpAddr> {
+    let written = written.trim();
+    if let Ok(with_port) = written.parse::<SocketAddr>() {
+        return Some(with_port.ip());
+    }
+    let bare = written.trim_start_matches('[').trim_end_matches(']');
+    bare.split('%').next()?.parse().ok()
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {

@@ -99,8 +99,8 @@ pub(super) async fn end(
 ) -> Result<Or<Json<EndedShape, 202>, Json<EndedShape>>, Problem> {
     caller.grant(None)?;
     let url = input::url(&request.url)?;
-    caller.may_publish(&execution, &url)?;
-    let ended = shared.engine()?.end(execution, url).await?;
+    let engine = caller.begins_end(&shared, &execution, &url).await?;
+    let ended = engine.end(execution, url).await?;
     let shape = EndedShape::from(&ended);
     Ok(match ended {
         Ended::Marked(_) => Or::One(Json(shape)),

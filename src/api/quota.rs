@@ -14,7 +14,7 @@ use crate::domain::id::QueueName;
 use crate::domain::scope::{Prefix, Quota};
 use crate::domain::words::{plural, plural_of};
 use crate::engine::Engine;
-use crate::engine::usage::Usage;
+use crate::engine::usage::{MESSAGE_BYTES, Usage};
 use crate::wire::problem::Problem;
 
 /// How long what was read counts; reading that takes long is done seldom.
@@ -41,8 +41,8 @@ struct State {
     known: Usage,
     /// When `known` is to be read again; `None`: it never was.
     stale_at: Option<Duration>,
-    /// What was published lately: when, to which queue, how many bytes.
-    lately: VecDeque<(Duration, QueueName, u64)>,
+    /// What was published lately: when, to which queue where that may be a new one, how many bytes.
+    lately: VecDeque<(Duration, Option<QueueName>, u64)>,
 }
 
 impl Account {
@@ -111,17 +111,17 @@ impl Account {
         Ok(())
     }
 
-    /// Counts a notification of `bytes` to `queue`, or refuses it.
-    pub(super) async fn notification(
+    /// Counts a message with a body of `bytes`, or refuses it; `queue` may be made for it.
+    pub(super) async fn message(
         &self,
         engine: &Engine,
-        queue: &QueueName,
+        queue: Option<&QueueName>,
         bytes: u64,
         clock: &Clock,
     ) -> Result<(), Problem> {
         if self.quota.queues.is_some() || self.quota.bytes_waiting.is_some() {
             self.read_again(engine, clock).await;
-            self.takes(queue, bytes, clock.uptime())?;
+            self.takes(queue, bytes.saturating_add(MESSAGE_BYTES), clock.uptime())?;
         }
         Ok(())
     }
@@ -162,7 +162,7 @@ impl Account {
         state.stale_at = Some(now + took + FRESH.max(took * FRESH_TIMES));
     }
 
-    fn takes(&self, queue: &QueueName, bytes: u64, now: Duration) -> Result<(), Problem> {
+    fn takes(&self, queue: Option<&QueueName>, bytes: u64, now: Duration) -> Result<(), Problem> {
         let mut state = self.state();
         while state.lately.front().is_some_and(|(at, ..)| *at + LAG < now) {
             state.lately.pop_front();
@@ -170,12 +170,12 @@ impl Account {
         let new: HashSet<&QueueName> = state
             .lately
             .iter()
-            .map(|(_, queue, _)| queue)
-            .chain([queue])
+            .filter_map(|(_, queue, _)| queue.as_ref())
+            .chain(queue)
             .filter(|queue| !state.known.queues.contains(*queue))
             .collect();
         if let Some(most) = self.quota.queues
-            && new.contains(queue)
+            && queue.is_some_and(|queue| new.contains(queue))
             && state.known.queues.len() + new.len() > usize::try_from(most).unwrap_or(usize::MAX)
         {
             return Err(self.refusal(
@@ -191,11 +191,11 @@ impl Account {
             && state.known.bytes.saturating_add(lately).saturating_add(bytes) > most
         {
             return Err(self.refusal(
-                &format!("{} of bodies that wait (bytes_waiting)", plural(most, "byte", "bytes")),
+                &format!("{} that wait (bytes_waiting)", plural(most, "byte", "bytes")),
                 5,
             ));
         }
-        state.lately.push_back((now, queue.clone(), bytes));
+        state.lately.push_back((now, queue.cloned(), bytes));
         Ok(())
     }
 
@@ -265,9 +265,9 @@ mod tests {
             ..Quota::default()
         });
         let now = Duration::from_hours(1);
-        of.takes(&queue("a"), 10, now).unwrap();
+        of.takes(Some(&queue("a")), 10, now).unwrap();
         of.publishes(1, now).unwrap();
-        let (queues, publishes) = (of.takes(&queue("b"), 1, now), of.publishes(1, now));
+        let (queues, publishes) = (of.takes(Some(&queue("b")), 1, now), of.publishes(1, now));
         for (refused, said) in [(queues, "1 queue at once"), (publishes, "1 publish a second")] {
             let problem = refused.unwrap_err();
             assert!(
@@ -290,15 +290,16 @@ mod tests {
             bytes: 60,
         };
         let now = Duration::from_hours(1);
-        of.takes(&queue("a"), 10, now).unwrap();
-        of.takes(&queue("c"), 10, now).unwrap();
-        of.takes(&queue("c"), 10, now).unwrap();
-        let fourth = of.takes(&queue("d"), 1, now).unwrap_err();
+        of.takes(Some(&queue("a")), 10, now).unwrap();
+        of.takes(Some(&queue("c")), 10, now).unwrap();
+        of.takes(Some(&queue("c")), 10, now).unwrap();
+        let fourth = of.takes(Some(&queue("d")), 1, now).unwrap_err();
         assert!(fourth.status == 429 && fourth.detail.contains("3 queues"), "{fourth:?}");
-        let over = of.takes(&queue("b"), 11, now).unwrap_err();
+        let over = of.takes(Some(&queue("b")), 11, now).unwrap_err();
         assert!(over.detail.contains("100 bytes"), "{over:?}");
-        of.takes(&queue("b"), 10, now).unwrap();
+        assert_eq!(of.takes(None, 11, now).unwrap_err().status, 429);
+        of.takes(None, 10, now).unwrap();
         // The broker's numbers have it by then.
-        of.takes(&queue("b"), 40, now + LAG + SECOND).unwrap();
+        of.takes(Some(&queue("b")), 40, now + LAG + SECOND).unwrap();
     }
 }

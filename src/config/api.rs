@@ -57,7 +57,7 @@ keys! {
         /// A token alone may do everything; as a table it has scopes: read, publish, operate, admin.
         /// { value = …, scopes = ["publish"], prefix = "https://example.com/hooks" }; instead of value also env or file.
         /// A prefix is the URL below which, or the beginning of the executions for which, the token may publish.
-        /// It also has quotas: publishes_per_second, queues (at once), bytes_waiting (of bodies); past one the answer is 429.
+        /// It also has quotas: publishes_per_second, queues (at once), bytes_waiting; past one the answer is 429.
         /// Each daemon counts for itself: with three of them, three times as much is taken. A token whose queues or bytes are
         /// bounded pushes no events. A name = "billing" is what the audit calls it; else that is its place in the list.
         tokens: Vec<ApiToken> = tokens();
@@ -119,11 +119,11 @@ keys! {
         prefix: Option<Prefix> = parsed(Prefix::parse, |prefix| prefix.as_str().to_owned())
             .with("minLength", Value::Integer(1))
             .optional();
-        /// Notifications and events that it may publish in a second.
+        /// Notifications, end marks and events that it may publish in a second.
         publishes_per_second: Option<u32> = integer(1..=1_000_000).optional();
         /// Delivery queues that may be there at once where it may publish to.
         queues: Option<u32> = integer(1..=10_000_000).optional();
-        /// Bytes of bodies that may wait there.
+        /// Bytes that may wait there: those of the bodies, and 512 for each message.
         bytes_waiting: Option<u64> = integer(1..=1_u64 << 50).optional();
     }
     beside {

@@ -7,12 +7,16 @@ use crate::domain::id::{ExecutionId, QueueName};
 use crate::domain::url::EndpointUrl;
 use crate::store::QueuesOnly;
 
+/// What a message counts for beside its body: it takes room even where that is empty.
+pub const MESSAGE_BYTES: u64 = 512;
+
 /// What is taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// The delivery queues.
     pub queues: HashSet<QueueName>,
-    /// Bytes of the bodies in them, as the broker's statistics have it (they lag some seconds).
+    /// Bytes of the bodies in them and [`MESSAGE_BYTES`] for each message, as the broker's statistics have it (they lag
+    /// some seconds).
     pub bytes: u64,
 }
 
@@ -56,7 +60,8 @@ impl Usage {
         let mut each = |queue: ListedQueue| {
             let of = naming.companion_of(&queue.name);
             if self.queues.contains(of.as_ref().unwrap_or(&queue.name)) {
-                bytes += queue.bytes.unwrap_or(0);
+                let messages = queue.ready.unwrap_or(0) + queue.unacked.unwrap_or(0);
+                bytes += queue.bytes.unwrap_or(0) + messages.saturating_mul(MESSAGE_BYTES);
             }
         };
         engine.0.broker.queues_listed(&request, &mut each).await?;

@@ -527,7 +527,7 @@ async fn publishes(daemon: &mut Daemon, token: &str, execution: &str, body: &str
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_has_no_more_queues_and_bytes_than_its_quota() {
-    let (installation, mut daemon) = of_a_tenant(json!({"queues": 3, "bytes_waiting": 10_000})).await;
+    let (installation, mut daemon) = of_a_tenant(json!({"queues": 3, "bytes_waiting": 12_000})).await;
     let daemon = &mut daemon;
     // What others have there is not the tenant's.
     for execution in ["a", "b", "c", "d"] {
@@ -548,7 +548,7 @@ async fn a_token_has_no_more_queues_and_bytes_than_its_quota() {
         202
     );
     let why = refused(&publishes(daemon, TENANT, "tenant-1:b", &"x".repeat(2_000)).await, 429);
-    assert!(why.contains("10,000 bytes"), "{why}");
+    assert!(why.contains("12,000 bytes"), "{why}");
     assert_eq!(
         publishes(daemon, ADMIN, "tenant-1:d", "x").await.status,
         202,
@@ -558,7 +558,7 @@ async fn a_token_has_no_more_queues_and_bytes_than_its_quota() {
     assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
     *daemon = installation.daemon().await;
     let why = refused(&publishes(daemon, TENANT, "tenant-1:b", &"x".repeat(2_000)).await, 429);
-    assert!(why.contains("10,000 bytes"), "{why}");
+    assert!(why.contains("12,000 bytes"), "{why}");
     // What is no longer there is free again.
     daemon.token = Some(ADMIN.to_owned());
     let queues = daemon.get("/v1/queues").await.json();
@@ -577,6 +577,25 @@ async fn a_token_has_no_more_queues_and_bytes_than_its_quota() {
         (answer.status == 202).then_some(())
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_does_not_pass_its_quota_by_with_empty_bodies_and_end_marks() {
+    let (_at, mut daemon) = of_a_tenant(json!({"bytes_waiting": 10_000})).await;
+    let daemon = &mut daemon;
+    assert_eq!(publishes(daemon, TENANT, "tenant-1:a", "").await.status, 202);
+    let mark = || ("POST", "/v1/executions/tenant-1:a/end", Some(json!({"url": DEAD_URL})));
+    let mut marks = 0;
+    wait_until("a refusal", BOUND, async || {
+        let answer = ask(daemon, TENANT, mark()).await;
+        marks += u64::from(answer.status == 202);
+        (answer.status == 429).then_some(())
+    })
+    .await;
+    assert!(marks <= 10_000 / 512, "{marks}");
+    let why = refused(&publishes(daemon, TENANT, "tenant-1:a", "").await, 429);
+    assert!(why.contains("10,000 bytes"), "{why}");
+    assert_eq!(ask(daemon, ADMIN, mark()).await.status, 202, "others have no quota");
 }
 
 /// An event is sent to as many queues as there are subscriptions: no quota of queues and bytes would hold.
@@ -633,6 +652,11 @@ async fn a_token_publishes_no_more_a_second_than_its_quota() {
     .await;
     let most = 2 * (begun.elapsed().as_secs() + 1);
     assert!((2..=most).contains(&accepted), "{accepted} of {most}");
+    wait_until("a refusal of an end mark", BOUND, async || {
+        let mark = ("POST", "/v1/executions/tenant-1:a/end", Some(json!({"url": DEAD_URL})));
+        (ask(daemon, TENANT, mark).await.status == 429).then_some(())
+    })
+    .await;
     assert_eq!(publishes(daemon, ADMIN, "tenant-1:a", "x").await.status, 202);
     wait_until("the next second", BOUND, async || {
         (publishes(daemon, TENANT, "tenant-1:a", "x").await.status == 202).then_some(())
