@@ -234,12 +234,12 @@ impl Endpoint {
         }
     }
 
-    /// As it is shown where so much waits for it: where nothing does, nothing is tried before the next notification comes,
-    /// and where it is paused, nothing before somebody resumes it.
+    /// As it is shown where so much waits to be tried for it: where nothing does, or only what waits for a person, nothing
+    /// is tried before the next notification comes; where it is paused, nothing before somebody resumes it.
     #[must_use]
-    pub fn with_waiting(mut self, waiting: Option<u64>) -> Self {
+    pub fn with_untried(mut self, untried: Option<u64>) -> Self {
         self.next_attempt_at = self.next_attempt();
-        if self.state == EndpointState::Unavailable && waiting == Some(0) {
+        if self.state == EndpointState::Unavailable && untried == Some(0) {
             self.next_attempt_at = None;
         }
         self

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::Endpoints;
-use crate::ambient::{HashMap, HashSet};
+use crate::ambient::HashMap;
 use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::pace::Pace;
+use crate::domain::queue::{Head, QueueRecord};
 use crate::domain::url::EndpointUrl;
 use crate::engine::EngineError;
 use crate::engine::kept::good_until;
@@ -16,8 +17,16 @@ use crate::engine::queues::world::PACED_MAX;
 use crate::engine::view::{EndpointView, EndpointsQuery, Page};
 use crate::store::{EndpointQuery, QueuesOnly};
 
-/// Messages that wait for each URL; `None` for a URL one of whose counts is missing.
-pub(super) type Waiting = HashMap<EndpointUrl, Option<u64>>;
+/// What waits for each URL.
+pub(super) type Waiting = HashMap<EndpointUrl, Sum>;
+
+/// Messages that wait for a URL; `None` where one of the counts is missing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sum {
+    all: Option<u64>,
+    /// Without those behind a head that waits for a person.
+    untried: Option<u64>,
+}
 
 impl Endpoints {
     pub(in crate::engine) async fn endpoint_views(
@@ -53,11 +62,11 @@ impl Endpoints {
         let items = rows
             .into_iter()
             .map(|(endpoint, queues)| {
-                let waiting = waiting.as_ref().and_then(|waiting| of(waiting, &endpoint.url));
+                let sum = waiting.as_ref().map(|waiting| of(waiting, &endpoint.url));
                 EndpointView {
                     problems: Vec::new(),
-                    endpoint: endpoint.with_waiting(waiting),
-                    waiting,
+                    endpoint: endpoint.with_untried(sum.and_then(|sum| sum.untried)),
+                    waiting: sum.and_then(|sum| sum.all),
                     queues,
                     taken_at: self.clock.now(),
                 }
@@ -103,19 +112,29 @@ impl Endpoints {
             what: format!("endpoint {}", url.redacted()),
         };
         let endpoint = self.store.endpoint_get(url).await?.ok_or_else(not_found)?;
-        let mut queues = HashSet::default();
+        let mut queues = HashMap::default();
         let mut pages = self.queue_pages(QueuesOnly::OfUrl(url.clone()));
         while let Some(rows) = pages.next().await? {
-            queues.extend(rows.into_iter().map(|row| row.name));
+            queues.extend(
+                rows.into_iter()
+                    .map(|row| (row.name, waits_for_a_person(row.head.as_ref()))),
+            );
         }
         let listing = self.queues.seen_if_possible(Oldest::Nowhere).await;
-        let its_own = listing.seen.iter().filter(|queue| queues.contains(&queue.name));
-        let waiting = its_own.fold(Some(0), with).filter(|_| listing.unread.is_none());
+        let mut sum = Sum::NOTHING;
+        for queue in &listing.seen {
+            match queues.get(&queue.name) {
+                Some(true) => sum.add_parked(queue),
+                Some(false) => sum.add(queue),
+                None => {}
+            }
+        }
+        let known = |count: Option<u64>| count.filter(|_| listing.unread.is_none());
         Ok(EndpointView {
-            endpoint: endpoint.with_waiting(waiting),
+            endpoint: endpoint.with_untried(known(sum.untried)),
             taken_at: self.clock.now(),
             queues: queues.len() as u64,
-            waiting,
+            waiting: known(sum.all),
             problems: listing.unread.into_iter().collect(),
         })
     }
@@ -123,7 +142,7 @@ impl Endpoints {
     /// Messages that wait for `urls` together; `None` when one of their counts is not known.
     pub(in crate::engine) async fn waiting_for(&self, urls: &[&EndpointUrl]) -> Result<Option<u64>, EngineError> {
         let waiting = self.count_waiting().await?.ok();
-        Ok(waiting.and_then(|waiting| urls.iter().map(|url| of(&waiting, url)).sum()))
+        Ok(waiting.and_then(|waiting| urls.iter().map(|url| of(&waiting, url).all).sum()))
     }
 
     /// The listing that says why, when the broker cannot list.
@@ -136,13 +155,19 @@ impl Endpoints {
         let mut urls = HashMap::default();
         let mut pages = self.queue_pages(QueuesOnly::All);
         while let Some(rows) = pages.next().await? {
-            urls.extend(rows.into_iter().filter_map(|row| Some((row.name, row.url?))));
+            let known = |row: QueueRecord| Some((row.name, (row.url?, waits_for_a_person(row.head.as_ref()))));
+            urls.extend(rows.into_iter().filter_map(known));
         }
         let mut waiting = Waiting::default();
         for queue in &listing.seen {
-            if let Some(url) = urls.get(&queue.name) {
-                let sum = waiting.entry(url.clone()).or_insert(Some(0));
-                *sum = with(*sum, queue);
+            let Some((url, is_parked)) = urls.get(&queue.name) else {
+                continue;
+            };
+            let sum = waiting.entry(url.clone()).or_insert(Sum::NOTHING);
+            if *is_parked {
+                sum.add_parked(queue);
+            } else {
+                sum.add(queue);
             }
         }
         let waiting = Arc::new(waiting);
@@ -152,12 +177,34 @@ impl Endpoints {
     }
 }
 
-/// A sum with what waits in one more queue. One count that is missing makes it unknown, not smaller.
+impl Sum {
+    const NOTHING: Self = Self {
+        all: Some(0),
+        untried: Some(0),
+    };
+
+    /// With what waits in one more queue.
+    fn add(&mut self, queue: &Seen) {
+        self.add_parked(queue);
+        self.untried = with(self.untried, queue);
+    }
+
+    /// The same of a queue whose head waits for a person.
+    fn add_parked(&mut self, queue: &Seen) {
+        self.all = with(self.all, queue);
+    }
+}
+
+fn waits_for_a_person(head: Option<&Head>) -> bool {
+    head.is_some_and(|head| head.parked)
+}
+
+/// One count that is missing makes a sum unknown, not smaller.
 fn with(sum: Option<u64>, queue: &Seen) -> Option<u64> {
     sum.zip(queue.ready)
         .map(|(sum, ready)| sum + ready + queue.unacked.unwrap_or(0))
 }
 
-fn of(waiting: &Waiting, url: &EndpointUrl) -> Option<u64> {
-    waiting.get(url).copied().unwrap_or(Some(0))
+fn of(waiting: &Waiting, url: &EndpointUrl) -> Sum {
+    waiting.get(url).copied().unwrap_or(Sum::NOTHING)
 }

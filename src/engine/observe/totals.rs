@@ -20,20 +20,24 @@ use crate::engine::snapshot::{EndpointRow, Totals};
 struct Sum {
     /// One count that is missing makes the sum unknown, not smaller.
     waiting: Option<u64>,
+    /// Without those behind a head that waits for a person.
+    untried: Option<u64>,
     oldest_at: Option<Timestamp>,
 }
 
 impl Sum {
     const NOTHING: Self = Self {
         waiting: Some(0),
+        untried: Some(0),
         oldest_at: None,
     };
 
     fn add(&mut self, row: &QueueRow) {
-        self.waiting = self
-            .waiting
-            .zip(row.depth())
-            .map(|(sum, depth)| sum.saturating_add(depth));
+        let with = |sum: Option<u64>| sum.zip(row.depth()).map(|(sum, depth)| sum.saturating_add(depth));
+        self.waiting = with(self.waiting);
+        if row.state != Some(QueueState::Parked) {
+            self.untried = with(self.untried);
+        }
         if row.depth() != Some(0) {
             self.oldest_at = earlier(self.oldest_at, row.oldest_at());
         }
@@ -147,7 +151,7 @@ pub(super) fn endpoint_rows(
             queues,
             waiting,
             oldest_at: sum.oldest_at,
-            endpoint: endpoint.with_waiting(waiting),
+            endpoint: endpoint.with_untried(sum.untried.filter(|_| listed.known)),
         };
         kept::item(row, before)
     });

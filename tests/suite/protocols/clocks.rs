@@ -386,6 +386,11 @@ async fn a_message_whose_own_attempts_are_used_up_parks_its_queue_alone() {
     stage.engine.publish(hasty).await.unwrap();
     stage.start();
     stage.endpoint_is("/hook", "unavailable").await;
+    wait_until("nothing to be tried", BOUND, async || {
+        let shown = stage.endpoint("/hook").await?;
+        (shown.waiting == Some(1) && shown.endpoint.next_attempt_at.is_none()).then_some(())
+    })
+    .await;
     stage.publish("patient", "/hook").await;
     wait_until("three probes", BOUND, async || {
         (stage.receiver.count() >= 4).then_some(())
