@@ -20,7 +20,10 @@ use crate::engine::endpoints::LiveEndpoint;
 use crate::engine::error::chain;
 use crate::engine::tell::Tell;
 use crate::store::{LearnedQueue, QueueMark};
-use crate::telemetry::names;
+use crate::telemetry::{LoggedAt, names};
+
+/// A publisher that gives no ids gives none to all of its messages.
+static WITHOUT_ID: LoggedAt = LoggedAt::never();
 
 /// Before it is looked again whether dead letters last.
 const LETTERS_WAIT: Duration = Duration::from_secs(2);
@@ -68,11 +71,22 @@ impl Worker {
         }
         match decoded {
             Decoded::Notification(notification) => {
+                self.tell_of_missing_id(&message);
                 self.notification(attached, delivery.tag, (*notification, fingerprint), message)
                     .await
             }
             Decoded::End => self.end_mark(attached, delivery.tag, fingerprint).await,
             Decoded::Foreign(why) => self.foreign(attached, delivery.tag, &message, id, &why).await,
+        }
+    }
+
+    fn tell_of_missing_id(&self, message: &Message) {
+        if message.message_id.is_none() && WITHOUT_ID.is_due(self.hold.engine.clock.uptime()) {
+            tracing::warn!(
+                queue = ?self.hold.queue,
+                "a message has no message_id: its id is made of what it says, so a receiver takes two that say the same \
+                 for one; its publisher should give each message a message_id"
+            );
         }
     }
 

@@ -56,7 +56,7 @@ async fn what_the_python_sample_publishes_is_delivered_in_order() {
     assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
 }
 
-/// A notification of a stranger's, with a body of this size.
+/// A notification of a stranger's, with a body of this size; without an id where that is empty.
 async fn stranger(scene: &Scene, execution: &str, path: &str, id: &str, bytes: usize) {
     let amqp = scene.vhost.as_ref().unwrap().amqp();
     let connection = Connection::connect(&amqp, ConnectionProperties::default())
@@ -68,10 +68,10 @@ async fn stranger(scene: &Scene, execution: &str, path: &str, id: &str, bytes: u
     let mut headers = FieldTable::default();
     headers.insert("x-redrive-execution".into(), text(execution));
     headers.insert("x-redrive-url".into(), text(scene.url(path).as_str()));
-    let properties = BasicProperties::default()
-        .with_message_id(id.into())
-        .with_delivery_mode(2)
-        .with_headers(headers);
+    let mut properties = BasicProperties::default().with_delivery_mode(2).with_headers(headers);
+    if !id.is_empty() {
+        properties = properties.with_message_id(id.into());
+    }
     let (exchange, queue, body) = (
         scene.naming().exchange(),
         scene.queue(execution, path),
@@ -86,6 +86,24 @@ async fn stranger(scene: &Scene, execution: &str, path: &str, id: &str, bytes: u
     );
     assert!(sent.await.unwrap().await.unwrap().is_ack());
     connection.close(200, "done".into()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn equal_messages_without_an_id_have_one_id_and_the_log_says_so() {
+    let scene = Scene::servers().await;
+    scene.publish("run-1", "/hook", 1).await;
+    for _ in 0..2 {
+        stranger(&scene, "run-1", "/hook", "", 5).await;
+    }
+    let daemon = scene.installation.daemon().await;
+    let attempts = wait_until("three deliveries", BOUND, async || {
+        let attempts = scene.receiver.attempts_of("/hook");
+        (attempts.len() == 3).then_some(attempts)
+    })
+    .await;
+    assert_eq!(attempts[1].id(), attempts[2].id());
+    let log = daemon.log();
+    assert!(log.contains("a message has no message_id"), "{log}");
 }
 
 async fn ok(installation: &Installation, arguments: &[&str]) -> Value {
