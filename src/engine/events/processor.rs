@@ -27,6 +27,7 @@ use crate::domain::id::IncarnationId;
 use crate::domain::time::Timestamp;
 use crate::engine::EngineError;
 use crate::store::{EventClaim, Finish, Finished, Verdict};
+use crate::telemetry::LoggedAt;
 
 /// How long a lease holds without being prolonged; a handler may take longer.
 const LEASE: Duration = Duration::from_secs(60);
@@ -77,6 +78,8 @@ pub(super) struct Processor {
     pub(super) stop: CancellationToken,
     /// Ends when nothing is due, instead of waiting.
     pub(super) once: bool,
+    /// When it was said last that nobody subscribes.
+    pub(super) unheard: LoggedAt,
 }
 
 /// How events are taken at present.
@@ -324,6 +327,12 @@ impl Processor {
     /// The notifications of a batch are stored with the finishes of their events.
     async fn notify(&self, held: Vec<Held>, rules: &HandlingRules, workers: &Workers) {
         let subscriptions = self.engine.store.subscriptions(&self.event_type).await;
+        if subscriptions.as_ref().is_ok_and(Vec::is_empty) && self.unheard.is_due(self.engine.clock.uptime()) {
+            tracing::warn!(
+                event_type = ?self.event_type, events = held.len(),
+                "nobody subscribes to the events of this type: they are done, and nobody is notified"
+            );
+        }
         for Held { event, lease, .. } in held {
             let now = self.engine.clock.now();
             let verdict = match &subscriptions {

@@ -18,7 +18,7 @@ use crate::domain::event::{EventType, HandlingRules, Metadata};
 use crate::domain::id::IncarnationId;
 use crate::engine::{Engine, EngineError};
 use crate::store::Finished;
-use crate::telemetry::names;
+use crate::telemetry::{LoggedAt, names};
 
 /// Between two rounds of the keeper.
 const KEEP: Duration = Duration::from_secs(5);
@@ -144,6 +144,7 @@ impl EventTable {
                 action: action.clone(),
                 stop: stop.clone(),
                 once: false,
+                unheard: LoggedAt::never(),
             };
             if let Err(error) = processor.run().await {
                 tracing::warn!(error = ?error, event_type = ?event_type, "events are not handled");
@@ -227,6 +228,7 @@ impl EventTable {
             action,
             stop,
             once: true,
+            unheard: LoggedAt::never(),
         };
         let mut result = self.keep_events_once().await;
         let processed = processor.run().await;

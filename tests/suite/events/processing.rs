@@ -178,6 +178,19 @@ async fn with_subscribers() -> (Receiver, Installation, Daemon) {
     (receiver, installation, daemon)
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_without_a_subscriber_is_done_and_the_log_says_so() {
+    let (_receiver, _installation, daemon) = with_subscribers().await;
+    daemon.post("/v1/types/t/events", &json!({"reference": "a"})).await;
+    wait_until("an event that is done", LONG, async || {
+        let events = daemon.get("/v1/types/t/events").await.json();
+        (events["items"] == json!([])).then_some(())
+    })
+    .await;
+    let log = daemon.log();
+    assert!(log.contains("nobody subscribes to the events of this type"), "{log}");
+}
+
 /// One whose headers cannot be sent was taken before they were checked.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subscription_that_cannot_be_served_holds_up_no_other() {
