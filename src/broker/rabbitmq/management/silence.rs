@@ -106,13 +106,15 @@ impl Management {
     }
 }
 
-/// Whether anything is answered, whatever it is.
+/// Whether anything is answered, whatever it is. An answer that begins and does not end is none.
 async fn answers(question: reqwest::RequestBuilder) -> bool {
-    match question.send().await {
-        Ok(_) => true,
-        // Refused at once is an answer too: it is told as what it is by the call itself.
-        Err(error) => !error.is_timeout(),
-    }
+    let read = async {
+        let mut answer = question.send().await?;
+        while answer.chunk().await?.is_some() {}
+        Ok::<(), reqwest::Error>(())
+    };
+    // Refused at once is an answer too: it is told as what it is by the call itself.
+    read.await.err().is_none_or(|error| !error.is_timeout())
 }
 
 fn silent(since: Duration) -> BrokerError {
@@ -120,5 +122,39 @@ fn silent(since: Duration) -> BrokerError {
         detail: format!("it says nothing since {} s", since.as_secs()),
         mend: "what only it tells is unknown meanwhile; look at the broker's management listener, or a proxy before it"
             .to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Answers each request with this, and then says nothing more.
+    async fn says(answer: &'static [u8]) -> Management {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        ambient::spawn("a management API", async move {
+            let mut open = Vec::new();
+            while let Ok((mut connection, _)) = listener.accept().await {
+                let _ = connection.read(&mut [0; 4096]).await;
+                let _ = connection.write_all(answer).await;
+                open.push(connection);
+            }
+        });
+        Management::new(&url, ("a", "b"), "v", None).unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_does_not_end_is_none() {
+        let whole = says(b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 2\r\n\r\n{}").await;
+        assert!(answers(whole.small()).await);
+        let begun = says(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{").await;
+        assert!(!answers(begun.small()).await);
+        let fetched = begun.fetch(Method::GET, &["overview"], &[], None, SMALL * 10).await;
+        assert!(fetched.unwrap_err().to_string().contains("it says nothing since"));
     }
 }
