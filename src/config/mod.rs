@@ -250,9 +250,25 @@ impl Config {
                 "telemetry.otlp sends names of queues and receivers in the clear to {url}: use https://"
             ));
         }
+        warnings.extend(self.intakes_of_our_own());
         warnings.extend(self.telemetry.warnings.iter().cloned());
         warnings.extend(self.exposed.iter().cloned());
         warnings
+    }
+}
+
+impl Config {
+    /// A queue of redrive's own, read as an intake, gives away its messages: dead letters would be events.
+    fn intakes_of_our_own(&self) -> impl Iterator<Item = String> {
+        let naming = &self.broker.naming;
+        let ours = |one: &&ConsumerConfig| one.vhost == naming.vhost && one.queue.starts_with(&naming.prefix);
+        self.consumers.iter().filter(ours).map(|consumer| {
+            format!(
+                "the [[consumer]] {:?} reads {:?}, which is named as redrive's own queues are (broker.queue_prefix): what is in \
+                 such a queue, like a dead letter, becomes an event and is gone from there; name a queue of another service",
+                consumer.name, consumer.queue
+            )
+        })
     }
 }
 

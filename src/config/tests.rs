@@ -869,6 +869,19 @@ fn every_example_of_the_template_is_possible() {
 }
 
 #[test]
+fn an_intake_of_a_queue_of_our_own_is_warned_of() {
+    let warned = |queue: &str, vhost: &str| {
+        let text = format!(
+            "[[consumer]]\nname = \"a\"\nqueue = \"{queue}\"\ntype = \"t\"\nreference = \"/a\"\nvhost = \"{vhost}\"\n\
+             [[handler]]\ntype = \"t\"\nwebhook = true"
+        );
+        let warnings = config(&text).warnings();
+        warnings.iter().any(|warning| warning.contains("broker.queue_prefix"))
+    };
+    assert!(warned("redrive.dead", "redrive") && !warned("hr", "redrive") && !warned("redrive.dead", "other"));
+}
+
+#[test]
 fn what_goes_over_the_network_in_the_clear_is_warned_of() {
     let warned = |text: &str, part: &str| {
         let warnings = config(text).warnings();
