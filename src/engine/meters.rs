@@ -9,6 +9,9 @@ use metrics::{Counter, Gauge, Histogram};
 use crate::domain::outcome::OutcomeClass;
 use crate::telemetry::names;
 
+/// An older notification has its time from a publisher that has none, or not in seconds: a mean over it says nothing.
+const AGE_MAX: Duration = Duration::from_hours(365 * 24);
+
 /// Handles, looked up when they are needed first.
 #[derive(Debug, Default)]
 pub(super) struct Meters(OnceLock<Handles>);
@@ -56,7 +59,9 @@ impl Meters {
 
     /// A notification of that age was delivered.
     pub(super) fn delivered(&self, age: Duration) {
-        self.handles().delay.record(age.as_secs_f64());
+        if age <= AGE_MAX {
+            self.handles().delay.record(age.as_secs_f64());
+        }
     }
 
     fn handles(&self) -> &Handles {
@@ -67,5 +72,28 @@ impl Meters {
             delivered_duration: metrics::histogram!(names::ATTEMPT_DURATION, "class" => class),
             delay: metrics::histogram!(names::DELIVERY_DELAY),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_exporter_prometheus::PrometheusBuilder;
+
+    use super::*;
+
+    #[test]
+    fn a_notification_of_the_year_1970_does_not_count_as_half_a_century_late() {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        metrics::with_local_recorder(&recorder, || {
+            let meters = Meters::default();
+            meters.delivered(Duration::from_secs(1_790_000_000));
+            meters.delivered(Duration::from_secs(3));
+        });
+        let text = recorder.handle().render();
+        let counted = |line: &str| {
+            text.lines()
+                .any(|one| one == format!("{}_{line}", names::DELIVERY_DELAY))
+        };
+        assert!(counted("sum 3") && counted("count 1"), "{text}");
     }
 }
