@@ -108,7 +108,7 @@ fn open(origin: &Origin<'_>, item: &Item) -> String {
 
 /// The JSON that the webhook of a chat takes.
 pub(super) fn of_chat(chat: Chat, origin: &Origin<'_>, told: &Told) -> Vec<u8> {
-    let text = lines(origin, told);
+    let text = lines(chat, origin, told);
     let body = match chat {
         Chat::Slack => json!({"text": for_slack(&text)}),
         Chat::Discord => json!({"content": text, "allowed_mentions": {"parse": []}}),
@@ -133,7 +133,23 @@ fn for_slack(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-fn lines(origin: &Origin<'_>, told: &Told) -> String {
+/// A text or a command, in which the chat takes nothing for a link or for emphasis. All of a text for Slack is written
+/// for it in the end.
+fn literal(chat: Chat, text: &str) -> String {
+    match chat {
+        Chat::Slack => text.to_owned(),
+        Chat::Discord => format!("`{}`", text.replace('`', "'")),
+        Chat::Teams => text.chars().fold(String::new(), |mut literal, character| {
+            if r"\*_[]".contains(character) {
+                literal.push('\\');
+            }
+            literal.push(character);
+            literal
+        }),
+    }
+}
+
+fn lines(chat: Chat, origin: &Origin<'_>, told: &Told) -> String {
     let mut text = summary(origin, told);
     for item in &told.items {
         let often = if item.times > 1 {
@@ -142,10 +158,17 @@ fn lines(origin: &Origin<'_>, told: &Told) -> String {
             String::new()
         };
         let open = open(origin, item);
-        // A command that is cut opens something else, or nothing.
-        let is_whole = show(&open, LINE_WIDTH_MAX) == open;
-        let open = if is_whole { format!(": {open}") } else { String::new() };
-        let line = format!("\n- {}{often}{open}", show(&item.turn.text, LINE_WIDTH_MAX));
+        // A command that is cut, or in which a character is another one, opens something else, or nothing.
+        let is_whole = show(&open, LINE_WIDTH_MAX) == open && !open.contains('`');
+        let open = if is_whole {
+            format!(": {}", literal(chat, &open))
+        } else {
+            String::new()
+        };
+        let line = format!(
+            "\n- {}{often}{open}",
+            literal(chat, &show(&item.turn.text, LINE_WIDTH_MAX))
+        );
         if text.chars().count() + line.chars().count() > TEXT_CHARACTERS_MAX {
             text.push_str("\n- …");
             break;
@@ -217,6 +240,26 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_from_outside_is_no_link_and_no_emphasis() {
+        let hostile = told(&["http://h/[Runbook](https://evil.example)/a_b`c"]);
+        let text = |chat| {
+            let body: serde_json::Value = serde_json::from_slice(&of_chat(chat, &origin(), &hostile)).unwrap();
+            let card = &body["attachments"][0]["content"]["body"][0]["text"];
+            body["content"].as_str().or(card.as_str()).unwrap().to_owned()
+        };
+        let discord = text(Chat::Discord);
+        assert!(
+            discord.contains("- `http://h/[Runbook](https://evil.example)/a_b'c` (2 times): `redrive"),
+            "{discord}"
+        );
+        let teams = text(Chat::Teams);
+        assert!(
+            teams.contains(r"- http://h/\[Runbook\](https://evil.example)/a\_b`c (2 times): redrive"),
+            "{teams}"
+        );
+    }
+
+    #[test]
     fn an_alert_ends_with_the_command_that_opens_what_it_is_about() {
         let mut one = told(&["it waits"]);
         one.items[0].turn.subject = "https://a.example/x?token=***&y=it's".to_owned();
@@ -228,7 +271,7 @@ mod tests {
         let discord: serde_json::Value = serde_json::from_slice(&of_chat(Chat::Discord, &origin(), &one)).unwrap();
         let text = discord["content"].as_str().unwrap();
         assert!(
-            text.contains("it waits (2 times): redrive --profile live --at '"),
+            text.contains("`it waits` (2 times): `redrive --profile live --at '"),
             "{text}"
         );
     }
@@ -239,7 +282,7 @@ mod tests {
         one.items[0].turn.subject = format!("https://a.example/{}", "x".repeat(LINE_WIDTH_MAX));
         let teams: serde_json::Value = serde_json::from_slice(&of_chat(Chat::Discord, &origin(), &one)).unwrap();
         let text = teams["content"].as_str().unwrap();
-        assert!(text.ends_with("it waits (2 times)"), "{text}");
+        assert!(text.ends_with("`it waits` (2 times)"), "{text}");
     }
 
     #[test]
