@@ -50,10 +50,32 @@ impl RunPlanner {
             return Ok(None);
         }
         let events = event_table_view(&self.store.dead_queues().await?).and_then(|table| table.messages);
-        Ok(events.map(|events| {
-            format!(
-                "{events} dead letters of the event table are not part of it: `redrive event retry` brings those back"
-            )
-        }))
+        Ok(events.map(|events| left_out(&order.selection, events)))
+    }
+}
+
+/// Whether a filter fits one of these dead rows is not looked up: it is asked of the messages of queues.
+fn left_out(selection: &Selection, events: u64) -> String {
+    let which = if let Selection::Filter(_) = selection {
+        "dead letters of the event table, also where the filter fits them,".to_owned()
+    } else {
+        format!("{events} dead letters of the event table")
+    };
+    format!("{which} are not part of it: `redrive event retry` brings those back")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_many_dead_rows_there_are_is_not_said_to_be_how_many_a_filter_fits() {
+        let of = |selection: &Selection| left_out(selection, 15);
+        assert!(of(&Selection::All).starts_with("15 dead letters of the event table are not part of it"));
+        let filtered = of(&Selection::Filter("queue = a".to_owned()));
+        assert!(
+            filtered.contains("also where the filter fits them") && !filtered.contains("15"),
+            "{filtered}"
+        );
     }
 }
