@@ -17,6 +17,8 @@ public sealed class Publisher : IAsyncDisposable
     private readonly IChannel channel;
     private readonly Target target;
     private readonly SemaphoreSlim one = new(1, 1);
+    /// <summary>The id that is not confirmed: another one would come before it.</summary>
+    private string? unsettled;
 
     private Publisher(IConnection connection, IChannel channel, Target target) =>
         (this.connection, this.channel, this.target) = (connection, channel, target);
@@ -50,6 +52,11 @@ public sealed class Publisher : IAsyncDisposable
         await one.WaitAsync(stop);
         try
         {
+            if (unsettled is not null && unsettled != id)
+            {
+                throw new IOException($"{id} is not published: {unsettled} is not confirmed, publish that again first");
+            }
+            unsettled = id;
             var since = Stopwatch.StartNew();
             while (!await ConfirmedAsync(properties, body, stop))
             {
@@ -69,6 +76,7 @@ public sealed class Publisher : IAsyncDisposable
                     target.Exchange, target.WakeKey, Encoding.UTF8.GetBytes(target.Queue), stop);
                 await Task.Delay(Pause, stop);
             }
+            unsettled = null;
         }
         finally
         {

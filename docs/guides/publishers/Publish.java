@@ -18,13 +18,19 @@ public final class Publish implements AutoCloseable {
     private static final long CONFIRM_MS_MAX = 30_000;
 
     private final Connection connection;
-    private final Channel channel;
+    private Channel channel;
     private final Target target;
     private volatile String returned = "";
+    /** The id that is not confirmed: another one would come before it. */
+    private String unsettled;
 
     public Publish(Connection connection, Target target) throws IOException {
         this.connection = connection;
         this.target = target;
+        open();
+    }
+
+    private void open() throws IOException {
         channel = connection.createChannel();
         channel.confirmSelect();
         channel.addReturnListener(message -> returned = message.getProperties().getMessageId());
@@ -33,6 +39,14 @@ public final class Publish implements AutoCloseable {
     /** Returns after the broker's confirm. Otherwise publish again with the same id: it may have arrived. */
     public synchronized void publish(String execution, String id, String contentType, byte[] body)
             throws IOException, InterruptedException, TimeoutException {
+        if (unsettled != null && !unsettled.equals(id)) {
+            throw new IOException(id + " is not published: " + unsettled + " is not confirmed, publish that again first");
+        }
+        unsettled = id;
+        // A confirm that does not come, or is a refusal, closes the channel.
+        if (!channel.isOpen()) {
+            open();
+        }
         var properties = new AMQP.BasicProperties.Builder()
                 .messageId(id)
                 .type("notification")
@@ -55,6 +69,7 @@ public final class Publish implements AutoCloseable {
             channel.basicPublish(target.exchange(), target.wakeKey(), null, name);
             Thread.sleep(PAUSE_MS);
         }
+        unsettled = null;
     }
 
     /** Whether a queue has it; false: it was returned, which comes before the confirm. */

@@ -32,6 +32,8 @@ type Publisher struct {
 	returns    chan amqp.Return
 	target     Target
 	one        sync.Mutex
+	// The id that is not confirmed: another one would come before it.
+	unsettled string
 }
 
 // Open makes the channel of a publisher.
@@ -52,6 +54,10 @@ func Open(connection *amqp.Connection, target Target) (*Publisher, error) {
 func (p *Publisher) Publish(ctx context.Context, execution, id, contentType string, body []byte) error {
 	p.one.Lock()
 	defer p.one.Unlock()
+	if p.unsettled != "" && p.unsettled != id {
+		return fmt.Errorf("%s is not published: %s is not confirmed, publish that again first", id, p.unsettled)
+	}
+	p.unsettled = id
 	message := amqp.Publishing{
 		MessageId:    id,
 		Type:         "notification",
@@ -68,6 +74,7 @@ func (p *Publisher) Publish(ctx context.Context, execution, id, contentType stri
 			return fmt.Errorf("%s is not confirmed: %w", id, err)
 		}
 		if placed {
+			p.unsettled = ""
 			return nil
 		}
 		exists, err := p.exists()
@@ -97,6 +104,11 @@ func (p *Publisher) Publish(ctx context.Context, execution, id, contentType stri
 
 // confirmed says whether a queue has it; false: it was returned, which comes before the confirm.
 func (p *Publisher) confirmed(ctx context.Context, message amqp.Publishing) (bool, error) {
+	// What was returned after its caller had given up would keep the next return from being taken.
+	select {
+	case <-p.returns:
+	default:
+	}
 	confirm, err := p.channel.PublishWithDeferredConfirmWithContext(
 		ctx, p.target.Exchange, p.target.Queue, true, false, message)
 	if err != nil {

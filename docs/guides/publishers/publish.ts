@@ -17,6 +17,8 @@ const CONFIRM_MS_MAX = 30_000;
 export class Publisher {
   private readonly returned = new Set<string>();
   private last: Promise<unknown> = Promise.resolve();
+  /** The id that is not confirmed: another one would come before it. */
+  private unsettled: string | undefined;
 
   private constructor(
     private readonly connection: ChannelModel,
@@ -50,6 +52,10 @@ export class Publisher {
   }
 
   private async placed(id: string, body: Buffer, options: Options.Publish): Promise<void> {
+    if (this.unsettled !== undefined && this.unsettled !== id) {
+      throw new Error(`${id} is not published: ${this.unsettled} is not confirmed, publish that again first`);
+    }
+    this.unsettled = id;
     const giveUp = Date.now() + UNBOUND_MS_MAX;
     while (!(await this.confirmed(id, body, options))) {
       if (!(await this.exists())) {
@@ -64,6 +70,7 @@ export class Publisher {
       this.channel.publish(this.target.exchange, this.target.wake_key, Buffer.from(this.target.queue));
       await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
     }
+    this.unsettled = undefined;
   }
 
   /** Whether a queue has it; false: it was returned. A broker under an alarm says nothing: then it fails. */
