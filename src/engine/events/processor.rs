@@ -295,14 +295,14 @@ impl Processor {
             return Verdict::Release;
         }
         let time = self.engine.settings.events.lease;
-        match &self.action {
-            Action::Command(command) => {
-                let ran = run_command(command, event, time, lost).await;
         let begun = self.engine.clock.now();
         let times = || Times {
             begun,
             ended: self.engine.clock.now(),
         };
+        match &self.action {
+            Action::Command(command) => {
+                let ran = run_command(command, event, time, lost).await;
                 verdict_of(&ran, event, rules, times())
             }
             Action::Embedded(embedded) => {
