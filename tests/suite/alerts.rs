@@ -138,10 +138,7 @@ async fn an_endpoint_that_goes_down_and_comes_back_is_told_to_url_chat_and_progr
         "redrive_alerts_total{alert=\"ops\",result=\"failed\"} 1",
         "redrive_alerts_total{alert=\"ops\",result=\"given_up\"} 0",
     ] {
-        assert!(
-            metrics.lines().any(|found| found == line),
-            "{line} is not in\n{metrics}"
-        );
+        assert!(metrics.lines().any(|found| found == line), "{line}: {metrics}");
     }
     assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
     let log = daemon.log();
