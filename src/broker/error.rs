@@ -71,7 +71,7 @@ pub enum BrokerError {
         mend: String,
     },
     /// A queue or exchange exists with other arguments (406).
-    #[error("queue {queue:?} exists with other arguments: {difference}")]
+    #[error("{queue:?} exists with other arguments: {difference}")]
     OtherArguments {
         /// Its name.
         queue: String,

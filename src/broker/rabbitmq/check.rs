@@ -15,6 +15,7 @@ use super::RabbitMq;
 use super::asks::{self, Taken, Unless, flags};
 use super::frames::ShortString;
 use super::message;
+use super::prepare;
 use super::prepare::{WAKE, short, wake_arguments};
 use crate::ambient;
 use crate::broker::{BrokerError, Look, Published, Signal, Standing};
@@ -57,6 +58,10 @@ pub(super) async fn check(broker: &RabbitMq, store: &StoreId) -> Result<Standing
             missing,
             is_bound: false,
         });
+    }
+    // Made as it is, because a look does not tell of which type it is.
+    if let Err(error @ BrokerError::OtherArguments { .. }) = prepare::exchange(broker).await {
+        return Err(error);
     }
     try_rights(broker, &wake).await?;
     try_new_queue(broker).await?;

@@ -140,14 +140,18 @@ fn may_enter_again(broker: &RabbitMq) -> bool {
     is_due
 }
 
-async fn exchange(broker: &RabbitMq) -> Result<(), BrokerError> {
+pub(super) async fn exchange(broker: &RabbitMq) -> Result<(), BrokerError> {
     let name = short(&broker.settings.naming.exchange())?;
     let declare = [asks::exchange(&name, "direct", flags::DURABLE, &[])];
     match broker.admin.spare.ask(&declare).await {
         Ok(_) => Ok(()),
         Err(error) if error.code() == Some(406) => Err(BrokerError::OtherArguments {
             queue: name.as_str().to_owned(),
-            difference: error.text(),
+            difference: format!(
+                "it is an exchange of another type, which routes otherwise; delete it, and a daemon makes it again with \
+                 all bindings ({})",
+                error.text()
+            ),
         }),
         Err(error) if error.code() == Some(403) => Err(rights(
             "declare",

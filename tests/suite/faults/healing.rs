@@ -326,3 +326,26 @@ async fn a_daemon_whose_log_cannot_be_written_delivers_all_the_same() {
     scene.publish_all(&executions(5, 2), 3).await;
     scene.finish(&mut [&mut daemon], 0).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_exchange_of_another_type_is_told_and_mended_by_its_deletion() {
+    let scene = Scene::servers().await;
+    let mut daemon = with_queues(&scene).await;
+    let vhost = scene.vhost.as_ref().unwrap();
+    let exchange = scene.naming().exchange();
+    let path = format!("/api/exchanges/{}/{exchange}", vhost.name);
+    let fanout = json!({"type": "fanout", "durable": true});
+    // The daemon may be faster, and make the right one again.
+    wait_until("an exchange of another type", BOUND, async || {
+        vhost.manage("DELETE", &path, None).await;
+        let made = vhost.node.request("PUT", &path).json(&fanout).send().await;
+        (made.status < 300).then_some(())
+    })
+    .await;
+    not_ready_saying(&daemon, "broker", "another type").await;
+    let doctor = scene.installation.run(&["doctor"]).await.expect_code(1);
+    assert!(doctor.stdout.contains("another type"), "{doctor:?}");
+    vhost.manage("DELETE", &path, None).await;
+    daemon.wait_until_ready().await;
+    goes_on(&scene, daemon).await;
+}
