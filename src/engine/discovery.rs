@@ -13,6 +13,7 @@ use super::tell::Tell;
 use crate::ambient;
 use crate::broker::{ListedQueue, Look, Signal};
 use crate::engine::delivery::Delivery;
+use crate::engine::health::look_at_another;
 use crate::store::QueuesOnly;
 use crate::telemetry::names;
 
@@ -76,6 +77,7 @@ impl Delivery {
                     tracing::debug!(queue = ?queue, by = ?by, "queue deleted");
                     self.publisher.forget(&queue);
                     self.policy_guard.rules.forget(&queue);
+                    self.healing.health.losses.deleted(&queue);
                     let _ = tell.try_send(Tell::Gone(queue));
                 }
             }
@@ -187,9 +189,12 @@ impl Delivery {
         let listed = self.broker.queues_all().await?;
         tracing::debug!(queues = listed.queues.len(), took = ?listed.took, "listed");
         let ours = |queue: &&ListedQueue| naming.is_delivery_queue(queue.name.as_str());
-        let mut told = Vec::new();
+        let (mut told, deleted) = (Vec::new(), self.healing.health.losses.take_deleted());
         for queue in listed.queues.iter().filter(ours) {
-            self.policy_guard.rules.learn(&queue.name, &queue.arguments);
+            let is_another = self.policy_guard.rules.learn(&queue.name, &queue.arguments);
+            if is_another || deleted.contains(&queue.name) {
+                look_at_another(&self.healing, &queue.name).await;
+            }
             // A missing count means: look.
             if queue.ready != Some(0) {
                 told.push(queue.name.clone());
@@ -201,7 +206,7 @@ impl Delivery {
         self.healing
             .health
             .losses
-            .listed(queues.iter().filter_map(depth), self.clock.now());
+            .listed(queues.iter().filter_map(depth), self.store_time.now());
         let ours = queues.iter().filter(ours);
         self.seen.series.listed(ours.map(|queue| (&queue.name, waiting(queue))));
         for queue in told {

@@ -11,6 +11,9 @@ pub use standing::{Condition, Group, Standing, Watch};
 
 use super::time::Timestamp;
 
+/// The subject of messages that were lost with delivery queues.
+pub const DELIVERY_QUEUES: &str = "delivery queues";
+
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum TurnKind {
@@ -36,7 +39,7 @@ pub enum TurnKind {
     BrokerAlarm,
     /// It takes them again.
     BrokerAlarmOver,
-    /// A queue with a lifetime went with messages in it.
+    /// Messages went with a queue: its time was over, or somebody deleted it.
     MessagesLost,
     /// A run stopped and asks.
     RunStopped,
@@ -177,7 +180,7 @@ impl TurnKind {
             Self::DeadLetters => "dead letters",
             Self::DaemonDead => "daemon",
             Self::BrokerAlarm | Self::BrokerAlarmOver => "broker",
-            Self::MessagesLost => "lifetime",
+            Self::MessagesLost => "lost",
             Self::RunStopped | Self::RunEnded => "run",
         }
     }
@@ -198,6 +201,7 @@ impl Turn {
             }
             TurnKind::DeadLetters => "dead_letters".to_owned(),
             TurnKind::DaemonDead | TurnKind::BrokerAlarm | TurnKind::BrokerAlarmOver => "overview".to_owned(),
+            TurnKind::MessagesLost if subject == DELIVERY_QUEUES => "audit".to_owned(),
             TurnKind::MessagesLost => "expiring".to_owned(),
             TurnKind::RunStopped | TurnKind::RunEnded => format!("run/{subject}"),
         }
@@ -232,5 +236,18 @@ mod tests {
             assert!(end.is_none_or(|course| course == Course::Ends), "{kind:?}");
             assert!(kind.end().is_none_or(|end| end.subject_of() == kind.subject_of()));
         }
+    }
+
+    #[test]
+    fn what_was_lost_with_a_delivery_queue_is_shown_where_it_was_written_down() {
+        let lost = |subject: &str| Turn {
+            kind: TurnKind::MessagesLost,
+            subject: subject.to_owned(),
+            text: String::new(),
+            count: None,
+            at: Timestamp::EPOCH,
+        };
+        assert_eq!(lost(DELIVERY_QUEUES).place(), "audit");
+        assert_eq!(lost("jobs.1.result").place(), "expiring");
     }
 }

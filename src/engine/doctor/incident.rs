@@ -19,12 +19,12 @@ pub(super) fn check(line: &NewAudit) -> Check {
         BOUND => Check::warning(
             "incident",
             found,
-            "nothing is lost: find out who took the binding or the exchange away; `redrive audit` has it whole",
+            "no loss is known: find out who took the binding or the exchange away; `redrive audit` has it whole",
         ),
         _ => Check::broken(
             "incident",
             found,
-            "find out who deleted it; `redrive audit` has it whole, and what is lost is published again by its owner",
+            "find out who did it; `redrive audit` has it whole, and what is lost is published again by its owner",
         ),
     }
 }

@@ -8,11 +8,12 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use tokio::task::JoinHandle;
 
-use super::losses::{GONE, QUEUES, listed};
+use super::losses::{EMPTIED, GONE, Loss, QUEUES, emptied, listed, messages};
 use crate::ambient;
 use crate::broker::{BrokerError, Look};
 use crate::domain::id::{Epoch, QueueName, StoreId};
 use crate::domain::queue::{Closing, QueueRecord};
+use crate::domain::turn::{Turn, TurnKind};
 use crate::domain::words::plural;
 use crate::engine::expiring::Gone;
 use crate::engine::health::Healing;
@@ -209,11 +210,12 @@ impl Healing {
 
     /// `None`: publishers should not reach it.
     async fn bind_row(&self, row: &QueueRecord) -> Result<Option<Look>, BrokerError> {
-        if to_bind(row) {
-            self.broker.bind(&row.name).await.map(Some)
-        } else {
-            Ok(None)
+        if !to_bind(row) {
+            return Ok(None);
         }
+        // Before publishers put into it what hides that something is missing.
+        look_for_loss(self, row).await?;
+        self.broker.bind(&row.name).await.map(Some)
     }
 
     /// The broker has no such queue, and nothing of ours deleted it: its row goes, and what is known of it is kept for
@@ -258,9 +260,15 @@ impl Healing {
 }
 
 impl Healing {
-    /// One line for all that was lost since the last one; with `bound` also for what was bound.
+    /// One line for all queues that are gone since the last one, with `bound` also for what was bound, and one for those
+    /// that are there without what was in them.
     pub(super) async fn audit_losses(&self, bound: Option<u64>) {
-        let losses = self.health.losses.take();
+        let all = self.health.losses.take();
+        let (losses, without): (Vec<_>, Vec<_>) = all.into_iter().partition(|loss| loss.left.is_none());
+        let now = self.store_time.now();
+        if !without.is_empty() {
+            tell_of_losses(self, EMPTIED, &without, emptied(&without, now)).await;
+        }
         let bound = bound.filter(|bound| *bound > 0);
         if losses.is_empty() && bound.is_none() {
             return;
@@ -276,10 +284,59 @@ impl Healing {
         let mut detail = bound.map_or_else(String::new, |bound| {
             format!("{} bound; ", plural(bound, "queue is", "queues are"))
         });
-        detail.push_str(&listed(&losses, self.clock.now()));
-        let result = if losses.is_empty() { BOUND } else { GONE };
-        self.audit_heal(QUEUES, result, detail).await;
+        detail.push_str(&listed(&losses, now));
+        if losses.is_empty() {
+            self.audit_heal(QUEUES, BOUND, detail).await;
+        } else {
+            tell_of_losses(self, GONE, &losses, detail).await;
+        }
     }
+}
+
+/// To whoever looks, and to whoever is told.
+async fn tell_of_losses(engine: &Healing, result: &str, losses: &[Loss], detail: String) {
+    engine.tell_turn(Turn {
+        kind: TurnKind::MessagesLost,
+        subject: QUEUES.to_owned(),
+        text: format!("{QUEUES} {result}: {detail}"),
+        count: messages(losses),
+        at: engine.clock.now(),
+    });
+    engine.audit_heal(QUEUES, result, detail).await;
+}
+
+/// A queue that somebody deleted is there again: whether another one with messages in it was there before.
+pub(in crate::engine) async fn look_at_another(engine: &Healing, queue: &QueueName) {
+    let row = engine.store.queue_get(queue).await.ok().flatten();
+    if let Some(row) = row.filter(to_bind)
+        && let Ok(Look::Present { ready, .. }) = engine.broker.look(queue).await
+    {
+        engine.health.losses.compare(&row, ready);
+    }
+}
+
+/// Whether something is missing in any of them.
+pub(super) async fn look_at_all(engine: &Healing) {
+    let mut pages = engine.queue_pages(QueuesOnly::All);
+    while let Ok(Some(rows)) = pages.next().await {
+        for row in rows.iter().filter(|row| to_bind(row)) {
+            if let Err(error) = look_for_loss(engine, row).await {
+                tracing::debug!(queue = ?row.name, error = ?error, "what is in it is not compared with what it had");
+            }
+        }
+    }
+}
+
+/// Compares what is in a queue with what it had. What somebody consumes may be in hand, and what is in a companion is
+/// counted with its queue.
+async fn look_for_loss(engine: &Healing, row: &QueueRecord) -> Result<(), BrokerError> {
+    if engine.health.losses.may_lack(row)
+        && !row.has_companion
+        && let Look::Present { ready, consumers: 0 } = engine.broker.look(&row.name).await?
+    {
+        engine.health.losses.compare(row, ready);
+    }
+    Ok(())
 }
 
 /// Whether publishers should reach it.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::bind::look_at_all;
 use super::losses::incident;
 use super::numbers::asked;
 use crate::broker::{BrokerError, CONNECT, Owner, Standing};
@@ -23,6 +24,9 @@ impl Healing {
         let gone = match found {
             Ok(standing) if !standing.missing.is_empty() => standing.missing.join(", "),
             Ok(standing) => {
+                if self.health.losses.was_gone.swap(false, Ordering::SeqCst) {
+                    look_at_all(self).await;
+                }
                 if !standing.is_bound {
                     drop(self.begin_binding());
                 } else if !self.health.binding.load(Ordering::SeqCst) {
@@ -37,6 +41,7 @@ impl Healing {
             }
             Err(_) => return,
         };
+        self.health.losses.was_gone.store(true, Ordering::SeqCst);
         match self.make_again(store).await {
             Ok(()) => self.was_made_again(&gone).await,
             Err(error) => {

@@ -1,7 +1,9 @@
-//! Queues of ours that the broker does not have any more though nothing of ours deleted them: what is known of what was
-//! in them, and telling of it (docs/protocols.md 36).
+//! Queues of ours that the broker does not have any more though nothing of ours deleted them, or has again without what
+//! was in them: what is known of that, and telling of it (docs/protocols.md 36).
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,6 +11,7 @@ use crate::ambient::{self, HashMap};
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueRecord;
 use crate::domain::time::Timestamp;
+use crate::domain::turn::DELIVERY_QUEUES;
 use crate::domain::words::{about, plural, plural_of};
 use crate::engine::process::host;
 use crate::store::{NewAudit, StoreHandle};
@@ -18,6 +21,11 @@ const DEPTHS_MAX: usize = 200_000;
 /// The same of queues that are not listed any more, and how long that is kept: their loss is told by then.
 const UNLISTED_MAX: usize = 10_000;
 const UNLISTED_FOR: Duration = Duration::from_hours(1);
+/// How long it is kept what was in a queue that had fewer messages when it was listed again: whether it was emptied by
+/// somebody else is asked a moment later.
+const FELL_FOR: Duration = Duration::from_mins(2);
+/// The numbers of a listing are at most so old: the broker counts every few seconds.
+const LAG: Duration = Duration::from_secs(10);
 /// Losses that are kept until they are told.
 const LOSSES_MAX: usize = 10_000;
 /// Losses that one line of the audit names.
@@ -27,13 +35,18 @@ const AUDIT: Duration = Duration::from_secs(2);
 /// The name of what is audited here.
 pub(in crate::engine) const COMMAND: &str = "heal";
 /// What an incident of them is about, and what became of that.
-pub(super) const QUEUES: &str = "delivery queues";
+pub(super) const QUEUES: &str = DELIVERY_QUEUES;
 pub(super) const GONE: &str = "gone";
+pub(super) const EMPTIED: &str = "emptied";
 
 /// What was in which queue, and which of them are gone and not told of yet.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Losses {
     depths: Mutex<Depths>,
+    /// Of which the broker said since the last listing that somebody deleted them.
+    deleted: Mutex<BTreeSet<QueueName>>,
+    /// Something of ours was gone, and queues may be gone with it, or be there again with nothing in them.
+    pub(super) was_gone: AtomicBool,
     untold: Mutex<Vec<Loss>>,
 }
 
@@ -44,9 +57,13 @@ struct Depths {
     taken_at: Timestamp,
     /// Of those that the last listing lacks.
     unlisted: HashMap<QueueName, (u64, Timestamp)>,
+    /// Of those that had fewer in a listing of late.
+    fell: HashMap<QueueName, (u64, Timestamp)>,
+    /// The head of which it was told last that it is lost: a row has it until a worker looks.
+    lost_heads: HashMap<QueueName, String>,
 }
 
-/// A queue of ours that the broker does not have any more.
+/// A queue of ours that the broker does not have any more, or has again without what was in it.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::engine) struct Loss {
     pub(super) queue: QueueName,
@@ -56,6 +73,20 @@ pub(in crate::engine) struct Loss {
     pub(super) last_known: Option<(u64, Timestamp)>,
     /// The last sign of life of it.
     pub(super) active_at: Timestamp,
+    /// Messages in the queue that is there now; `None`: there is none.
+    pub(super) left: Option<u64>,
+}
+
+impl Loss {
+    /// So many messages are lost at least; `None`: nobody knows.
+    fn messages(&self) -> Option<u64> {
+        match (self.last_known, self.left) {
+            (Some((messages, _)), left) => Some(messages.saturating_sub(left.unwrap_or(0))),
+            // Its head, which failed, was in it.
+            (None, Some(_)) => Some(1),
+            (None, None) => None,
+        }
+    }
 }
 
 impl Losses {
@@ -63,8 +94,12 @@ impl Losses {
     pub(in crate::engine) fn listed(&self, ready: impl Iterator<Item = (QueueName, u64)>, taken_at: Timestamp) {
         let mut depths = self.depths.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut before, before_at) = (std::mem::take(&mut depths.ready), depths.taken_at);
+        depths.fell.retain(|_, (_, at)| taken_at.since(*at) < FELL_FOR);
         for (queue, ready) in ready {
-            before.remove(&queue);
+            let had = before.remove(&queue).filter(|had| *had > ready);
+            if let Some(had) = had.filter(|_| depths.fell.len() < UNLISTED_MAX) {
+                depths.fell.entry(queue.clone()).or_insert((had, before_at));
+            }
             depths.unlisted.remove(&queue);
             if ready > 0 && depths.ready.len() < DEPTHS_MAX {
                 depths.ready.insert(queue, ready);
@@ -86,21 +121,81 @@ impl Losses {
         listed.or_else(|| depths.unlisted.get(queue).copied())
     }
 
-    fn of(&self, row: &QueueRecord) -> Loss {
+    /// A queue that lost its binding, or was made again by somebody else, and has `ready` messages: tells of a loss where
+    /// it has fewer than it had, and nothing of ours took them.
+    pub(in crate::engine) fn compare(&self, row: &QueueRecord, ready: u64) {
+        let depths = self.depths.lock().unwrap_or_else(PoisonError::into_inner);
+        let listed = depths.ready.get(&row.name).map(|had| (*had, depths.taken_at));
+        let had = depths.fell.get(&row.name).copied().or(listed);
+        let last_known = had.filter(|(had, at)| *had > ready && took_nothing_since(row, *at));
+        let head = row.head.as_ref().map(|head| head.message.as_str());
+        let is_told = head.is_some() && depths.lost_heads.get(&row.name).map(String::as_str) == head;
+        if is_told || (last_known.is_none() && (ready > 0 || head.is_none())) {
+            return;
+        }
+        drop(depths);
         let loss = Loss {
+            last_known,
+            left: Some(ready),
+            ..self.of(row)
+        };
+        tracing::error!(queue = ?loss.queue, messages = ?loss.messages(), head = ?loss.head, "a delivery queue is there without what was in it");
+        self.keep(loss);
+    }
+
+    /// The broker says that a queue was deleted.
+    pub(in crate::engine) fn deleted(&self, queue: &QueueName) {
+        let mut deleted = self.deleted.lock().unwrap_or_else(PoisonError::into_inner);
+        if deleted.len() < UNLISTED_MAX {
+            deleted.insert(queue.clone());
+        }
+    }
+
+    /// Those of which it said so since this was asked last.
+    pub(in crate::engine) fn take_deleted(&self) -> BTreeSet<QueueName> {
+        std::mem::take(&mut *self.deleted.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether there is anything to compare a queue with.
+    pub(super) fn may_lack(&self, row: &QueueRecord) -> bool {
+        let depths = self.depths.lock().unwrap_or_else(PoisonError::into_inner);
+        row.head.is_some() || depths.ready.contains_key(&row.name) || depths.fell.contains_key(&row.name)
+    }
+
+    fn of(&self, row: &QueueRecord) -> Loss {
+        Loss {
             queue: row.name.clone(),
             head: row.head.as_ref().map(|head| head.message.as_str().to_owned()),
             last_known: self.last_known(&row.name),
             active_at: row.active_at,
-        };
-        let messages = loss.last_known.map(|(messages, _)| messages);
-        tracing::error!(queue = ?loss.queue, messages = ?messages, head = ?loss.head, "a delivery queue is gone from the broker");
+            left: None,
+        }
+    }
+
+    /// One that is gone.
+    fn gone(&self, row: &QueueRecord) -> Loss {
+        let loss = self.of(row);
+        tracing::error!(queue = ?loss.queue, messages = ?loss.messages(), head = ?loss.head, "a delivery queue is gone from the broker");
         loss
     }
 
     /// To be told by the daemon that this process is.
     pub(in crate::engine) fn note(&self, row: &QueueRecord) {
-        let loss = self.of(row);
+        self.keep(self.gone(row));
+    }
+
+    fn keep(&self, loss: Loss) {
+        // It is told once.
+        let mut depths = self.depths.lock().unwrap_or_else(PoisonError::into_inner);
+        depths.fell.remove(&loss.queue);
+        depths.ready.remove(&loss.queue);
+        if depths.lost_heads.len() >= UNLISTED_MAX {
+            depths.lost_heads.clear();
+        }
+        if let Some(head) = loss.head.clone() {
+            depths.lost_heads.insert(loss.queue.clone(), head);
+        }
+        drop(depths);
         let mut untold = self.untold();
         if untold.len() < LOSSES_MAX {
             untold.push(loss);
@@ -109,7 +204,7 @@ impl Losses {
 
     /// Tells at once, of a process that delivers nothing and may end soon. It is not waited for longer than [`AUDIT`].
     pub(in crate::engine) async fn tell(&self, store: &StoreHandle, row: &QueueRecord, now: Timestamp) {
-        let (store, detail) = (Arc::clone(store), listed(&[self.of(row)], now));
+        let (store, detail) = (Arc::clone(store), listed(&[self.gone(row)], now));
         let telling = ambient::spawn("tell of a loss", async move {
             incident(&store, "publisher", (QUEUES, GONE), detail).await;
         });
@@ -133,17 +228,43 @@ pub(super) fn listed(losses: &[Loss], now: Timestamp) -> String {
     if losses.is_empty() {
         return "none is gone".to_owned();
     }
-    let known: u64 = losses.iter().filter_map(|loss| Some(loss.last_known?.0)).sum();
-    let with = match known {
-        0 => "with an unknown number of messages".to_owned(),
-        _ => format!("with at least {} as listed last", plural(known, "message", "messages")),
+    let with = match messages(losses) {
+        None => "with an unknown number of messages".to_owned(),
+        Some(known) => format!("with at least {} as listed last", plural(known, "message", "messages")),
     };
-    let mut text = format!("{} gone, {with}: ", plural_of(losses.len(), "queue is", "queues are"));
+    let gone = plural_of(losses.len(), "queue is", "queues are");
+    named(format!("{gone} gone, {with}: "), losses, now)
+}
+
+/// Which queues are there without what was in them.
+pub(super) fn emptied(losses: &[Loss], now: Timestamp) -> String {
+    let lost = plural(messages(losses).unwrap_or(0), "message", "messages");
+    let queues = plural_of(losses.len(), "queue", "queues");
+    let text = format!("messages are missing in {queues}, at least {lost}, and redrive took none of them: ");
+    named(text, losses, now)
+}
+
+/// How many messages are lost at least, as far as that is known.
+pub(super) fn messages(losses: &[Loss]) -> Option<u64> {
+    let known: u64 = losses.iter().filter_map(Loss::messages).sum();
+    (known > 0).then_some(known)
+}
+
+/// Whether nothing of ours took anything from the queue since it was listed `at` that time with what was in it then: its
+/// head waits since before, or nothing was delivered or refused.
+fn took_nothing_since(row: &QueueRecord, at: Timestamp) -> bool {
+    let at = at.minus(LAG);
+    let waits = row.head.as_ref().is_some_and(|head| head.first_failed_at <= at);
+    waits || (row.refusals_in_row == 0 && row.last_delivered_at.is_none_or(|delivered| delivered < at))
+}
+
+fn named(mut text: String, losses: &[Loss], now: Timestamp) -> String {
     for loss in losses.iter().take(NAMED_MAX) {
         text.push_str(loss.queue.as_str());
         if let Some((messages, at)) = loss.last_known {
             let (messages, age) = (plural(messages, "message", "messages"), about(now.since(at)));
-            let _ = write!(text, " ({messages}, {age} before)");
+            let left = loss.left.map_or_else(String::new, |left| format!(", {left} now"));
+            let _ = write!(text, " ({messages}, {age} before{left})");
         }
         if let Some(head) = &loss.head {
             let _ = write!(text, " (head {head})");
@@ -187,6 +308,7 @@ mod tests {
             head: None,
             last_known,
             active_at: Timestamp::from_seconds(1),
+            left: None,
         }
     }
 
@@ -233,5 +355,35 @@ mod tests {
         losses.listed([].into_iter(), at(201));
         losses.listed([].into_iter(), at(200 + 2 * 3_600));
         assert_eq!(losses.last_known(&queue("old")), None);
+    }
+
+    #[test]
+    fn a_queue_with_fewer_messages_than_before_is_told_unless_something_of_ours_took_them() {
+        let at = Timestamp::from_seconds;
+        let compared = |row: &QueueRecord, ready: u64| {
+            let losses = Losses::default();
+            losses.listed([(queue("q"), 3)].into_iter(), at(100));
+            // The next listing is quicker than whoever compares.
+            losses.listed([(queue("q"), 0)].into_iter(), at(101));
+            losses.compare(row, ready);
+            losses.compare(row, ready);
+            losses.take()
+        };
+        let mut row = QueueRecord::new(&queue("q"), at(1));
+        let told = compared(&row, 1);
+        assert_eq!(told.len(), 1, "once: {told:?}");
+        assert_eq!((told[0].messages(), told[0].left), (Some(2), Some(1)));
+        let text = emptied(&told, at(107));
+        let expected = "messages are missing in 1 queue, at least 2 messages, and redrive took none of them: \
+                        q (3 messages, 7 s before, 1 now)";
+        assert_eq!(text, expected);
+        assert_eq!(compared(&row, 3), []);
+        // The broker may have counted a few seconds before it was listed.
+        for (delivered_at, losses) in [(80, 1), (95, 0), (101, 0)] {
+            row.last_delivered_at = Some(at(delivered_at));
+            assert_eq!(compared(&row, 0).len(), losses, "delivered at {delivered_at}");
+        }
+        (row.last_delivered_at, row.refusals_in_row) = (None, 1);
+        assert_eq!(compared(&row, 0), []);
     }
 }

@@ -31,7 +31,7 @@ use super::settled::Resting;
 use super::view::{Degraded, PartState, Readiness};
 use crate::domain::time::Timestamp;
 
-pub(super) use bind::BOUND;
+pub(super) use bind::{BOUND, look_at_another};
 pub(super) use found::Health;
 use found::{Found, asked, unasked};
 pub(super) use heal::WENT_BACK;

@@ -92,14 +92,15 @@ impl Rules {
         timeouts.fold(LONG_HOLD, Duration::min)
     }
 
-    /// Takes in the arguments of a listed queue.
-    pub(super) fn learn(&self, queue: &QueueName, arguments: &[(String, String)]) {
+    /// Takes in the arguments of a listed queue. True: it had others before, so it is another queue of that name.
+    pub(super) fn learn(&self, queue: &QueueName, arguments: &[(String, String)]) -> bool {
         let mut known = self.arguments.lock().unwrap_or_else(PoisonError::into_inner);
         if known.by_queue.len() >= ARGUMENTS_MAX {
             known.by_queue.clear();
         }
-        if known.by_queue.contains_key(queue) {
-            return;
+        let before = known.by_queue.get(queue).map(|before| **before == *arguments);
+        if before == Some(true) {
+            return false;
         }
         let arguments = match &known.last {
             Some(last) if **last == *arguments => Arc::clone(last),
@@ -107,6 +108,7 @@ impl Rules {
         };
         known.last = Some(Arc::clone(&arguments));
         known.by_queue.insert(queue.clone(), arguments);
+        before.is_some()
     }
 
     /// The queue is gone; one of its name may come back with other arguments.

@@ -1,6 +1,7 @@
-//! Delivery queues that somebody deletes by hand: the loss is told, whoever finds the queue missing.
+//! Delivery queues that somebody deletes by hand: the loss is told, whoever finds the queue missing, and also where
+//! somebody made it again.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::scene::{BOUND, Scene};
 use crate::support::daemon::Daemon;
@@ -35,8 +36,18 @@ async fn delete(scene: &Scene, execution: &str, path: &str) -> String {
 async fn losses(scene: &Scene, queue: &str) -> Vec<Value> {
     let audit = scene.installation.run(&["audit", "--limit", "100", "--json"]).await;
     let lines = audit.expect_code(0).json().as_array().unwrap().clone();
-    let is_loss = |line: &Value| line["result"] == "gone" && line["detail"].as_str().unwrap().contains(queue);
+    let is_loss = |line: &Value| {
+        let is_told = line["result"] == "gone" || line["result"] == "emptied";
+        is_told && line["detail"].as_str().unwrap().contains(queue)
+    };
     lines.into_iter().filter(is_loss).collect()
+}
+
+/// Whoever is told of bad turns is told of this one, once.
+async fn is_a_turn(daemon: &Daemon) {
+    let metrics = daemon.get("/metrics").await.text();
+    let line = "redrive_turns_total{kind=\"messages_lost\"} 1";
+    assert!(metrics.lines().any(|it| it == line), "{metrics}");
 }
 
 async fn publish_by_command(scene: &Scene, execution: &str, path: &str) {
@@ -95,6 +106,7 @@ async fn a_daemon_that_publishes_to_a_queue_that_was_deleted_tells_of_the_loss()
     .await;
     assert!(told["detail"].as_str().unwrap().contains("waits-1"), "{told}");
     assert!(scene.ready(&waits).await >= 1);
+    is_a_turn(&daemon).await;
     assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
 }
 
@@ -110,4 +122,75 @@ async fn a_queue_that_was_deleted_is_not_said_to_wait_for_a_worker() {
     assert!(why["state"].is_null() && why["code"].is_null(), "{why}");
     let text = why["text"].as_str().unwrap();
     assert!(text.contains("does not have it any more"), "{why}");
+}
+
+/// Else a probe of the URL would find out first.
+async fn unprobed(scene: &Scene) {
+    let url = scene.url("/dead");
+    let disable = ["endpoint", "disable", url.as_str(), "--yes"];
+    wait_until("a plan that no probe makes stale", BOUND, async || {
+        (scene.installation.run(&disable).await.code == Some(0)).then_some(())
+    })
+    .await;
+}
+
+/// Makes the queue as it was, with nothing in it and bound to nothing.
+async fn make(scene: &Scene, queue: &str, arguments: Value) {
+    let vhost = scene.vhost.as_ref().unwrap();
+    let path = format!("/api/queues/{}/{queue}", vhost.name);
+    let durable = json!({"durable": true, "arguments": arguments});
+    vhost.manage("PUT", &path, Some(&durable)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_somebody_deleted_and_made_again_is_told_as_lost() {
+    let scene = Scene::servers().await;
+    let mut daemon = with_waiting(&scene).await;
+    unprobed(&scene).await;
+    let url = scene.url("/dead");
+    let queue = delete(&scene, "waits", "/dead").await;
+    make(&scene, &queue, json!({})).await;
+    let body = json!({"execution_id": "waits", "url": url.as_str(), "body": "through the daemon"});
+    let answer = daemon.post("/v1/notifications", &body).await;
+    assert_eq!(answer.status, 202, "{}", answer.text());
+    let told = wait_until("the loss in the audit", BOUND, async || {
+        losses(&scene, &queue).await.into_iter().next()
+    })
+    .await;
+    assert_eq!(told["result"], "emptied", "{told}");
+    let doctor = scene.installation.run(&["doctor"]).await.expect_code(1);
+    assert!(doctor.stdout.contains("delivery queues emptied"), "{doctor:?}");
+    assert!(!doctor.stdout.contains("nothing is lost: find out"), "{doctor:?}");
+    is_a_turn(&daemon).await;
+    assert_eq!(losses(&scene, &queue).await.len(), 1, "once");
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_vhost_that_is_back_with_empty_queues_is_told_as_lost() {
+    let scene = Scene::servers().await;
+    let mut daemon = with_waiting(&scene).await;
+    unprobed(&scene).await;
+    let vhost = scene.vhost.as_ref().unwrap();
+    let waits = scene.queue("waits", "/dead");
+    let path = format!("/api/definitions/{}", vhost.name);
+    let definitions = vhost.manage("GET", &path, None).await.json();
+    // As from a backup of the definitions of the whole vhost.
+    let whole = format!("/api/vhosts/{}", vhost.name);
+    vhost.manage("DELETE", &whole, None).await;
+    vhost.manage("PUT", &whole, None).await;
+    let user = url::Url::parse(&vhost.node.amqp).unwrap().username().to_owned();
+    let all = json!({"configure": ".*", "write": ".*", "read": ".*"});
+    let rights = format!("/api/permissions/{}/{user}", vhost.name);
+    vhost.manage("PUT", &rights, Some(&all)).await;
+    vhost.manage("POST", &path, Some(&definitions)).await;
+    let told = wait_until("the loss in the audit", BOUND, async || {
+        losses(&scene, waits.as_str()).await.into_iter().next()
+    })
+    .await;
+    assert!(
+        told["detail"].as_str().unwrap().contains("waits-1") || told["result"] == "emptied",
+        "{told}"
+    );
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
 }
