@@ -1,6 +1,6 @@
 //! What daemons wrote down lately of what was gone, as a line of the doctor.
 
-use crate::engine::health::{BOUND, WENT_BACK};
+use crate::engine::health::{BOUND, IS_OLDER, WENT_BACK};
 use crate::engine::view::Check;
 use crate::store::NewAudit;
 
@@ -15,6 +15,11 @@ pub(super) fn check(line: &NewAudit) -> Check {
             "incident",
             found,
             "what was delivered since the backup may come again, and what was changed since is undone; `redrive audit` ends with the backup",
+        ),
+        IS_OLDER => Check::broken(
+            "incident",
+            found,
+            "what was published since that copy was made, and waited, is lost: its owner publishes it again; what was delivered since may come again",
         ),
         BOUND => Check::warning(
             "incident",

@@ -35,6 +35,8 @@ pub(in crate::engine) struct Health {
     pub(super) store: Mutex<Option<StoreId>>,
     /// Of the store, by whichever incarnation: whoever restores a store ends those that looked at it before.
     pub(super) numbers: Mutex<Seen>,
+    /// Those of it that this process kept on the broker last.
+    pub(super) kept: Mutex<Numbers>,
     pub(in crate::engine) losses: Losses,
     pub(super) unbound: Arc<Unbound>,
 }
@@ -142,6 +144,14 @@ impl Health {
         seen.highest = seen.highest.highest(now);
     }
 
+    pub(super) fn kept(&self) -> Numbers {
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn keeps(&self, numbers: Numbers) {
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = numbers;
+    }
+
     /// The store went back, and had these numbers before.
     pub(super) fn fell_from(&self, before: Numbers) {
         self.seen().fell_from = Some(Epoch(before.epoch));
@@ -180,6 +190,7 @@ impl Health {
     pub(in crate::engine) fn set_store(&self, store: StoreId) {
         // Another store counts for itself.
         *self.seen() = Seen::default();
+        self.keeps(Numbers::default());
         *self.store.lock().unwrap_or_else(PoisonError::into_inner) = Some(store);
     }
 }

@@ -17,6 +17,9 @@ use crate::engine::{EngineError, Event};
 
 /// The result of a line of the audit that tells of a restored store.
 pub(in crate::engine) const WENT_BACK: &str = "went back";
+/// The target of a line about the broker, and the result of one that tells of a broker that was put back.
+pub(super) const BROKER: &str = "broker";
+pub(in crate::engine) const IS_OLDER: &str = "is older";
 
 impl Healing {
     /// Makes again what is gone, and binds what is not bound.
@@ -109,8 +112,7 @@ impl Healing {
     async fn was_made_again(&self, gone: &str) {
         tracing::error!(gone = ?gone, "something of ours was gone from the broker and was made again");
         self.tell(Event::Incident(format!("gone from the broker and made again: {gone}")));
-        self.audit_heal("broker", "made again", format!("was gone: {gone}"))
-            .await;
+        self.audit_heal(BROKER, "made again", format!("was gone: {gone}")).await;
         self.health.look_now();
     }
 

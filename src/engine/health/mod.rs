@@ -34,7 +34,7 @@ use crate::domain::time::Timestamp;
 pub(super) use bind::{BOUND, look_at_another};
 pub(super) use found::Health;
 use found::{Found, asked, unasked};
-pub(super) use heal::WENT_BACK;
+pub(super) use heal::{IS_OLDER, WENT_BACK};
 pub(super) use losses::COMMAND;
 
 /// A write of the store that takes longer than this is told as one that is not answered.

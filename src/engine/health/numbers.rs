@@ -1,18 +1,21 @@
 //! Numbers never go back (docs/protocols.md 34): a store whose numbers did was restored, or lost its last commits.
 //!
 //! While a process runs, it compares with what it saw before. A store that was restored while none ran has nobody who
-//! remembers, so daemons keep the highest numbers on the broker, and compare when they begin.
+//! remembers, so daemons keep the highest numbers on the broker, and compare when they begin. A daemon that finds lower
+//! ones there than it kept itself knows that the broker went back, with what was in its queues.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::heal::WENT_BACK;
+use super::heal::{BROKER, IS_OLDER, WENT_BACK};
+use super::losses::QUEUES;
 use crate::ambient;
 use crate::broker::BrokerError;
 use crate::domain::id::StoreId;
 use crate::domain::numbers::Numbers;
+use crate::domain::turn::{Turn, TurnKind};
 use crate::engine::Event;
 use crate::engine::health::Healing;
 use crate::engine::insist::Pause;
@@ -103,16 +106,38 @@ impl Healing {
         let (Some(store), Ok(numbers)) = (self.health.store(), self.store.numbers().await) else {
             return;
         };
-        let broker = Arc::clone(&self.broker);
-        let kept = asked(
-            "keep numbers",
-            async move { broker.numbers_keep(&store, numbers).await },
-        )
+        let (broker, before) = (Arc::clone(&self.broker), self.health.kept());
+        let kept = asked("keep numbers", async move {
+            let found = broker.numbers_kept(&store).await?;
+            broker.numbers_keep(&store, numbers).await?;
+            Ok(found)
+        })
         .await;
-        if let Err(error) = kept {
-            tracing::debug!(error = ?error, "the numbers of the store are not kept on the broker yet");
+        match kept {
+            Ok(found) => {
+                self.health.keeps(before.highest(numbers));
+                if found.is_some_and(|found| found.fell_below(before).is_some()) {
+                    broker_went_back(self).await;
+                }
+            }
+            Err(error) => tracing::debug!(error = ?error, "the numbers of the store are not kept on the broker yet"),
         }
     }
+}
+
+/// What daemons kept on the broker is older than what this one kept there: its disk is an older one.
+async fn broker_went_back(engine: &Healing) {
+    let detail = "it has what was on it some time ago: an older copy of its disk was put back";
+    tracing::error!("the broker went back in time: an older copy of its disk was put back");
+    engine.tell(Event::Incident(format!("the broker went back in time: {detail}")));
+    engine.tell_turn(Turn {
+        kind: TurnKind::MessagesLost,
+        subject: QUEUES.to_owned(),
+        text: format!("the broker went back in time: {detail}; what was published since and waited is lost"),
+        count: None,
+        at: engine.clock.now(),
+    });
+    engine.audit_heal(BROKER, IS_OLDER, detail.to_owned()).await;
 }
 
 /// The question runs to its end; it is not waited for longer than [`ANSWER`].

@@ -194,3 +194,44 @@ async fn a_vhost_that_is_back_with_empty_queues_is_told_as_lost() {
     );
     assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_that_was_put_back_from_an_older_copy_is_told() {
+    let scene = Scene::servers().await;
+    // The first one begins with a store that gave no numbers yet.
+    let mut first = scene.installation.daemon().await;
+    scene.publish("run", "/hook", 1).await;
+    scene.delivered(1).await;
+    assert_eq!(first.stop().await, Some(0), "{}", first.log());
+    let mut daemon = scene.installation.daemon().await;
+    scene.publish("run", "/hook", 2).await;
+    scene.delivered(2).await;
+    put_older_numbers(&scene).await;
+    // Numbers are kept, and compared, also at the end.
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+    let doctor = scene.installation.run(&["doctor"]).await.expect_code(1);
+    assert!(doctor.stdout.contains("broker is older"), "{doctor:?}");
+}
+
+/// What an older copy of the disk of the broker would have.
+async fn put_older_numbers(scene: &Scene) {
+    let vhost = scene.vhost.as_ref().unwrap();
+    let bindings = format!("/api/bindings/{}", vhost.name);
+    let kept = wait_until("numbers on the broker", BOUND, async || {
+        let all = vhost.manage("GET", &bindings, None).await.json();
+        let is_kept = |one: &&Value| {
+            one["routing_key"]
+                .as_str()
+                .is_some_and(|key| key.starts_with("numbers."))
+        };
+        all.as_array().unwrap().iter().find(is_kept).cloned()
+    })
+    .await;
+    let of = |key: &str| kept[key].as_str().unwrap().to_owned();
+    let between = format!("{bindings}/e/{}/e/{}", of("source"), of("destination"));
+    let older = json!({"routing_key": "numbers.1.1"});
+    vhost.manage("POST", &between, Some(&older)).await;
+    vhost
+        .manage("DELETE", &format!("{between}/{}", of("properties_key")), None)
+        .await;
+}
