@@ -121,7 +121,12 @@ struct Unfinished(PathBuf);
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        // With what SQLite leaves beside a file that it could not finish.
+        for beside in ["", "-journal", "-wal", "-shm"] {
+            let mut name = self.0.clone().into_os_string();
+            name.push(beside);
+            let _ = fs::remove_file(name);
+        }
     }
 }
 
@@ -242,7 +247,11 @@ mod tests {
         file.finish().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"one");
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        drop(NewFile::create(&directory.path().join("left")).unwrap());
+        let left = NewFile::create(&directory.path().join("left")).unwrap();
+        let mut journal = left.beside().to_owned().into_os_string();
+        journal.push("-journal");
+        fs::write(journal, "of SQLite").unwrap();
+        drop(left);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 

@@ -30,7 +30,14 @@ pub(super) async fn back_up(cli: &Cli, config: &Config, to: &Path) -> Result<Exi
         return told(cli, done);
     }
     let file = SqliteFile::open_existing(path).await.map_err(opened)?;
-    let copied = file.back_up(new.beside()).await.map_err(opened);
+    let copied = file
+        .back_up(new.beside())
+        .await
+        .map_err(|error| match error.takes_no_writes() {
+            // The file of the store is only read.
+            Some(why) => Failure::new(Exit::Failed, format!("{} cannot be written: {why}", to.display())),
+            None => opened(error),
+        });
     file.close().await;
     copied?;
     new.finish().map_err(|error| unwritten(to, &error))?;
