@@ -51,6 +51,19 @@ pub(super) fn consent(session: &Session<'_>, plan: &Plan) -> Result<Consent, Fai
 
 /// The same for what has no plan but one sentence.
 pub(super) fn consent_to(global: &Global, what: &str) -> Result<bool, Failure> {
+    consent_by(global, what, &Confirmation::Yes)
+}
+
+/// The same for what loses so much.
+pub(super) fn consent_to_loss(global: &Global, what: &str, count: u64) -> Result<bool, Failure> {
+    let number = Confirmation::Word {
+        what: "number of what is lost",
+        word: count.to_string(),
+    };
+    consent_by(global, what, &number)
+}
+
+fn consent_by(global: &Global, what: &str, confirmation: &Confirmation) -> Result<bool, Failure> {
     if global.dry_run {
         print(format!("plan: {}\n", shown(what)).as_bytes())?;
         return Ok(false);
@@ -65,7 +78,7 @@ pub(super) fn consent_to(global: &Global, what: &str) -> Result<bool, Failure> {
         )));
     }
     say(&format!("plan: {}", shown(what)));
-    if ask(&Confirmation::Yes, &mut io::stdin().lock())? {
+    if ask(confirmation, &mut io::stdin().lock())? {
         return Ok(true);
     }
     Err(Failure::refused("not confirmed; nothing was changed"))

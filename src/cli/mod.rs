@@ -58,7 +58,7 @@ pub use listen::{AnswersAsked, ListenAsked};
 #[cfg(any(test, feature = "internals"))]
 pub use manual::VARIABLES;
 pub use registry::{COMMANDS, Does, Prints};
-pub use store::{Migrated, StoreDone, StoreWork, consents_to, print_migrated, print_store_done};
+pub use store::{Migrated, StoreDone, StoreWork, consents_to, consents_to_loss, print_migrated, print_store_done};
 pub use themes::{ThemeFound, ThemesAsked, print_themes};
 
 use args::{JobCommand, Policy, StoreCommand, Sub, VhostCommand};

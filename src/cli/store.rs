@@ -60,6 +60,11 @@ pub fn consents_to(cli: &Cli, what: &str) -> Result<bool, Failure> {
     confirm::consent_to(&cli.global, what)
 }
 
+/// Asks before `what` loses so much; the number has to be typed.
+pub fn consents_to_loss(cli: &Cli, what: &str, count: u64) -> Result<bool, Failure> {
+    confirm::consent_to_loss(&cli.global, what, count)
+}
+
 /// The numbers of the changes of a store's tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Migrated {

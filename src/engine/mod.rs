@@ -102,6 +102,7 @@ pub use error::EngineError;
 pub use event::Event;
 pub use handle::{EngineHandle, RemoteEngine};
 pub use handover::{Handover, HandoverPart};
+pub(crate) use health::{COMMAND as INCIDENT, WENT_BACK};
 pub use operation::Subject;
 pub use query::{Query, QueuesQuery};
 

@@ -2,10 +2,13 @@
 
 use std::path::Path;
 
+use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _};
 
 use super::{Owned, SqliteError, SqliteFile, owned, place, reading};
 use crate::domain::schema::SchemaRefusal;
+
+const IS_THERE: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?)";
 
 impl SqliteFile {
     /// Writes what the file holds at this moment into `to`, an empty file of this user. Whoever made that brings it to
@@ -55,9 +58,43 @@ impl SqliteFile {
         }
     }
 
+    /// What `rows` finds in the file at `path`, which is opened for this alone; nothing where it has no such table.
+    pub async fn rows_of(path: &Path, table: &str, rows: &'static str) -> Result<Vec<(i64, i64, i64)>, SqliteError> {
+        rows_by(reading(path), table, rows).await
+    }
+
+    /// The same of a backup, which stays as it is.
+    pub async fn rows_of_backup(
+        path: &Path,
+        table: &str,
+        rows: &'static str,
+    ) -> Result<Vec<(i64, i64, i64)>, SqliteError> {
+        rows_by(reading(path).read_only(true), table, rows).await
+    }
+
     /// Whether a process has the file open, as far as its log tells; asked after [`SqliteFile::close`].
     #[must_use]
     pub fn is_in_use(path: &Path) -> bool {
         place::has_log(path)
     }
+}
+
+async fn rows_by(
+    options: SqliteConnectOptions,
+    table: &str,
+    rows: &'static str,
+) -> Result<Vec<(i64, i64, i64)>, SqliteError> {
+    let mut connection = options.connect().await.map_err(SqliteError::opening)?;
+    let is_there: Result<bool, _> = sqlx::query_scalar(IS_THERE)
+        .bind(table)
+        .fetch_one(&mut connection)
+        .await;
+    let found = match is_there {
+        Ok(true) => sqlx::query_as(rows).fetch_all(&mut connection).await,
+        Ok(false) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    };
+    // It was only read.
+    let _ = connection.close().await;
+    Ok(found?)
 }

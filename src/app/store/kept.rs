@@ -4,6 +4,7 @@
 //! works with it: a program that has it open writes nothing more into a file that was replaced.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,12 +13,12 @@ use crate::ambient::Clock;
 use crate::cli::{self, Cli, Exit, Failure, StoreDone};
 use crate::config::{Config, StoreConfig};
 use crate::domain::schema::{SchemaMode, SchemaRefusal};
-use crate::engine::EngineError;
 use crate::engine::error::chain;
+use crate::engine::{EngineError, INCIDENT, WENT_BACK};
 use crate::files::NewFile;
 use crate::sqlite::{SqliteError, SqliteFile};
 use crate::store::postgres::PostgresStore;
-use crate::store::sqlite::SqliteStore;
+use crate::store::sqlite::{SqliteStore, lost_by_restore};
 use crate::store::{Events as _, Evidence, Incarnations, NewAudit, Records as _, Store as _, StoreError};
 
 use super::super::compose::{OpenError, patience};
@@ -49,13 +50,28 @@ pub(super) async fn restore(cli: &Cli, config: &Config, from: &Path) -> Result<E
     SqliteFile::check_backup(from)
         .await
         .map_err(|error| no_backup(from, error))?;
+    let lost = lost_by_restore(path, from).await;
     let what = format!("put {} in the place of {}", from.display(), path.display());
-    if !cli::consents_to(cli, &what)? {
+    let consents = match lost.count {
+        0 => cli::consents_to(cli, &what)?,
+        count => {
+            let loses = format!(
+                "{what}; what it has now and the backup has not will be lost: {}",
+                lost.what
+            );
+            cli::consents_to_loss(cli, &loses, count)?
+        }
+    };
+    if !consents {
         return Ok(Exit::Done);
     }
     let new = NewFile::replacing(path).map_err(|error| unwritten(path, &error))?;
     copy(from, new.beside()).map_err(|error| unwritten(new.beside(), &error))?;
-    prepared(new.beside(), &format!("restored from {}", from.display())).await?;
+    let mut detail = format!("restored from {}", from.display());
+    if lost.count > 0 {
+        let _ = write!(detail, ", and lost {}", lost.what);
+    }
+    prepared(new.beside(), &detail).await?;
     let is_there = path.symlink_metadata().is_ok();
     if is_there {
         idle(path).await?;
@@ -63,8 +79,23 @@ pub(super) async fn restore(cli: &Cli, config: &Config, from: &Path) -> Result<E
             return Err(in_use(path));
         }
     }
+    let mut done = format!("{} is {} now", path.display(), from.display());
+    if lost.count > 0 {
+        let before = kept_beside(path).map_err(|error| unwritten(path, &error))?;
+        let _ = write!(done, "; the file before, with what is lost, is {}", before.display());
+    }
     new.replace().map_err(|error| unwritten(path, &error))?;
-    told(cli, format!("{} is {} now", path.display(), from.display()))
+    told(cli, done)
+}
+
+/// Gives what is at `path` a second name, which stays when it is replaced.
+fn kept_beside(path: &Path) -> io::Result<PathBuf> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".before-{}", Clock::system().now().seconds()));
+    let before = PathBuf::from(name);
+    // Not every file system gives a file two names.
+    fs::hard_link(path, &before).or_else(|_| fs::copy(path, &before).map(drop))?;
+    Ok(before)
 }
 
 /// What is given from now on was not given before, whatever was given after the backup: ids of events follow the clock,
@@ -78,20 +109,27 @@ async fn prepared(path: &Path, detail: &str) -> Result<(), Failure> {
         for one in store.incarnations_living().await? {
             store.incarnation_mark_dead(one.id, one.counter).await?;
         }
-        let entry = NewAudit {
-            actor: cli::actor("cli"),
-            command: "store restore".to_owned(),
-            target: "store".to_owned(),
-            reason: None,
-            plan: None,
-            result: "done".to_owned(),
-            detail: detail.to_owned(),
-        };
-        store.audit_append(&entry).await
+        // Whatever the numbers say that a daemon compares: they grow by its work alone.
+        store
+            .audit_append(&entry(INCIDENT, WENT_BACK, &format!("it was {detail}")))
+            .await?;
+        store.audit_append(&entry("store restore", "done", detail)).await
     };
     let raised: Result<i64, StoreError> = raised.await;
     file.close().await;
     raised.map(drop).map_err(|error| EngineError::from(error).into())
+}
+
+fn entry(command: &str, result: &str, detail: &str) -> NewAudit {
+    NewAudit {
+        actor: cli::actor("cli"),
+        command: command.to_owned(),
+        target: "store".to_owned(),
+        reason: None,
+        plan: None,
+        result: result.to_owned(),
+        detail: detail.to_owned(),
+    }
 }
 
 pub(super) async fn copy_to_database(

@@ -14,7 +14,7 @@ pub(super) fn check(line: &NewAudit) -> Check {
         WENT_BACK => Check::broken(
             "incident",
             found,
-            "what was delivered since the backup may come again, and what was changed since is undone; `redrive audit` ends with the backup",
+            "what was delivered since the backup may come again; what only the store held since then is lost (events, and dead letters and messages that were discarded, saved or rescued), and settings are as they were; `redrive audit` ends with the backup",
         ),
         IS_OLDER => Check::broken(
             "incident",

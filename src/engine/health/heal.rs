@@ -16,7 +16,7 @@ use crate::engine::health::Healing;
 use crate::engine::{EngineError, Event};
 
 /// The result of a line of the audit that tells of a restored store.
-pub(in crate::engine) const WENT_BACK: &str = "went back";
+pub(crate) const WENT_BACK: &str = "went back";
 /// The target of a line about the broker, and the result of one that tells of a broker that was put back.
 pub(super) const BROKER: &str = "broker";
 pub(in crate::engine) const IS_OLDER: &str = "is older";

@@ -33,7 +33,7 @@ const NAMED_MAX: usize = 50;
 /// How long a publish waits until a loss is in the audit.
 const AUDIT: Duration = Duration::from_secs(2);
 /// The name of what is audited here.
-pub(in crate::engine) const COMMAND: &str = "heal";
+pub(crate) const COMMAND: &str = "heal";
 /// What an incident of them is about, and what became of that.
 pub(super) const QUEUES: &str = DELIVERY_QUEUES;
 pub(super) const GONE: &str = "gone";

@@ -34,8 +34,9 @@ use crate::domain::time::Timestamp;
 pub(super) use bind::{BOUND, look_at_another};
 pub(super) use found::Health;
 use found::{Found, asked, unasked};
-pub(super) use heal::{IS_OLDER, WENT_BACK};
-pub(super) use losses::COMMAND;
+pub(super) use heal::IS_OLDER;
+pub(crate) use heal::WENT_BACK;
+pub(crate) use losses::COMMAND;
 
 /// A write of the store that takes longer than this is told as one that is not answered.
 const WRITE_MAX: Duration = Duration::from_millis(1500);

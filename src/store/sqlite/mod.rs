@@ -8,7 +8,10 @@
 mod error;
 pub(super) mod events;
 mod incarnations;
+mod restoring;
 mod retention;
+
+pub use self::restoring::{Lost, lost_by_restore};
 
 use std::collections::HashMap;
 use std::fs::File;

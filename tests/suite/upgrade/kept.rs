@@ -117,7 +117,15 @@ async fn a_backup_of_a_store_at_work_is_put_back_when_nobody_works_with_it() {
     let mut after = told(&installation).await;
     let audit = after[2].as_array_mut().unwrap();
     assert_eq!(audit.remove(0)["command"], "store restore");
+    let incident = audit.remove(0);
+    assert_eq!(incident["result"], "went back", "{incident}");
+    assert!(
+        incident["detail"].as_str().unwrap().contains("lost 1 event"),
+        "{incident}"
+    );
     assert_eq!(after, before);
+    let doctor = installation.run(&["doctor"]).await.expect_code(1);
+    assert!(doctor.stdout.contains("store went back"), "{doctor:?}");
     installation.run(&["audit", "verify"]).await.expect_code(0);
     // An id of an event is never given twice, though the store forgot that it was.
     installation
@@ -127,6 +135,42 @@ async fn a_backup_of_a_store_at_work_is_put_back_when_nobody_works_with_it() {
     let next = ids(&installation).await.into_iter().max().unwrap();
     assert!(next > last, "{next} after {last}");
     stopped(installation.daemon().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waits_and_is_not_in_the_backup_is_counted_before_it_is_lost_and_kept_beside() {
+    let installation = Installation::embedded();
+    let publish = async |execution: &str| {
+        let publish = ["publish", "--execution", execution, "--url", "http://127.0.0.1:9/hook"];
+        installation.run(&publish).await.expect_code(0);
+    };
+    let waiting = async || {
+        let queues = installation.run(&["queues", "--json"]).await.expect_code(0).json();
+        let ready = |queue: &Value| queue["ready"].as_u64().unwrap();
+        queues.as_array().unwrap().iter().map(ready).sum::<u64>()
+    };
+    publish("a").await;
+    let backup = installation.path("backup.db");
+    let backup = backup.to_str().unwrap();
+    installation.run(&["store", "backup", backup]).await.expect_code(0);
+    for execution in ["a", "b", "b"] {
+        publish(execution).await;
+    }
+    let plan = installation.run(&["store", "restore", backup, "--dry-run"]).await;
+    let plan = plan.expect_code(0).stdout;
+    assert!(plan.contains("3 messages that wait"), "{plan}");
+    let restored = installation.run(&["store", "restore", backup, "--yes"]).await;
+    restored.expect_code(0);
+    assert_eq!(waiting().await, 1);
+    let doctor = installation.run(&["doctor"]).await.expect_code(1);
+    assert!(doctor.stdout.contains("lost 3 messages that wait"), "{doctor:?}");
+    let beside = std::fs::read_dir(installation.path("store.db").parent().unwrap()).unwrap();
+    let mut beside = beside.map(|entry| entry.unwrap().path());
+    let before = beside.find(|path| path.to_string_lossy().contains("store.db.before-"));
+    let before = before.unwrap();
+    let back = ["store", "restore", before.to_str().unwrap(), "--yes"];
+    installation.run(&back).await.expect_code(0);
+    assert_eq!(waiting().await, 4);
 }
 
 async fn ids(installation: &Installation) -> Vec<i64> {
