@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use super::events;
 use super::look::Reader;
 use super::outlet::Outlet;
+use super::sum::was_claimed;
 use super::targets::Targets;
 use super::{
     DeadDetail, DeadGroup, DeadLetters, DeadListQuery, DeadPage, DeadPages, DeadQueueView, DeadSelection, DeadSort,
@@ -296,13 +297,12 @@ impl DeadLetters {
     /// Begins the looks that are due and waits for them, at most for `patience`; answers how every queue
     /// stands then. Queues that are gone are forgotten; those that nobody could look for are not gone.
     pub(super) async fn dead_looks(self: &Arc<Self>, patience: Duration) -> Result<Looked, EngineError> {
-        let Targets {
-            queues: targets,
-            unread,
-        } = self.targets.dead_targets_asked_for().await?;
+        let before = self.store.dead_queues().await?;
+        let Targets { queues, unread } = self.targets.dead_targets_asked_for().await?;
         let (known, now) = (self.store.dead_queues().await?, self.store.now().await?);
+        let mut targets = queues.as_ref().clone();
         let mut looks = Vec::new();
-        for target in targets.iter() {
+        for target in &targets {
             let known = known.iter().find(|known| known.name == target.name);
             let cost = self.index.looks_of(target).await?;
             // A look that is under way has messages in hand, and is a consumer: the numbers say less than that.
@@ -312,6 +312,10 @@ impl DeadLetters {
                 looks.push(ambient::spawn("look at dead letters", look));
             }
         }
+        // A look of ours does not work on these letters. Beside it there may be a consumer that does: what is looked at was
+        // chosen before.
+        let ours = |target: &&mut DeadTarget| was_claimed(&target.name, &before, &known);
+        targets.iter_mut().filter(ours).for_each(|target| target.consumers = 0);
         let table = known.iter().find(|known| known.name.as_str() == EVENT_TABLE);
         if events::is_due(table, now) {
             let look = Arc::clone(&self.index).look_at_events();
@@ -334,7 +338,7 @@ impl DeadLetters {
         let _ = ambient::timeout(patience, waiting).await;
         let known = self.store.dead_queues().await?;
         let mut views = Vec::with_capacity(targets.len());
-        for target in targets.iter() {
+        for target in &targets {
             let known = known.iter().find(|known| known.name == target.name);
             views.push(self.queue_view(target, known, &self.index.looks_of(target).await?));
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::sum::Place;
+use super::sum::{Place, was_claimed};
 use super::{DeadSum, DeadTargets};
 use crate::ambient::{HashMap, HashSet};
 use crate::broker::ListedQueue;
@@ -79,19 +79,29 @@ impl DeadPlaces {
     async fn found(&mut self, engine: &DeadTargets, listed: &[ListedQueue]) -> Result<(), EngineError> {
         let policies = compiled(&engine.broker.policies().await?);
         let names = engine.target_names(listed, &policies).await?;
-        let known = engine.store.dead_queues().await?.into_iter();
-        let known: HashMap<_, _> = known.map(|known| (known.name.clone(), known)).collect();
+        let before = engine.store.dead_queues().await?;
+        let known: HashMap<_, _> = before.iter().map(|known| (&known.name, known)).collect();
         let is_target = |queue: &&ListedQueue| names.contains(queue.name.as_str());
         let targets: Vec<&ListedQueue> = listed.iter().filter(is_target).collect();
         let mut consumed = HashSet::default();
         let has_some = |queue: &&&ListedQueue| queue.ready.zip(queue.unacked) != Some((0, 0));
-        let others =
-            |queue: &&&ListedQueue| has_some(queue) && engine.is_worked_on(&queue.name, known.get(&queue.name), 1);
+        let others = |queue: &&&ListedQueue| {
+            has_some(queue) && engine.is_worked_on(&queue.name, known.get(&queue.name).copied(), 1)
+        };
+        let version = engine.broker.version().await;
         for queue in targets.iter().filter(others).take(ASKED_MAX) {
-            let detail = engine.broker.queue_detail(&queue.name).await?;
-            if detail.is_some_and(|detail| detail.consumers.is_some_and(|consumers| consumers > 0)) {
+            let Some(detail) = engine.broker.queue_detail(&queue.name).await? else {
+                continue;
+            };
+            let listed = engine.target(queue, &detail, Vec::new(), &policies, version);
+            // The statistics lag: for seconds they count the consumer of a look or a run of ours that is over.
+            if listed.consumers > 0 && engine.counted(listed).await?.is_some_and(|exact| exact.consumers > 0) {
                 consumed.insert(queue.name.clone());
             }
+        }
+        if !consumed.is_empty() {
+            let now = engine.store.dead_queues().await?;
+            consumed.retain(|name| !was_claimed(name, &before, &now));
         }
         self.targets = targets.into_iter().map(|queue| queue.name.clone()).collect();
         self.consumed = consumed;

@@ -53,6 +53,17 @@ impl DeadSum {
     }
 }
 
+/// Whether a look or a run of ours had a queue at any time between two readings of the index: a consumer that was counted
+/// then may be ours.
+pub(super) fn was_claimed(queue: &QueueName, before: &[DeadQueue], after: &[DeadQueue]) -> bool {
+    let found = |known: &[DeadQueue]| {
+        let known = known.iter().find(|known| known.name == *queue)?;
+        Some((known.generation, known.claimed_by.is_some()))
+    };
+    let (before, after) = (found(before), found(after));
+    before != after || before.is_some_and(|(_, is_claimed)| is_claimed)
+}
+
 impl DeadTargets {
     /// Whether what is in a dead-letter queue is in the hands of those who consume it, and no dead letter that waits:
     /// not where it is we who look at it. Our own queue has no other consumers.
@@ -112,5 +123,27 @@ mod tests {
         let sum = DeadSum::of([place(Some(3)), place(None)], None);
         assert_eq!((sum.letters, sum.queues, sum.is_nothing()), (None, 1, false));
         assert!(DeadSum::of([], Some(0)).is_nothing());
+    }
+
+    #[test]
+    fn a_consumer_may_be_ours_where_a_claim_was_there_at_any_time_between_two_readings() {
+        let known = |generation, claimed_by: Option<&str>| DeadQueue {
+            name: QueueName::parse("dead").unwrap(),
+            generation,
+            claimed_by: claimed_by.map(str::to_owned),
+            seen: 0,
+            expected: None,
+            looked_at: None,
+            messages: None,
+            looks: 0,
+            problem: None,
+        };
+        let queue = QueueName::parse("dead").unwrap();
+        let [free, held, later] = [known(3, None), known(3, Some("look-1")), known(4, None)].map(|known| [known]);
+        assert!(!was_claimed(&queue, &[], &[]) && !was_claimed(&queue, &free, &free));
+        for (before, after) in [(&held, &free), (&free, &held), (&held, &held), (&free, &later)] {
+            assert!(was_claimed(&queue, before, after), "{before:?} {after:?}");
+        }
+        assert!(was_claimed(&queue, &[], &free), "its first look");
     }
 }

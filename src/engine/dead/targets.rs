@@ -206,7 +206,7 @@ impl DeadTargets {
 
     /// With its exact numbers, where asking for them changes nothing; else those of the statistics, which lag. Nothing
     /// where the queue is gone. One queue that cannot be read says so, and hides no other.
-    async fn counted(&self, target: DeadTarget) -> Result<Option<DeadTarget>, EngineError> {
+    pub(super) async fn counted(&self, target: DeadTarget) -> Result<Option<DeadTarget>, EngineError> {
         match self.numbers_of(target.clone()).await {
             Ok(counted) => Ok(counted),
             Err(error @ BrokerError::Unreachable { .. }) => Err(error.into()),
@@ -404,7 +404,7 @@ impl DeadTargets {
         Ok(fed)
     }
 
-    fn target(
+    pub(super) fn target(
         &self,
         queue: &ListedQueue,
         detail: &ListedQueue,

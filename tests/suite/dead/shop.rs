@@ -23,7 +23,7 @@ pub(crate) const BOUND: Duration = Duration::from_mins(2);
 pub(crate) struct Shop {
     pub(crate) stage: Stage,
     pub(crate) channel: Channel,
-    _connection: Connection,
+    pub(crate) connection: Connection,
 }
 
 impl Shop {
@@ -45,7 +45,7 @@ impl Shop {
         Self {
             stage,
             channel,
-            _connection: connection,
+            connection,
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use lapin::options::BasicConsumeOptions;
 use lapin::types::FieldTable;
+use redrive::internals::broker::ListedQueue;
 use redrive::internals::domain::id::QueueName;
 use redrive::internals::domain::turn::TurnKind;
 use redrive::internals::engine::Event;
@@ -80,6 +81,40 @@ async fn the_overview_counts_the_dead_letters_of_every_queue_that_nobody_consume
     assert!(page.problems.is_empty(), "{:?}", page.problems);
     let expected = BTreeMap::from([("mails.dead".to_owned(), 2), ("orders.dead".to_owned(), 3)]);
     assert_eq!(alerted(&mut told, &expected).await, expected);
+    stop.cancel();
+}
+
+/// The statistics count a consumer for seconds after it is gone, such as that of a look or a run.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn letters_are_counted_as_soon_as_their_consumer_is_gone_whatever_the_statistics_say() {
+    let shop = Shop::open().await;
+    shop.queue("orders.dead", &[]).await;
+    let arguments = [
+        ("x-dead-letter-exchange", text("")),
+        ("x-dead-letter-routing-key", text("orders.dead")),
+    ];
+    shop.queue("orders", &arguments).await;
+    shop.fill("orders", 3).await;
+    shop.reject_all("orders").await;
+    let held = shop.connection.create_channel().await.unwrap();
+    let options = BasicConsumeOptions::default();
+    let consuming = held.basic_consume("orders.dead".into(), "held".into(), options, FieldTable::default());
+    let _consumer = consuming.await.unwrap();
+    let dead = QueueName::parse("orders.dead").unwrap();
+    wait_until("the consumer to be counted", BOUND, async || {
+        let detail = shop.stage.broker.queue_detail(&dead).await.unwrap();
+        let is_counted = |detail: &ListedQueue| detail.consumers == Some(1) && detail.unacked == Some(3);
+        detail.filter(is_counted).map(drop)
+    })
+    .await;
+    held.close(200, "done".into()).await.unwrap();
+    let stop = CancellationToken::new();
+    let observer = shop.stage.engine.observe(Duration::from_millis(100), stop.clone());
+    let mut snapshots = observer.snapshots();
+    let first = snapshots.wait_for(|snapshot| snapshot.totals.dead.letters.is_some());
+    let first = within(BOUND, first).await.unwrap().unwrap().totals.dead;
+    let lag = shop.stage.broker.queue_detail(&dead).await.unwrap().unwrap();
+    assert_eq!((first.letters, first.queues), (Some(3), 1), "the statistics: {lag:?}");
     stop.cancel();
 }
 
