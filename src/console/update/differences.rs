@@ -18,9 +18,7 @@ const NAMED_MAX: usize = 5;
 
 /// Says what is different now.
 pub(super) fn tell(state: &mut State, before: &Snapshot, now: &Snapshot) {
-    if now.totals.dead.letters > before.totals.dead.letters && before.totals.dead.letters.is_some() {
-        state.data.died_at = Some(now.taken_at);
-    }
+    died(state, before, now);
     let (broken, mended) = match now.silent.or(before.silent) {
         Some(Silent::Daemon) => ("nothing is read", "the daemon answers again"),
         Some(Silent::Management) => ("the management API cannot be read", "the management API is read again"),
@@ -36,6 +34,21 @@ pub(super) fn tell(state: &mut State, before: &Snapshot, now: &Snapshot) {
     endpoints(state, before, now);
     queues(state, before, now);
     courses::tell(state, before, now);
+}
+
+/// Something died just now where a place has more than before. When what is in a place that was not counted before died,
+/// nobody knows: it may have been there all along, in the hands of a consumer.
+fn died(state: &mut State, before: &Snapshot, now: &Snapshot) {
+    let (Some(before), Some(places)) = (&before.dead_places, &now.dead_places) else {
+        return;
+    };
+    let grew = |(name, count): (&String, &u64)| before.get(name).is_some_and(|before| count > before);
+    let appeared = |(name, count): (&String, &u64)| *count > 0 && !before.contains_key(name);
+    if places.iter().any(grew) {
+        state.data.died_at = Some(now.taken_at);
+    } else if places.iter().any(appeared) {
+        state.data.died_at = None;
+    }
 }
 
 fn part(state: &mut State, (name, broken, mended): (&str, &str, &str), before: &Part, now: &Part) {

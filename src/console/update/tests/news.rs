@@ -214,6 +214,30 @@ fn daemon(id: i64) -> Incarnation {
 }
 
 #[test]
+fn something_died_where_a_place_has_more_and_not_where_one_is_counted_again() {
+    let with = |generation, places: &[(&str, u64)]| Snapshot {
+        dead_places: Some(Arc::new(
+            places
+                .iter()
+                .map(|(name, count)| ((*name).to_owned(), *count))
+                .collect(),
+        )),
+        ..snapshot(generation, Vec::new(), Vec::new())
+    };
+    let mut stage = stage(with(1, &[("app.dlq", 9), ("store", 0)]));
+    receive(&mut stage, with(2, &[("app.dlq", 12), ("store", 0)]));
+    let died_at = stage.state.data.died_at;
+    assert!(died_at.is_some());
+    // For a while it is said to be consumed.
+    receive(&mut stage, with(3, &[("store", 0)]));
+    assert_eq!(stage.state.data.died_at, died_at);
+    receive(&mut stage, with(4, &[("app.dlq", 12), ("store", 0)]));
+    assert_eq!(stage.state.data.died_at, None, "when they died is not known");
+    receive(&mut stage, with(5, &[("app.dlq", 11), ("store", 1)]));
+    assert!(stage.state.data.died_at.is_some());
+}
+
+#[test]
 fn broker_and_store_are_told_when_they_go_and_come_back() {
     let mut stage = stage(incident());
     let mut lost = snapshot(2, Vec::new(), Vec::new());
