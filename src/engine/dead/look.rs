@@ -121,6 +121,13 @@ impl Reader {
     }
 }
 
+/// How many a look will see. While the broker takes back what another look gave back, it counts a part of them only: then
+/// it is what the last look saw, unless a run changed that.
+fn expected(ready: Option<u64>, known: Option<&DeadQueue>) -> Option<u64> {
+    let seen = known.filter(|known| known.looked_at.is_some());
+    ready.max(seen.and_then(|known| known.messages))
+}
+
 impl DeadIndex {
     /// Looks at a queue unless somebody does so already.
     pub(super) async fn look_at(self: Arc<Self>, target: DeadTarget) {
@@ -172,7 +179,10 @@ impl DeadIndex {
 
     pub(super) async fn look_claimed(&self, target: &DeadTarget) -> Result<Look, EngineError> {
         let who = claimant(LOOK);
-        let generation = match self.store.dead_claim(&target.name, &who, target.ready, HOLD).await? {
+        let known = self.store.dead_queues().await?;
+        let known = known.iter().find(|known| known.name == target.name);
+        let expected = expected(target.ready, known);
+        let generation = match self.store.dead_claim(&target.name, &who, expected, HOLD).await? {
             DeadClaim::Claimed(generation) => generation,
             DeadClaim::Busy(by) if by.claimed_by.as_deref().is_some_and(|by| by.starts_with(LOOK)) => {
                 return Ok(Look::Elsewhere);
@@ -383,4 +393,34 @@ const COPIED_MAX: usize = 4 << 20;
 /// The message as bytes; one that cannot be kept whole is not kept.
 fn copy(message: &Message) -> Option<Vec<u8>> {
     message.is_whole().then(|| encode(message)).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::id::QueueName;
+    use crate::domain::time::Timestamp;
+
+    #[test]
+    fn a_look_sees_as_many_as_the_last_one_unless_a_run_changed_that() {
+        let seen = DeadQueue {
+            name: QueueName::parse("dead").unwrap(),
+            generation: 3,
+            claimed_by: None,
+            seen: 4_000,
+            expected: None,
+            looked_at: Some(Timestamp::from_seconds(1)),
+            messages: Some(4_000),
+            looks: 1,
+            problem: None,
+        };
+        let changed = DeadQueue {
+            looked_at: None,
+            ..seen.clone()
+        };
+        assert_eq!(expected(Some(0), Some(&seen)), Some(4_000));
+        assert_eq!(expected(Some(4_010), Some(&seen)), Some(4_010));
+        assert_eq!(expected(Some(9), Some(&changed)), Some(9));
+        assert_eq!((expected(Some(9), None), expected(None, None)), (Some(9), None));
+    }
 }

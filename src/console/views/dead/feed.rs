@@ -103,7 +103,9 @@ fn progress(queues: &[DeadQueueView], as_of: Option<Timestamp>) -> Option<Progre
 fn unfinished(queues: &[DeadQueueView]) -> Option<String> {
     let looking = queues.iter().find_map(|queue| Some((queue, queue.looking?)));
     if let Some((queue, (seen, of))) = looking {
-        let of = of.map_or_else(String::new, |of| format!(" of {of}"));
+        let of = of
+            .filter(|of| *of >= seen)
+            .map_or_else(String::new, |of| format!(" of {of}"));
         return Some(format!(
             "looking through {}: {seen}{of}",
             show(queue.name.as_str(), NAME_MAX)
