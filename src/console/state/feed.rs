@@ -24,6 +24,8 @@ pub const ROWS_MAX: u32 = 20_000;
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(60);
 /// A list is looked for at most this share of the time: one part looking, so many parts waiting.
 const WAITS_TO_LOOKS: u32 = 4;
+/// No list waits longer than this for the next look, or than the last one took.
+const WAIT_MAX: Duration = Duration::from_secs(15);
 
 /// Where the rows of a list come from.
 #[derive(Debug)]
@@ -254,6 +256,8 @@ pub struct FedList<R: Row> {
 pub struct Feed {
     /// The question under way, and since when.
     pub asked: Option<(FeedQuery, Timestamp)>,
+    /// Something was changed since it was asked: its answer may be from before that.
+    pub asks_again: bool,
     /// The question that was answered last, and when.
     pub answered: Option<(FeedQuery, Timestamp)>,
     /// How long that took.
@@ -274,6 +278,7 @@ impl Default for Feed {
     fn default() -> Self {
         Self {
             asked: None,
+            asks_again: false,
             answered: None,
             took: Duration::ZERO,
             problem: None,
@@ -292,10 +297,17 @@ impl Feed {
         match (&self.asked, &self.answered) {
             (Some((asked, since)), _) if asked == wanted => since.plus(ASK_AGAIN_AFTER),
             (None, Some((answered, at))) if answered == wanted => {
-                at.plus(wanted.pace(refresh).max(self.took.saturating_mul(WAITS_TO_LOOKS)))
+                let share = self.took.saturating_mul(WAITS_TO_LOOKS);
+                at.plus(wanted.pace(refresh).max(share.min(WAIT_MAX.max(self.took))))
             }
             (Some(_) | None, _) => now,
         }
+    }
+
+    /// Notes that it is asked.
+    pub fn ask(&mut self, query: FeedQuery, now: Timestamp) {
+        self.asked = Some((query, now));
+        self.asks_again = false;
     }
 
     /// Notes an answer; false when it is to a question that is not waited for any more.
@@ -304,9 +316,15 @@ impl Feed {
             return false;
         };
         self.took = now.since(since);
-        self.answered = Some((query.clone(), now));
+        self.answered = (!std::mem::take(&mut self.asks_again)).then(|| (query.clone(), now));
         self.problem = None;
         true
+    }
+
+    /// Notes why the answer has no rows. It only waited for what does not answer, and says nothing of what looking costs.
+    pub fn fail(&mut self, problem: String) {
+        self.took = Duration::ZERO;
+        self.problem = Some(problem);
     }
 
     /// How long after an answer the same is asked again, at least.
@@ -316,9 +334,10 @@ impl Feed {
         answered.map_or(refresh, |(answered, _)| answered.pace(refresh))
     }
 
-    /// It is due at once.
+    /// It is due at once, or as soon as the question under way is answered.
     pub fn hurry(&mut self) {
         self.answered = None;
+        self.asks_again = self.asked.is_some();
     }
 }
 

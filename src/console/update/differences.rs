@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::say::{self, counted};
-use super::{State, courses};
+use super::{State, courses, feeds};
 use crate::console::journal::Tone;
 use crate::domain::dead_letter::place_of;
 use crate::domain::endpoint::EndpointState;
@@ -54,7 +54,11 @@ fn died(state: &mut State, before: &Snapshot, now: &Snapshot) {
 fn part(state: &mut State, (name, broken, mended): (&str, &str, &str), before: &Part, now: &Part) {
     let (tone, text) = match (&before.problem, &now.problem) {
         (None, Some(problem)) => (Tone::Bad, format!("{broken}: {}", say::name(problem))),
-        (Some(_), None) => (Tone::Good, mended.to_owned()),
+        (Some(_), None) => {
+            // Lists that waited for it, or could not be read meanwhile, are as new as the numbers.
+            feeds::hurry(state);
+            (Tone::Good, mended.to_owned())
+        }
         (None, None) | (Some(_), Some(_)) => return,
     };
     say::happened(state, tone, &text);

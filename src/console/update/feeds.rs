@@ -35,7 +35,7 @@ pub(super) fn ask(state: &mut State) -> Vec<Effect> {
     };
     state.forget_questions();
     if let Some(feed) = state.feed_mut() {
-        feed.asked = Some((query.clone(), now));
+        feed.ask(query.clone(), now);
     }
     vec![Effect::Feed(query)]
 }
@@ -50,7 +50,7 @@ fn watch(state: &mut State) -> Vec<Effect> {
     let Some(query) = View::Overview.screen().asks(&state.lists) else {
         return Vec::new();
     };
-    state.lists.expiring.queues.feed.asked = Some((query.clone(), now));
+    state.lists.expiring.queues.feed.ask(query.clone(), now);
     vec![Effect::Feed(query)]
 }
 
@@ -108,10 +108,13 @@ fn pace(state: &State) -> Duration {
     }
 }
 
-/// Looks again at once: it was asked for, or something was changed.
+/// Looks again at once: it was asked for, or something was changed, or can be read again. The other lists are asked for
+/// as soon as they are in front.
 pub(in crate::console) fn hurry(state: &mut State) {
-    if let Some(feed) = state.feed_mut() {
-        feed.hurry();
+    for listing in state.lists.all_mut() {
+        if let Some(feed) = listing.feed_mut() {
+            feed.hurry();
+        }
     }
 }
 
@@ -147,7 +150,7 @@ pub(super) fn answered(state: &mut State, fed: Fed) -> Vec<Effect> {
             job.into_iter().map(Effect::Arrange).collect()
         }
         Err(problem) => {
-            feed.problem = Some(problem);
+            feed.fail(problem);
             Vec::new()
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::Stage;
-use super::fixture::{incident, plan, planned, settings, stage, stage_with, url};
+use super::fixture::{confirmed, incident, plan, planned, settings, stage, stage_with, url};
 use crate::console::state::detail::{About, Compared, DetailAnswer, Subject};
 use crate::console::state::dialog::Friction;
 use crate::console::state::effect::{EditOf, Effect};
@@ -25,7 +25,7 @@ use crate::engine::policies::{PolicyAct, PolicyView};
 use crate::engine::query::{AuditEntry, PolicyScope, PolicyVersion};
 use crate::engine::runs::{OrderKind, RunView, Selection};
 use crate::engine::view::AttemptView;
-use crate::engine::{Access, Command, Plan};
+use crate::engine::{Access, Command, Done, Plan};
 
 /// An answer with a few rows, or without.
 pub(super) fn fed(query: FeedQuery, now: Timestamp, well: bool) -> Fed {
@@ -251,6 +251,50 @@ fn what_takes_long_is_asked_for_less_often() {
     stage.feed();
     assert!(asked(&stage.play("+11000")).is_empty());
     assert_eq!(asked(&stage.play("+1500")).len(), 1);
+}
+
+#[test]
+fn what_took_very_long_is_asked_for_again_within_seconds() {
+    let mut stage = stage(incident());
+    stage.play("8 +12000");
+    stage.feed();
+    assert!(asked(&stage.play("+14000")).is_empty());
+    assert_eq!(asked(&stage.play("+1500")).len(), 1);
+}
+
+#[test]
+fn a_question_that_failed_says_nothing_of_what_looking_costs() {
+    let mut stage = stage(incident());
+    stage.play("8 +5000");
+    let query = stage.state.feed().unwrap().asked.clone().unwrap().0;
+    stage.event(Event::Fed(fed(query, stage.now, false)));
+    assert_eq!(asked(&stage.play("+2000")).len(), 1, "a refresh later");
+}
+
+#[test]
+fn what_was_changed_while_a_question_was_under_way_is_asked_for_once_more() {
+    let mut stage = stage(incident());
+    stage.play("8 +3000");
+    assert!(asked(&stage.play("r")).is_empty(), "one question at a time");
+    let query = stage.state.feed().unwrap().asked.clone().unwrap().0;
+    let effects = stage.event(Event::Fed(fed(query, stage.now, true)));
+    assert_eq!(asked(&effects).len(), 1, "its answer may be from before");
+    stage.feed();
+    assert!(asked(&stage.play("+1000")).is_empty(), "and only once");
+}
+
+#[test]
+fn what_is_there_again_is_looked_at_at_once() {
+    let mut stage = stage(incident());
+    stage.play("8 +3000");
+    stage.feed();
+    let mut lost = incident();
+    lost.generation += 1;
+    lost.store.problem = Some("connection refused".to_owned());
+    let mut back = incident();
+    back.generation += 2;
+    assert!(asked(&stage.event(Event::Snapshot(Arc::new(lost)))).is_empty());
+    assert_eq!(asked(&stage.event(Event::Snapshot(Arc::new(back)))).len(), 1);
 }
 
 #[test]
@@ -494,6 +538,43 @@ fn redriving(messages: u64) -> Stage {
         result: Ok(commands.iter().map(|command| run_plan(command, messages)).collect()),
     });
     stage
+}
+
+#[test]
+fn what_comes_of_a_run_that_was_begun_here_is_told_however_soon_it_is_over() {
+    let mut stage = redriving(3);
+    stage.play("+1000");
+    let effects = stage.play("y");
+    let (request, _) = confirmed(&effects);
+    let result = Ok(Box::new(Done::Run(Box::new(run("r9", RunState::Running)))));
+    stage.event(Event::Executed {
+        request,
+        item: 0,
+        result,
+    });
+    let asked = |stage: &mut Stage, generation| {
+        let mut next = incident();
+        next.generation = generation;
+        let effects = stage.event(Event::Snapshot(Arc::new(next)));
+        let runs = effects.into_iter().filter_map(|effect| match effect {
+            Effect::Outcome(run) => Some(run),
+            _ => None,
+        });
+        runs.collect::<Vec<_>>()
+    };
+    let runs = asked(&mut stage, 11);
+    assert_eq!(
+        runs.iter().map(|run| run.record.id.as_str()).collect::<Vec<_>>(),
+        ["r9"]
+    );
+    // It goes on, and the snapshot was older.
+    let said = stage.log().len();
+    stage.event(Event::Ended(runs.into_iter().next().unwrap()));
+    assert_eq!(stage.log().len(), said);
+    assert_eq!(asked(&mut stage, 12).len(), 1);
+    stage.event(Event::Ended(Box::new(run("r9", RunState::Done))));
+    assert_eq!(stage.log()[0], "run r9 (dead redrive) is over: 0 of 10 done");
+    assert!(asked(&mut stage, 13).is_empty());
 }
 
 #[test]
