@@ -4,6 +4,7 @@ use super::fingerprint::Fingerprint;
 use super::id::{Epoch, ExecutionId, IncarnationId, NotificationId, QueueName};
 use super::named::named;
 use super::policy::Phase;
+use super::text::show;
 use super::time::Timestamp;
 use super::url::EndpointUrl;
 
@@ -207,6 +208,19 @@ pub struct Pause {
     pub reason: Option<String>,
     /// When.
     pub at: Timestamp,
+}
+
+impl Pause {
+    /// Who paused it, and why, for people.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        let because = self
+            .reason
+            .as_deref()
+            .map(|reason| format!(": {}", show(reason, 120)))
+            .unwrap_or_default();
+        format!("paused by {}{because}", show(&self.by, 60))
+    }
 }
 
 /// The message at the head of a queue that failed at least once (stored only with a failure).

@@ -133,21 +133,16 @@ fn needs_a_person(known: &Facts<'_>) -> Option<Why> {
         ));
     }
     if let Some(pause) = &record.pause {
-        let by = text::show(&pause.by, 60);
-        let because = pause
-            .reason
-            .as_deref()
-            .map(|reason| format!(": {}", text::show(reason, 120)))
-            .unwrap_or_default();
+        let paused = pause.in_words();
         return Some(match known.owner {
             None => says(
                 QueueState::Paused,
-                format!("paused by {by}{because}; continue with `redrive queue resume`"),
+                format!("{paused}; continue with `redrive queue resume`"),
                 None,
             ),
             Some(owner) => says(
                 QueueState::Delivering,
-                format!("{owner} releases the queue after the attempt in flight (paused by {by}{because})"),
+                format!("{owner} releases the queue after the attempt in flight ({paused})"),
                 None,
             ),
         });

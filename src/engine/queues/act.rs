@@ -10,7 +10,7 @@ use crate::domain::id::QueueName;
 use crate::domain::queue::{QueueKind, QueueRecord};
 use crate::domain::words::plural_if_known;
 use crate::engine::EngineError;
-use crate::engine::command::{Command, Danger, Done, Plan, WriteGrant, simple};
+use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, WriteGrant, simple};
 use crate::engine::manage::ManagedLease;
 use crate::engine::operation::{About, Friction, Operation, Subject};
 use crate::engine::tell::Ending;
@@ -79,6 +79,17 @@ impl Operation<Queues> for (&QueueName, Act) {
         }
     }
 
+    /// A pause that took the place of another one is not taken back: that would end the other one too.
+    fn undo(&self, plan: &Plan) -> Result<Command, &'static str> {
+        let was_paused = |line: &PlanLine| line.now.starts_with("paused");
+        match self.1 {
+            Act::Pause if plan.lines.iter().any(was_paused) => {
+                Err("the queue was paused before, and stays so: U resumes it")
+            }
+            Act::Pause | Act::Resume | Act::Purge | Act::Delete | Act::Rescue => self.about().undo,
+        }
+    }
+
     async fn perform(&self, queues: &Arc<Queues>, plan: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
         match self.1 {
             Act::Pause => {
@@ -109,10 +120,9 @@ impl Queues {
             queue.as_str().to_owned(),
             effect.to_owned(),
         );
-        plan.lines[0].now = if view.paused.is_some() {
-            "paused".to_owned()
-        } else {
-            "not paused".to_owned()
+        plan.lines[0].now = match &view.paused {
+            Some(pause) => pause.in_words(),
+            None => "not paused".to_owned(),
         };
         plan.messages = view.ready;
         Ok(plan)

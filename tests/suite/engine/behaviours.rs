@@ -287,7 +287,22 @@ pub(super) async fn a_paused_queue_is_let_go_and_resumed(mut stage: Stage) {
     stage.publish("b", "/ok").await;
     stage.delivered(2).await;
     assert_eq!(stage.queue_view("a", "/ok").await.unwrap().ready, Some(1));
-    stage.execute(Command::ResumeQueue(stage.queue("a", "/ok"))).await;
+    let (pause, resume) = (
+        Command::PauseQueue(stage.queue("a", "/ok")),
+        Command::ResumeQueue(stage.queue("a", "/ok")),
+    );
+    let of_before = stage.engine.plan(resume.clone()).await.unwrap();
+    assert_eq!(of_before.lines[0].now, "paused by tester: a test");
+    let of_another = stage.engine.plan(pause).await.unwrap();
+    assert!(of_another.undo().unwrap_err().contains("was paused before"));
+    let bob = Access::Operator.grant("bob", Some("a migration".to_owned())).unwrap();
+    stage.engine.execute(&of_another, &bob).await.unwrap();
+    let tester = Access::Operator.grant("tester", None).unwrap();
+    let refused = stage.engine.execute(&of_before, &tester).await.unwrap_err();
+    assert!(refused.to_string().contains("plan is stale"), "{refused}");
+    let plan = stage.engine.plan(resume).await.unwrap();
+    assert_eq!(plan.lines[0].now, "paused by bob: a migration");
+    stage.engine.execute(&plan, &tester).await.unwrap();
     stage.delivered(3).await;
     let Ok(audit) = stage
         .engine
@@ -311,6 +326,8 @@ pub(super) async fn a_paused_queue_is_let_go_and_resumed(mut stage: Stage) {
         [
             "queue resume done",
             "queue resume planned",
+            "queue pause done",
+            "queue pause planned",
             "queue pause done",
             "queue pause planned"
         ]
