@@ -84,6 +84,19 @@ pub struct Part {
     pub taken_at: Option<Timestamp>,
 }
 
+impl Part {
+    /// Why it could not be read this time, without the words that it is unreachable: who shows the cause says so.
+    #[must_use]
+    pub fn cause(&self) -> Option<&str> {
+        let problem = self.problem.as_deref()?;
+        let is_said = ["broker unreachable during ", "store unreachable during "]
+            .iter()
+            .any(|words| problem.starts_with(words));
+        let cause = problem.split_once(": ").filter(|_| is_said).map(|(_, cause)| cause);
+        Some(cause.unwrap_or(problem))
+    }
+}
+
 /// What is said of a daemon that does not answer, before the cause.
 pub(crate) const NOT_ANSWERING: &str = "does not answer";
 

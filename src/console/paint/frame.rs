@@ -249,7 +249,12 @@ fn problems(state: &State) -> Vec<String> {
             problems.extend(part(state, what, then, &snapshot.broker));
         }
     }
-    problems.extend(part(state, "store unreachable", "", &snapshot.store));
+    let then = if delivering(snapshot) > 0 {
+        "; deliveries stop until it answers"
+    } else {
+        ""
+    };
+    problems.extend(part(state, "store unreachable", then, &snapshot.store));
     problems
 }
 
@@ -291,7 +296,7 @@ fn vhost_missing(state: &State, why: &str) -> String {
 }
 
 fn part(state: &State, what: &str, then: &str, part: &Part) -> Option<String> {
-    let why = part.problem.as_deref().map(|why| show(why, OUTSIDE_MAX))?;
+    let why = part.cause().map(|why| show(why, OUTSIDE_MAX))?;
     Some(match part.taken_at {
         Some(at) => {
             let (since, at) = (ago(state.now, at), clock(at));

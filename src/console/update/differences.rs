@@ -52,8 +52,8 @@ fn died(state: &mut State, before: &Snapshot, now: &Snapshot) {
 }
 
 fn part(state: &mut State, (name, broken, mended): (&str, &str, &str), before: &Part, now: &Part) {
-    let (tone, text) = match (&before.problem, &now.problem) {
-        (None, Some(problem)) => (Tone::Bad, format!("{broken}: {}", say::name(problem))),
+    let (tone, text) = match (before.cause(), now.cause()) {
+        (None, Some(cause)) => (Tone::Bad, format!("{broken}: {}", say::name(cause))),
         (Some(_), None) => {
             // Lists that waited for it, or could not be read meanwhile, are as new as the numbers.
             feeds::hurry(state);

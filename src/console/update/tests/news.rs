@@ -195,7 +195,7 @@ fn a_missing_vhost_is_made_from_the_overview_and_one_that_is_there_is_not() {
     );
 }
 
-fn daemon(id: i64) -> Incarnation {
+pub(super) fn daemon(id: i64) -> Incarnation {
     Incarnation {
         id: IncarnationId(id),
         name: format!("d{id}"),
@@ -241,7 +241,7 @@ fn something_died_where_a_place_has_more_and_not_where_one_is_counted_again() {
 fn broker_and_store_are_told_when_they_go_and_come_back() {
     let mut stage = stage(incident());
     let mut lost = snapshot(2, Vec::new(), Vec::new());
-    lost.broker.problem = Some("connection refused".to_owned());
+    lost.broker.problem = Some("broker unreachable during listing queues: connection refused".to_owned());
     receive(&mut stage, lost);
     receive(&mut stage, snapshot(3, Vec::new(), Vec::new()));
     assert_eq!(

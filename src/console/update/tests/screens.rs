@@ -7,6 +7,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::Stage;
+use super::feeds::run;
 use super::fixture::{START, endpoint, incident, plan, planned, queue, snapshot, stage, stage_with};
 use crate::console::runtime::picture;
 use crate::console::state::event::Event;
@@ -16,8 +17,9 @@ use crate::console::views::keys::by_keys;
 use crate::domain::endpoint::EndpointState;
 use crate::domain::pace::{self, Pace, PaceChange, PaceOrder};
 use crate::domain::queue::QueueState;
+use crate::domain::run::RunState;
 use crate::engine::Access;
-use crate::engine::snapshot::{ENDPOINT_STATES, EndpointRow, Silent, Worst};
+use crate::engine::snapshot::{ENDPOINT_STATES, EndpointRow, Part, Silent, Snapshot, Worst};
 
 fn screen(stage: &mut Stage, (columns, rows): (u16, u16)) -> String {
     stage.event(Event::Resize { columns, rows });
@@ -52,6 +54,28 @@ fn the_overview_lists_all_that_has_room_and_counts_the_rest() {
         assert_eq!(screen.contains(&more), listed < 6, "{size:?}:\n{screen}");
         assert!(size.1 < 24 || listed == 6, "{size:?}:\n{screen}");
     }
+}
+
+#[test]
+fn a_store_that_is_away_is_said_once_with_what_becomes_of_deliveries_and_its_cause() {
+    let mut stage = stage(incident());
+    let mut away = incident();
+    away.generation += 1;
+    away.store = Part {
+        problem: Some("store unreachable during listing endpoints: no answer from 127.0.0.1:21061".to_owned()),
+        taken_at: Some(START),
+    };
+    away.incarnations = Arc::new(vec![super::news::daemon(1)]);
+    stage.play("+6000");
+    stage.event(Event::Snapshot(Arc::new(away)));
+    stage.state.said.toasts.clear();
+    let screen = screen(&mut stage, (120, 24));
+    assert!(
+        screen.contains(
+            "! store unreachable, last read 6 s ago; deliveries stop until it answers: no answer from 127.0.0.1:21061 "
+        ),
+        "{screen}"
+    );
 }
 
 /// Available, and nothing of what waits goes there until a person says so.
