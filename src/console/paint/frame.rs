@@ -329,9 +329,10 @@ fn task_bar(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
         ..area
     };
     canvas.text(behind(area, rest.width), &key, Role::Toast);
-    for run in runs {
+    for (place, run) in runs.iter().enumerate() {
         let text = format!(" {} ", one_run(run, area.width));
-        if cells(width(&text)) > rest.width {
+        // The first one is cut where it has no room: how far it is, and whether it waits, stands before who began it.
+        if place > 0 && cells(width(&text)) > rest.width {
             canvas.text(rest, "…", Role::Toast);
             return;
         }

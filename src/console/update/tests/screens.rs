@@ -57,6 +57,24 @@ fn the_overview_lists_all_that_has_room_and_counts_the_rest() {
 }
 
 #[test]
+fn the_line_of_a_run_says_how_far_it_is_whatever_its_operator_is_called() {
+    let mut one = run("r1", RunState::Paused);
+    one.record.actor = "console:root@a-long-host-name pts/0".to_owned();
+    let mut other = one.clone();
+    other.record.id = "r2".to_owned();
+    let day = Snapshot {
+        runs: Arc::new(vec![one, other]),
+        ..snapshot(1, Vec::new(), Vec::new())
+    };
+    let mut stage = stage(day);
+    for columns in [60, 80] {
+        let screen = screen(&mut stage, (columns, 24));
+        assert!(screen.contains("dead redrive 0 of 10, paused"), "{screen}");
+        assert!(screen.contains("press 7 to see them"), "{screen}");
+    }
+}
+
+#[test]
 fn a_store_that_is_away_is_said_once_with_what_becomes_of_deliveries_and_its_cause() {
     let mut stage = stage(incident());
     let mut away = incident();
