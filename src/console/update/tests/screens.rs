@@ -57,6 +57,24 @@ fn the_overview_lists_all_that_has_room_and_counts_the_rest() {
 }
 
 #[test]
+fn two_texts_of_a_line_do_not_run_into_each_other() {
+    let mut stage = six_down();
+    let mut day = (**stage.state.data.snapshot.as_ref().unwrap()).clone();
+    day.generation += 1;
+    day.worst.queues_in_all = 1;
+    stage.event(Event::Snapshot(Arc::new(day)));
+    let narrow = screen(&mut stage, (60, 16));
+    assert!(
+        narrow.contains("Worst first, and 3 more: 3, and 1 more queue: 2"),
+        "{narrow}"
+    );
+    assert!(!narrow.contains("endpoints\n Worst"), "{narrow}");
+    assert!(!narrow.contains("all endpoints"), "{narrow}");
+    let wide = screen(&mut stage, (80, 16));
+    assert!(wide.contains("3 all endpoints"), "{wide}");
+}
+
+#[test]
 fn the_line_of_a_run_says_how_far_it_is_whatever_its_operator_is_called() {
     let mut one = run("r1", RunState::Paused);
     one.record.actor = "console:root@a-long-host-name pts/0".to_owned();

@@ -200,10 +200,11 @@ const fn chart_height(room: u16) -> u16 {
 }
 
 fn title(canvas: &mut Canvas<'_>, area: Rect, text: &str, key: &str, what: &str) {
-    let hint = format!("{key} {what}");
-    let place = behind(area, area.width.saturating_sub(cells(width(&hint))));
-    canvas.pieces(place, &[(key, Role::HintKey), (" ", Role::Hint), (what, Role::Hint)]);
-    canvas.text(area, text, Role::Title);
+    let taken = canvas.text(area, text, Role::Title);
+    let place = behind(area, area.width.saturating_sub(cells(width(&format!("{key} {what}")))));
+    if place.x > area.x + taken {
+        canvas.pieces(place, &[(key, Role::HintKey), (" ", Role::Hint), (what, Role::Hint)]);
+    }
 }
 
 /// The endpoints that keep most messages waiting, then the queues that stand still by themselves.
