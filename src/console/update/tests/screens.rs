@@ -114,6 +114,19 @@ fn a_store_that_is_away_is_said_once_with_what_becomes_of_deliveries_and_its_cau
     );
 }
 
+#[test]
+fn the_title_of_a_group_says_no_number_that_the_list_below_contradicts() {
+    let mut stage = super::feeds::at("5");
+    stage.play("Enter");
+    stage.feed();
+    let screen = screen(&mut stage, (80, 24));
+    assert!(
+        screen.contains("status 422 at shop.example/ · Esc shows all groups"),
+        "{screen}"
+    );
+    assert!(screen.contains("1–3 of 3"), "{screen}");
+}
+
 /// Available, and nothing of what waits goes there until a person says so.
 #[test]
 fn an_endpoint_that_waits_for_a_person_is_among_the_worst_and_in_the_first_sentence() {

@@ -96,10 +96,15 @@ impl Screen for Dead {
             show(&group.what, OUTSIDE_MAX),
             show(&group.place, OUTSIDE_MAX)
         );
+        // The list below says how many there are now, unless there are more than it asked for.
+        let opened = if state.lists.dead.letters.feed.more {
+            format!(" · {} when it was opened", plural(group.count, "letter", "letters"))
+        } else {
+            String::new()
+        };
         let pieces = [
             (title.as_str(), Role::Title),
-            (" · ", Role::TextMuted),
-            (&plural(group.count, "letter", "letters"), Role::Text),
+            (&opened, Role::Text),
             (" · Esc shows all groups", Role::TextMuted),
         ];
         canvas.pieces(row(area, 0), &pieces);
