@@ -40,6 +40,8 @@ const WIDTH_MAX: u16 = 120;
 /// Columns for what is now, beside what comes.
 const NOW_MIN: usize = 24;
 const NOW_MAX: usize = 60;
+/// Before what comes.
+const ARROW: &str = " → ";
 /// Between a name and what is now.
 const BETWEEN: &str = ": ";
 /// Lines of targets that have room before anything is said at length: three targets with what becomes of them.
@@ -259,11 +261,23 @@ fn what(state: &State, dialog: &Dialog, columns: usize, says: &Says) -> Vec<Line
             wrapped(&mut lines, &text, columns, says.lines, Role::Text);
         }
     }
+    if let Some(effect) = long_effect(dialog, columns) {
+        wrapped(&mut lines, &format!("→ {effect}"), columns, says.lines, Role::Info);
+    }
     if let Some(note) = dialog.scope.note {
         wrapped(&mut lines, note, columns, says.lines, Role::Info);
     }
     warned(&mut lines, plans, columns, says);
     lines
+}
+
+/// What becomes of every target, where that has no room on the line of a target.
+fn long_effect(dialog: &Dialog, columns: usize) -> Option<&str> {
+    let mut lines = dialog.planning.plans().iter().flat_map(|plan| &plan.lines);
+    let effect = lines.next()?.effect.as_str();
+    let is_long = width(ARROW) + width(effect) > columns;
+    (dialog.action.confirm.shows == Shows::Targets && is_long && lines.all(|line| line.effect == effect))
+        .then_some(effect)
 }
 
 /// What several plans do together: `pause 2 queues`.
@@ -448,7 +462,7 @@ fn masks<'a>(state: &'a State, dialog: &Dialog) -> Option<&'a MaskRules> {
 /// What, and what becomes of it, on two lines. What is now stands beside what comes where both have room; else it stands
 /// with the name, so that what comes is whole.
 fn change(line: &PlanLine, columns: usize) -> [Line; 2] {
-    let (margin, arrow) = ("  ", " → ");
+    let (margin, arrow) = ("  ", ARROW);
     let piece = |text: &str, role| (text.to_owned(), role);
     let left = columns.saturating_sub(width(margin) + width(arrow) + width(&line.effect));
     let name = vec![piece(&line.target, Role::Text)];

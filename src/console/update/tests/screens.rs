@@ -127,6 +127,23 @@ fn the_title_of_a_group_says_no_number_that_the_list_below_contradicts() {
     assert!(screen.contains("1–3 of 3"), "{screen}");
 }
 
+#[test]
+fn what_becomes_of_all_targets_is_said_whole() {
+    let mut stage = stage(incident());
+    let effects = stage.play("2 P");
+    let (request, commands) = planned(&effects);
+    let mut plan = plan(&commands[0]);
+    let effect = "its messages are moved into the store for 7 d; the queue stays, and its lifetime restarts with it";
+    plan.lines[0].effect = effect.to_owned();
+    stage.event(Event::Planned {
+        request,
+        result: Ok(vec![plan]),
+    });
+    let screen = screen(&mut stage, (80, 24));
+    assert!(screen.contains("→ its messages are moved"), "{screen}");
+    assert!(screen.contains("│ lifetime restarts with it"), "{screen}");
+}
+
 /// Available, and nothing of what waits goes there until a person says so.
 #[test]
 fn an_endpoint_that_waits_for_a_person_is_among_the_worst_and_in_the_first_sentence() {
