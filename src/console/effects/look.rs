@@ -15,7 +15,7 @@ use crate::engine::EngineHandle;
 use crate::engine::dead::{DeadCompareQuery, DeadDetail, DeadSelection};
 use crate::engine::query;
 use crate::engine::query::{AttemptQuery, PolicyScope};
-use crate::engine::runs::RunDetail;
+use crate::engine::runs::{RunDetail, RunView};
 use crate::engine::view::{AttemptView, BrowsedMessage, EndpointView, QueueView};
 
 /// Items of a run that are read at once, and looked through for those that failed.
@@ -123,6 +123,16 @@ async fn comparison(engine: &EngineHandle, compared: &Compared) -> Result<About,
     };
     let found = inquire(engine, query::CompareDead(query)).await?;
     Ok(About::Compared(Box::new(found)))
+}
+
+/// A run without its items.
+pub(super) async fn outcome(engine: &EngineHandle, id: &str) -> Result<RunView, String> {
+    let query = query::Run {
+        id: id.to_owned(),
+        after: None,
+        limit: 1,
+    };
+    Ok(inquire(engine, query).await?.run)
 }
 
 /// A run with its first items; where some failed, those stand before the others.

@@ -29,6 +29,7 @@ use crate::domain::time::Timestamp;
 use crate::engine::error::chain;
 use crate::engine::observe::Observer;
 use crate::engine::query;
+use crate::engine::runs::RunView;
 use crate::engine::{Access, Command, Done, EngineHandle, Plan, WriteGrant};
 
 /// A profile that has not answered by then counts as silent.
@@ -210,6 +211,7 @@ impl Executor {
             }
             Effect::Survey(profiles) => self.look_at(profiles),
             Effect::Check => self.check(),
+            Effect::Outcome(run) => self.outcome(*run),
             Effect::Keep { path, text } => self.keep(path, text),
             Effect::Window(window) => self.authority.open(window),
             Effect::Pace(refresh) => {
@@ -274,6 +276,18 @@ impl Executor {
                 None => Err(NOT_CONNECTED.to_owned()),
             };
             let _ = inputs.send(Event::Checked(result).into()).await;
+        });
+    }
+
+    /// What came of a run that is over.
+    fn outcome(&self, last: RunView) {
+        let (link, inputs) = (self.link.get().cloned(), self.inputs.clone());
+        ambient::spawn("console outcome", async move {
+            let read = match link {
+                Some(link) => look::outcome(&link.engine, &last.record.id).await.ok(),
+                None => None,
+            };
+            let _ = inputs.send(Event::Ended(Box::new(read.unwrap_or(last))).into()).await;
         });
     }
 

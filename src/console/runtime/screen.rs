@@ -374,6 +374,7 @@ impl<W: Write> Screen<W> {
                 | Effect::Pace(_)
                 | Effect::Plan { .. }
                 | Effect::Reveal(_)
+                | Effect::Outcome(_)
                 | Effect::Execute { .. } => carry_out(effect),
             }
         }

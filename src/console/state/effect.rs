@@ -15,7 +15,7 @@ use crate::console::table::ArrangeJob;
 use crate::console::table::export::{Form, Records};
 use crate::domain::time::Timestamp;
 use crate::engine::reveal::Reveal;
-use crate::engine::runs::Selection;
+use crate::engine::runs::{RunView, Selection};
 use crate::engine::{Command, Plan};
 
 /// What is written in an editor.
@@ -138,6 +138,8 @@ pub enum Effect {
     Survey(Vec<String>),
     /// Look what doctor finds.
     Check,
+    /// Look what came of this run, which is over; it is given as it was known last.
+    Outcome(Box<RunView>),
     /// Use the theme of that name.
     Theme(String),
     /// Read the configuration again.

@@ -15,6 +15,7 @@ use crate::console::state::settings::Reloaded;
 use crate::console::table::Arranged;
 use crate::console::theme::Ground;
 use crate::domain::time::Timestamp;
+use crate::engine::runs::RunView;
 use crate::engine::snapshot::Snapshot;
 use crate::engine::view::Check;
 use crate::engine::{self, Done, Plan};
@@ -73,6 +74,8 @@ pub enum Event {
     },
     /// What doctor found, or why that is not known (from outside).
     Checked(Result<Vec<Check>, String>),
+    /// A run is over: what came of it, or how it was known last where that cannot be read.
+    Ended(Box<RunView>),
     /// Another theme is used, or why not.
     Themed(Result<String, String>),
     /// The configuration was read again: what holds now, or why nothing does (safe to show).

@@ -73,6 +73,7 @@ use crate::console::table::Cursor;
 use crate::domain::mask::MaskRules;
 use crate::domain::time::Timestamp;
 use crate::engine::Access;
+use crate::engine::runs::RunView;
 use crate::engine::snapshot::{Silent, Snapshot};
 use crate::engine::view::Retry;
 
@@ -327,6 +328,8 @@ pub struct Commands {
     pub next_request: u64,
     /// What was done last, and what would undo it.
     pub last: Option<Last>,
+    /// Runs of which it is not known yet what came of them: begun here and in no snapshot so far, or not read.
+    pub begun: Vec<RunView>,
     /// Leaving was asked for while something ran; asked again until then, it is done.
     pub leaving_until: Option<Timestamp>,
 }
@@ -436,6 +439,7 @@ impl State {
             commands: Commands {
                 tasks: Vec::new(),
                 next_request: 1,
+                begun: Vec::new(),
                 last: None,
                 leaving_until: None,
             },

@@ -1,7 +1,7 @@
 //! What came of a confirmed action: counted as it goes, said once at the end.
 
 use super::say::{self, counted};
-use super::{State, feeds, undo};
+use super::{State, courses, feeds, undo};
 use crate::console::journal::Tone;
 use crate::console::state::action::named;
 use crate::console::state::dialog::{Report, Task};
@@ -32,6 +32,9 @@ pub(super) fn executed(state: &mut State, request: u64, item: usize, result: Res
         Ok(done) => {
             *well += 1;
             task.report.done.push(item);
+            if let Done::Run(run) = &*done {
+                courses::begun(&mut state.commands.begun, run);
+            }
             note(&mut task.report, *done);
         }
         Err(why) => {

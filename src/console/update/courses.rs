@@ -4,18 +4,46 @@ use std::collections::BTreeMap;
 
 use super::{State, say};
 use crate::console::journal::Tone;
+use crate::console::state::effect::Effect;
+use crate::console::views::run_outcome;
 use crate::domain::run::RunState;
 use crate::engine::runs::RunView;
 use crate::engine::snapshot::Snapshot;
 
 /// Says what is different now.
-pub(super) fn tell(state: &mut State, before: &Snapshot, now: &Snapshot) {
+pub(super) fn tell(state: &mut State, before: &Snapshot, now: &Snapshot) -> Vec<Effect> {
     alarm(state, before, now);
     // What could not be read says nothing of who lives and what runs.
-    if now.store.problem.is_none() && before.store.taken_at.is_some() {
-        daemons(state, before, now);
-        runs(state, before, now);
+    if now.store.problem.is_some() || before.store.taken_at.is_none() {
+        return Vec::new();
     }
+    daemons(state, before, now);
+    runs(state, before, now)
+}
+
+/// What comes of this run is told even where no snapshot has it: it may be over before.
+pub(super) fn begun(all: &mut Vec<RunView>, run: &RunView) {
+    all.retain(|known| known.record.id != run.record.id);
+    all.push(run.clone());
+}
+
+/// A run is over: how much of it was done, and how much was not. What came of one that could not be read is asked again.
+pub(super) fn ended(state: &mut State, run: &RunView) {
+    let counts = run.counts();
+    let tone = match run.state() {
+        RunState::Planned | RunState::Running | RunState::Canary | RunState::Paused => {
+            return begun(&mut state.commands.begun, run);
+        }
+        RunState::Failed => Tone::Bad,
+        RunState::Done | RunState::Cancelled if counts.failed > 0 => Tone::Bad,
+        RunState::Done if counts.done == run.record.total => Tone::Good,
+        RunState::Done | RunState::Cancelled => Tone::Warning,
+    };
+    said(
+        state,
+        tone,
+        &format!("run {} is over: {}", name_of(run), run_outcome(run)),
+    );
 }
 
 fn said(state: &mut State, tone: Tone, text: &str) {
@@ -53,7 +81,7 @@ fn daemons(state: &mut State, before: &Snapshot, now: &Snapshot) {
     }
 }
 
-fn runs(state: &mut State, before: &Snapshot, now: &Snapshot) {
+fn runs(state: &mut State, before: &Snapshot, now: &Snapshot) -> Vec<Effect> {
     for run in now.runs.iter().filter(|run| run.state() == RunState::Canary) {
         let known = before.runs.iter().find(|one| one.record.id == run.record.id);
         if known.is_none_or(|known| known.state() != RunState::Canary) {
@@ -65,10 +93,13 @@ fn runs(state: &mut State, before: &Snapshot, now: &Snapshot) {
             say::call(state, &run.record.id, &text);
         }
     }
-    let is_open = |run: &&RunView| now.runs.iter().any(|one| one.record.id == run.record.id);
-    for run in before.runs.iter().filter(|run| !is_open(run)) {
-        said(state, Tone::Note, &format!("run {} is over", name_of(run)));
+    let mut known = std::mem::take(&mut state.commands.begun);
+    for run in before.runs.iter() {
+        begun(&mut known, run);
     }
+    let is_open = |run: &RunView| now.runs.iter().any(|one| one.record.id == run.record.id);
+    let over = known.into_iter().filter(|run| !is_open(run));
+    over.map(|run| Effect::Outcome(Box::new(run))).collect()
 }
 
 fn name_of(run: &RunView) -> String {

@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use super::say::{self, counted};
 use super::{State, courses, feeds};
 use crate::console::journal::Tone;
+use crate::console::state::effect::Effect;
 use crate::domain::dead_letter::place_of;
 use crate::domain::endpoint::EndpointState;
 use crate::domain::queue::QueueState;
@@ -17,7 +18,7 @@ use crate::engine::snapshot::{EndpointRow, Part, QueueRow, Silent, Snapshot};
 const NAMED_MAX: usize = 5;
 
 /// Says what is different now.
-pub(super) fn tell(state: &mut State, before: &Snapshot, now: &Snapshot) {
+pub(super) fn tell(state: &mut State, before: &Snapshot, now: &Snapshot) -> Vec<Effect> {
     died(state, before, now);
     let (broken, mended) = match now.silent.or(before.silent) {
         Some(Silent::Daemon) => ("nothing is read", "the daemon answers again"),
@@ -33,7 +34,7 @@ pub(super) fn tell(state: &mut State, before: &Snapshot, now: &Snapshot) {
     }
     endpoints(state, before, now);
     queues(state, before, now);
-    courses::tell(state, before, now);
+    courses::tell(state, before, now)
 }
 
 /// Something died just now where a place has more than before. When what is in a place that was not counted before died,

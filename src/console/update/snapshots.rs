@@ -16,17 +16,19 @@ pub(super) fn receive(state: &mut State, snapshot: Arc<Snapshot>) -> Vec<Effect>
     }
     state.data.history.record(&snapshot);
     state.data.tracks.record(&snapshot, state.session.refresh);
+    let mut effects = Vec::new();
     if let Some(before) = state.data.newest().cloned() {
-        differences::tell(state, &before, &snapshot);
+        effects = differences::tell(state, &before, &snapshot);
         if before.store.taken_at.is_none() || before.broker.taken_at.is_none() {
             state.said.calls.hush();
         }
     }
     if state.data.frozen_at.is_some() {
         state.data.held = Some(snapshot);
-        return Vec::new();
+        return effects;
     }
-    show(state, snapshot)
+    effects.extend(show(state, snapshot));
+    effects
 }
 
 /// Keeps what is shown, or goes on with the newest.

@@ -24,7 +24,8 @@ pub(super) use self::expiring::{LostSoon, lost_soon};
 #[cfg(test)]
 pub(super) use self::overview::headline;
 pub(super) use self::runs::{
-    bar as run_bar, left as run_left, role as run_role, sentence as run_sentence, state as run_state,
+    bar as run_bar, left as run_left, outcome as run_outcome, role as run_role, sentence as run_sentence,
+    state as run_state,
 };
 use crate::console::state::feed::{Feed, Listing};
 use crate::console::state::screen::Screen;

@@ -261,8 +261,8 @@ pub(in crate::console) fn left(run: &RunView) -> Option<String> {
     run.eta.map(span)
 }
 
-/// What came of it so far, by whom and why.
-pub(in crate::console) fn sentence(run: &RunView) -> String {
+/// How much of it was done, and how much was not.
+pub(in crate::console) fn outcome(run: &RunView) -> String {
     let (record, counts) = (&run.record, run.record.counts);
     let mut text = format!("{} of {} done", count(counts.done), count(record.total));
     for (number, what) in [(counts.failed, "failed"), (counts.skipped, "skipped")] {
@@ -270,6 +270,13 @@ pub(in crate::console) fn sentence(run: &RunView) -> String {
             let _ = write!(text, ", {} {what}", count(number));
         }
     }
+    text
+}
+
+/// What came of it so far, by whom and why.
+pub(in crate::console) fn sentence(run: &RunView) -> String {
+    let record = &run.record;
+    let mut text = outcome(run);
     if let Some(rate) = record.rate {
         let _ = write!(text, "; at most {rate} a second");
     }
@@ -295,6 +302,9 @@ pub(in crate::console) fn state(run: &RunView) -> Cell<'static> {
     let state = run.record.state;
     let symbol = match state {
         RunState::Running => '●',
+        RunState::Done if run.record.counts.done < run.record.total => {
+            return Cell::new(format!("! {}", run.phase()), Role::Warning);
+        }
         RunState::Done => '✓',
         RunState::Failed => '×',
         RunState::Canary => '!',

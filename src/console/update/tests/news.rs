@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::Stage;
 use super::feeds::run;
 use super::fixture::{START, endpoint, incident, queue, queue_name, settings, snapshot, stage, url};
+use crate::console::journal::Tone;
 use crate::console::state::effect::Effect;
 use crate::console::state::event::Event;
 use crate::console::state::keymap::Keymap;
@@ -16,7 +17,7 @@ use crate::domain::endpoint::EndpointState;
 use crate::domain::id::{Epoch, IncarnationId, NotificationId};
 use crate::domain::outcome::OutcomeClass;
 use crate::domain::queue::QueueState;
-use crate::domain::run::RunState;
+use crate::domain::run::{RunCounts, RunState};
 use crate::engine::dead::{DeadGroup, DeadSum};
 use crate::engine::query::Incarnation;
 use crate::engine::runs::RunView;
@@ -108,16 +109,56 @@ fn alarms_daemons_and_runs_are_told_when_they_begin_and_end() {
     assert!(stage.toasts().contains(&asks), "{:?}", stage.toasts());
     receive(&mut stage, with(3, Some("memory"), &[1], stopped));
     assert_eq!(stage.log().len(), 3, "what stays is not told again");
-    receive(&mut stage, with(4, None, &[1, 3], Vec::new()));
-    let newest = &stage.log()[..3];
-    assert_eq!(
-        newest,
-        [
-            "run r1 (dead redrive) is over",
-            "daemon d3 on h delivers",
-            "the broker takes publishes again"
-        ]
-    );
+    let effects = receive(&mut stage, with(4, None, &[1, 3], Vec::new()));
+    let newest = &stage.log()[..2];
+    assert_eq!(newest, ["daemon d3 on h delivers", "the broker takes publishes again"]);
+    let over: Vec<&RunView> = effects.iter().filter_map(outcome).collect();
+    assert_eq!(over, [&run("r1", RunState::Canary)], "what came of it is asked for");
+}
+
+fn outcome(effect: &Effect) -> Option<&RunView> {
+    match effect {
+        Effect::Outcome(run) => Some(run),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_run_that_is_over_says_how_much_of_it_was_not_done() {
+    let mut stage = stage(incident());
+    let with = |state, done, failed, skipped| {
+        let mut run = run("r1", state);
+        run.record.counts = RunCounts { done, failed, skipped };
+        run
+    };
+    let of = "run r1 (dead redrive) is over";
+    for (run, tone, text) in [
+        (
+            with(RunState::Done, 10, 0, 0),
+            Tone::Good,
+            format!("{of}: 10 of 10 done"),
+        ),
+        (
+            with(RunState::Done, 0, 0, 10),
+            Tone::Warning,
+            format!("{of}: 0 of 10 done, 10 skipped"),
+        ),
+        (
+            with(RunState::Done, 2, 8, 0),
+            Tone::Bad,
+            format!("{of}: 2 of 10 done, 8 failed"),
+        ),
+        (
+            with(RunState::Cancelled, 4, 0, 0),
+            Tone::Warning,
+            format!("{of}: 4 of 10 done"),
+        ),
+    ] {
+        stage.event(Event::Ended(Box::new(run)));
+        let toast = stage.state.said.toasts.last().unwrap();
+        assert_eq!((toast.tone, toast.text.as_str()), (tone, text.as_str()));
+        assert_eq!(stage.log()[0], text);
+    }
 }
 
 #[test]

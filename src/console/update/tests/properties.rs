@@ -207,6 +207,7 @@ impl Play {
             Effect::Find(job) => vec![Event::Found(job.run())],
             Effect::Save(_) => vec![Event::Saved(if well { Ok("file".to_owned()) } else { Err(why()) })],
             Effect::Reload => vec![Event::Reloaded(Err(why()))],
+            Effect::Outcome(run) => vec![Event::Ended(run)],
             Effect::Refresh
             | Effect::Copy(_)
             | Effect::Call(_)
