@@ -8,9 +8,13 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
+use crate::domain::text::show;
 use crate::engine::EngineError;
 use crate::wire::json;
 use crate::wire::problem::Problem;
+
+/// What somebody asked for by mistake is repeated so wide, at most.
+const ECHO_WIDTH_MAX: usize = 120;
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
@@ -121,13 +125,28 @@ pub(super) fn with_type(status: StatusCode, body: Body, content_type: &'static s
 
 /// There is no such route.
 pub(super) async fn no_route(uri: Uri) -> Problem {
-    Problem::new(404, format!("there is no route {:?}; see /openapi.json", uri.path()))
+    let path = show(uri.path(), ECHO_WIDTH_MAX);
+    Problem::new(404, format!("there is no route {path:?}; see /openapi.json"))
 }
 
 /// The route does not have this method.
 pub(super) async fn no_method(method: Method, uri: Uri) -> Problem {
-    Problem::new(
-        405,
-        format!("{:?} does not have {method}; see /openapi.json", uri.path()),
-    )
+    let path = show(uri.path(), ECHO_WIDTH_MAX);
+    let method = show(method.as_str(), ECHO_WIDTH_MAX);
+    Problem::new(405, format!("{path:?} does not have {method}; see /openapi.json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_no_route_and_no_method_is_repeated_in_bounds() {
+        let long = "A".repeat(50_000);
+        let uri: Uri = format!("/{long}").parse().unwrap();
+        let method = Method::from_bytes(long.as_bytes()).unwrap();
+        for problem in [no_route(uri.clone()).await, no_method(method, uri).await] {
+            assert!(problem.detail.len() < 1_000, "{}", problem.detail.len());
+        }
+    }
 }
