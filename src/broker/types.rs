@@ -459,6 +459,8 @@ pub enum Signal {
     Blocked(String),
     /// Publishing goes on.
     Unblocked,
+    /// The wake queue, which nobody deletes, was deleted: others of ours may be gone with it.
+    WakeQueueGone,
     /// All connections were lost.
     Down(String),
     /// The broker is there (again).

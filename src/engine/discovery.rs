@@ -90,6 +90,7 @@ impl Delivery {
                 metrics::gauge!(names::BROKER_BLOCKED).set(0.0);
                 tracing::info!("the broker takes publishes again");
             }
+            Signal::WakeQueueGone => self.healing.health.losses.something_was_gone(),
             Signal::Down(why) => {
                 metrics::counter!(names::BROKER_CONNECTIONS_LOST).increment(1);
                 tracing::warn!(why = ?why, "broker connection lost");

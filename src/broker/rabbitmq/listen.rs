@@ -14,7 +14,7 @@ use tokio::task::AbortHandle;
 use super::asks::{self, Asked, Taken, flags};
 use super::dialer::Dialer;
 use super::failure::{CallError, right_of};
-use super::feed::{Feed, Tap};
+use super::feed::{Feed, Stopped, Tap};
 use super::frames::ShortString;
 use super::message;
 use super::prepare::short;
@@ -164,7 +164,12 @@ impl Listening {
         loop {
             let came = match tap.next().await {
                 Ok(came) => came,
-                Err(stopped) => return CallError::from(stopped).text(),
+                Err(stopped) => {
+                    if matches!(stopped, Stopped::Cancelled) {
+                        self.tell(Signal::WakeQueueGone);
+                    }
+                    return CallError::from(stopped).text();
+                }
             };
             // Anybody may write there: what is no name is nothing.
             let name = std::str::from_utf8(&came.body).ok();
@@ -205,6 +210,7 @@ impl Listening {
             | Signal::PolicyChanged
             | Signal::Blocked(_)
             | Signal::Unblocked
+            | Signal::WakeQueueGone
             | Signal::Down(_)
             | Signal::Up => false,
         }

@@ -27,7 +27,7 @@ impl Healing {
         let gone = match found {
             Ok(standing) if !standing.missing.is_empty() => standing.missing.join(", "),
             Ok(standing) => {
-                if self.health.losses.was_gone.swap(false, Ordering::SeqCst) {
+                if self.health.losses.take_was_gone() {
                     look_at_all(self).await;
                 }
                 if !standing.is_bound {
@@ -44,7 +44,7 @@ impl Healing {
             }
             Err(_) => return,
         };
-        self.health.losses.was_gone.store(true, Ordering::SeqCst);
+        self.health.losses.something_was_gone();
         match self.make_again(store).await {
             Ok(()) => self.was_made_again(&gone).await,
             Err(error) => {

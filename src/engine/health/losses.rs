@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ pub(in crate::engine) struct Losses {
     /// Of which the broker said since the last listing that somebody deleted them.
     deleted: Mutex<BTreeSet<QueueName>>,
     /// Something of ours was gone, and queues may be gone with it, or be there again with nothing in them.
-    pub(super) was_gone: AtomicBool,
+    was_gone: AtomicBool,
     untold: Mutex<Vec<Loss>>,
 }
 
@@ -154,6 +154,16 @@ impl Losses {
     /// Those of which it said so since this was asked last.
     pub(in crate::engine) fn take_deleted(&self) -> BTreeSet<QueueName> {
         std::mem::take(&mut *self.deleted.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Queues may be gone, or be there again with nothing in them.
+    pub(in crate::engine) fn something_was_gone(&self) {
+        self.was_gone.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether that was said since this was asked last.
+    pub(super) fn take_was_gone(&self) -> bool {
+        self.was_gone.swap(false, Ordering::SeqCst)
     }
 
     /// Whether there is anything to compare a queue with.
