@@ -186,17 +186,31 @@ pub(super) async fn a_redelivery_over_a_canary_that_failed_says_that_it_waits_fo
 /// It is down from the first request on: all that goes there are probes.
 pub(super) async fn failed_probes_count_for_the_pace_that_stops_after_so_many(mut stage: Stage) {
     let waiting = backlog(&mut stage).await;
-    stage.receiver.behave("/hook", Behaviour::Status(503));
+    closed_again(&stage, 503).await;
+    goes_when_redelivered(stage, waiting).await;
+}
+
+/// Redelivered at a pace that stops after three failures, while the receiver answers with this status.
+async fn closed_again(stage: &Stage, status: u16) {
+    stage.receiver.behave("/hook", Behaviour::Status(status));
     let order = PaceOrder {
         stop_after: Some(3),
         ..rate(50)
     };
-    redeliver(&stage, order).await;
+    redeliver(stage, order).await;
     let closed = stage.endpoint_is("/hook", "parked").await.endpoint;
     let why = closed.last_error.as_deref().unwrap();
-    assert!(why.contains("closed again after 3 failed attempts"), "{why}");
+    assert!(
+        why.contains("closed again after 3 failed attempts") && why.contains(&format!("status {status}")),
+        "{why}"
+    );
+    assert_eq!(closed.pace, None);
     let tried = stage.receiver.count();
-    assert!(tried <= 1 + 3 + 2, "those in flight when it closed may end: {tried}");
+    // Those in flight when it closed may end.
+    assert!(tried <= 1 + 3 + 3, "{tried}");
+}
+
+async fn goes_when_redelivered(mut stage: Stage, waiting: usize) {
     stage.receiver.behave("/hook", Behaviour::Status(200));
     stage.execute(Command::Redeliver(RedeliverTarget::All)).await;
     stage.delivered(1 + waiting).await;
@@ -243,32 +257,13 @@ pub(super) async fn an_endpoint_that_is_paused_while_it_is_unavailable_gets_no_p
 
 pub(super) async fn so_many_failures_close_a_paced_endpoint_again_and_it_says_so(mut stage: Stage) {
     let waiting = backlog(&mut stage).await;
-    stage.receiver.behave("/hook", Behaviour::Status(500));
-    let order = PaceOrder {
-        stop_after: Some(3),
-        ..rate(50)
-    };
-    redeliver(&stage, order).await;
-    let closed = stage.endpoint_is("/hook", "parked").await.endpoint;
-    let why = closed.last_error.as_deref().unwrap();
-    assert!(
-        why.contains("closed again after 3 failed attempts") && why.contains("status 500"),
-        "{why}"
-    );
-    assert_eq!(closed.pace, None);
+    closed_again(&stage, 500).await;
     let said = stage.queue_is("a", "/hook", "parked").await.why.unwrap().text;
     assert!(
         said.contains("closed again after 3 failed attempts") && said.contains("redrive redeliver"),
         "{said}"
     );
-    let tried = stage.receiver.count();
-    // Those in flight when it closed may end.
-    assert!(tried <= 1 + 3 + 3, "{tried}");
-    stage.receiver.behave("/hook", Behaviour::Status(200));
-    stage.execute(Command::Redeliver(RedeliverTarget::All)).await;
-    stage.delivered(1 + waiting).await;
-    stage.stop().await;
-    stage.assert_kept();
+    goes_when_redelivered(stage, waiting).await;
 }
 
 pub(super) async fn a_brake_holds_over_a_restart_and_the_rate_is_changed_while_it_goes(mut stage: Stage) {

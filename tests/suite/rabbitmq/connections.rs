@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use redrive::internals::broker::{Acked, AttachOutcome, BrokerError, Look, Lost, Next, Published};
 use redrive::internals::domain::id::QueueName;
+use redrive::internals::domain::naming::QueueType;
 
 use super::bench::{self, call};
 use crate::broker_contract::bench::{Bench, SOON, next, numbered, options, take};
@@ -81,11 +82,10 @@ async fn only_connections_of_that_name_are_closed() {
     bench.finish().await;
 }
 
-/// A queue is gone only when the broker says so by its name: else its worker would let it be for good.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refusal_that_names_another_queue_says_nothing_of_this_one_and_disturbs_nobody() {
+/// A broker that is reached on a way that fails.
+async fn relayed(queue_type: QueueType) -> (Relay, Bench) {
     let relay = Relay::to(&bench::amqp()).await;
-    let mut settings = bench::settings(redrive::internals::domain::naming::QueueType::Classic);
+    let mut settings = bench::settings(queue_type);
     settings.amqp_url = relay.through(&settings.amqp_url);
     let (vhost, naming) = (settings.naming.vhost.clone(), settings.naming.clone());
     let broker =
@@ -97,6 +97,13 @@ async fn a_refusal_that_names_another_queue_says_nothing_of_this_one_and_disturb
         naming,
         finish: std::sync::Mutex::new(Some(bench::vhost_delete(vhost))),
     };
+    (relay, bench)
+}
+
+/// A queue is gone only when the broker says so by its name: else its worker would let it be for good.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_that_names_another_queue_says_nothing_of_this_one_and_disturbs_nobody() {
+    let (relay, bench) = relayed(QueueType::Classic).await;
     let queue = bench.filled("q", 2).await;
     let next_queue = bench.filled("next", 1).await;
     let mut attached = bench.attached(&queue, 1).await;
@@ -119,19 +126,7 @@ async fn a_refusal_that_names_another_queue_says_nothing_of_this_one_and_disturb
 /// The broker may still delete a quorum queue of which it tells who declares it again that all is well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_quorum_queue_whose_declaration_was_cut_off_is_not_declared_again_without_a_look() {
-    let relay = Relay::to(&bench::amqp()).await;
-    let mut settings = bench::settings(redrive::internals::domain::naming::QueueType::Quorum);
-    settings.amqp_url = relay.through(&settings.amqp_url);
-    let (vhost, naming) = (settings.naming.vhost.clone(), settings.naming.clone());
-    let broker =
-        redrive::internals::broker::rabbitmq::RabbitMq::connect(settings, redrive::internals::ambient::Clock::system())
-            .unwrap();
-    broker.prepare().await.unwrap();
-    let bench = Bench {
-        broker,
-        naming,
-        finish: std::sync::Mutex::new(Some(bench::vhost_delete(vhost))),
-    };
+    let (relay, bench) = relayed(QueueType::Quorum).await;
     let queue = bench.queue("cut-off");
     relay.silence_at(Trap::After(b"cut-off"));
     let (created, ()) = tokio::join!(bench.broker.create(&queue), async {
@@ -163,7 +158,7 @@ async fn a_quorum_queue_whose_declaration_was_cut_off_is_not_declared_again_with
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn queues_beyond_one_connection_are_spread_over_several() {
-    let mut settings = bench::settings(redrive::internals::domain::naming::QueueType::Classic);
+    let mut settings = bench::settings(QueueType::Classic);
     settings.queues_per_connection = 2;
     let vhost = settings.naming.vhost.clone();
     let naming = settings.naming.clone();
