@@ -77,7 +77,6 @@ impl Delivery {
                     tracing::debug!(queue = ?queue, by = ?by, "queue deleted");
                     self.publisher.forget(&queue);
                     self.policy_guard.rules.forget(&queue);
-                    self.healing.health.losses.deleted(&queue);
                     let _ = tell.try_send(Tell::Gone(queue));
                 }
             }
@@ -190,10 +189,9 @@ impl Delivery {
         let listed = self.broker.queues_all().await?;
         tracing::debug!(queues = listed.queues.len(), took = ?listed.took, "listed");
         let ours = |queue: &&ListedQueue| naming.is_delivery_queue(queue.name.as_str());
-        let (mut told, deleted) = (Vec::new(), self.healing.health.losses.take_deleted());
+        let mut told = Vec::new();
         for queue in listed.queues.iter().filter(ours) {
-            let is_another = self.policy_guard.rules.learn(&queue.name, &queue.arguments);
-            if is_another || deleted.contains(&queue.name) {
+            if self.policy_guard.rules.learn(&queue.name, &queue.arguments) {
                 look_at_another(&self.healing, &queue.name).await;
             }
             // A missing count means: look.

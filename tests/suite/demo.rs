@@ -5,6 +5,7 @@ use std::time::Duration;
 use redrive::internals::ambient::Clock;
 use redrive::internals::demo::{self, Behaviour, Demo, DemoPlan, DemoReport, ScratchDirectory};
 use redrive::internals::domain::endpoint::EndpointState;
+use redrive::internals::engine::query;
 use tokio_util::sync::CancellationToken;
 
 fn short_plan() -> DemoPlan {
@@ -25,8 +26,16 @@ fn short_plan() -> DemoPlan {
 async fn play(plan: DemoPlan, stop: CancellationToken) -> (DemoReport, String) {
     let scratch = ScratchDirectory::create().unwrap();
     let demo = Demo::start(scratch.path(), &plan, Clock::system()).await.unwrap();
-    let mut told = Vec::new();
+    let (mut told, engine) = (Vec::new(), demo.engine().clone());
     let report = demo::run(demo, &mut told, stop).await.unwrap();
+    // Sequences end and begin again all the time, and nobody takes anything away.
+    let all = query::Audit {
+        before: None,
+        limit: 1_000,
+    };
+    let audit = engine.query(all).await.unwrap();
+    let incidents: Vec<_> = audit.items.iter().filter(|line| line.entry.command == "heal").collect();
+    assert!(incidents.is_empty(), "{incidents:?}");
     (report, String::from_utf8(told).unwrap())
 }
 

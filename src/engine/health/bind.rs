@@ -305,13 +305,10 @@ async fn tell_of_losses(engine: &Healing, result: &str, losses: &[Loss], detail:
     engine.audit_heal(QUEUES, result, detail).await;
 }
 
-/// A queue that somebody deleted is there again: whether another one with messages in it was there before.
+/// Another queue of that name is there: whether messages were in the one before.
 pub(in crate::engine) async fn look_at_another(engine: &Healing, queue: &QueueName) {
-    let row = engine.store.queue_get(queue).await.ok().flatten();
-    if let Some(row) = row.filter(to_bind)
-        && let Ok(Look::Present { ready, .. }) = engine.broker.look(queue).await
-    {
-        engine.health.losses.compare(&row, ready);
+    if let Ok(Some(row)) = engine.store.queue_get(queue).await {
+        look_if_possible(engine, &row).await;
     }
 }
 
@@ -319,11 +316,17 @@ pub(in crate::engine) async fn look_at_another(engine: &Healing, queue: &QueueNa
 pub(super) async fn look_at_all(engine: &Healing) {
     let mut pages = engine.queue_pages(QueuesOnly::All);
     while let Ok(Some(rows)) = pages.next().await {
-        for row in rows.iter().filter(|row| to_bind(row)) {
-            if let Err(error) = look_for_loss(engine, row).await {
-                tracing::debug!(queue = ?row.name, error = ?error, "what is in it is not compared with what it had");
-            }
+        for row in &rows {
+            look_if_possible(engine, row).await;
         }
+    }
+}
+
+async fn look_if_possible(engine: &Healing, row: &QueueRecord) {
+    if to_bind(row)
+        && let Err(error) = look_for_loss(engine, row).await
+    {
+        tracing::debug!(queue = ?row.name, error = ?error, "what is in it is not compared with what it had");
     }
 }
 

@@ -1,7 +1,6 @@
 //! Queues of ours that the broker does not have any more though nothing of ours deleted them, or has again without what
 //! was in them: what is known of that, and telling of it (docs/protocols.md 36).
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,8 +42,6 @@ pub(super) const EMPTIED: &str = "emptied";
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Losses {
     depths: Mutex<Depths>,
-    /// Of which the broker said since the last listing that somebody deleted them.
-    deleted: Mutex<BTreeSet<QueueName>>,
     /// Something of ours was gone, and queues may be gone with it, or be there again with nothing in them.
     was_gone: AtomicBool,
     untold: Mutex<Vec<Loss>>,
@@ -59,8 +56,6 @@ struct Depths {
     unlisted: HashMap<QueueName, (u64, Timestamp)>,
     /// Of those that had fewer in a listing of late.
     fell: HashMap<QueueName, (u64, Timestamp)>,
-    /// The head of which it was told last that it is lost: a row has it until a worker looks.
-    lost_heads: HashMap<QueueName, String>,
 }
 
 /// A queue of ours that the broker does not have any more, or has again without what was in it.
@@ -80,12 +75,8 @@ pub(in crate::engine) struct Loss {
 impl Loss {
     /// So many messages are lost at least; `None`: nobody knows.
     fn messages(&self) -> Option<u64> {
-        match (self.last_known, self.left) {
-            (Some((messages, _)), left) => Some(messages.saturating_sub(left.unwrap_or(0))),
-            // Its head, which failed, was in it.
-            (None, Some(_)) => Some(1),
-            (None, None) => None,
-        }
+        let (messages, _) = self.last_known?;
+        Some(messages.saturating_sub(self.left.unwrap_or(0)))
     }
 }
 
@@ -96,11 +87,12 @@ impl Losses {
         let (mut before, before_at) = (std::mem::take(&mut depths.ready), depths.taken_at);
         depths.fell.retain(|_, (_, at)| taken_at.since(*at) < FELL_FOR);
         for (queue, ready) in ready {
-            let had = before.remove(&queue).filter(|had| *had > ready);
-            if let Some(had) = had.filter(|_| depths.fell.len() < UNLISTED_MAX) {
-                depths.fell.entry(queue.clone()).or_insert((had, before_at));
+            // It may have been away for a listing or two.
+            let unlisted = depths.unlisted.remove(&queue);
+            let had = before.remove(&queue).map(|had| (had, before_at)).or(unlisted);
+            if let Some(had) = had.filter(|(had, _)| *had > ready && depths.fell.len() < UNLISTED_MAX) {
+                depths.fell.entry(queue.clone()).or_insert(had);
             }
-            depths.unlisted.remove(&queue);
             if ready > 0 && depths.ready.len() < DEPTHS_MAX {
                 depths.ready.insert(queue, ready);
             }
@@ -122,38 +114,23 @@ impl Losses {
     }
 
     /// A queue that lost its binding, or was made again by somebody else, and has `ready` messages: tells of a loss where
-    /// it has fewer than it had, and nothing of ours took them.
+    /// it has fewer than it had, and nothing of ours took them. A head that failed is no evidence: it may be acked, and its
+    /// daemon have ended before that was recorded.
     pub(in crate::engine) fn compare(&self, row: &QueueRecord, ready: u64) {
         let depths = self.depths.lock().unwrap_or_else(PoisonError::into_inner);
         let listed = depths.ready.get(&row.name).map(|had| (*had, depths.taken_at));
         let had = depths.fell.get(&row.name).copied().or(listed);
-        let last_known = had.filter(|(had, at)| *had > ready && took_nothing_since(row, *at));
-        let head = row.head.as_ref().map(|head| head.message.as_str());
-        let is_told = head.is_some() && depths.lost_heads.get(&row.name).map(String::as_str) == head;
-        if is_told || (last_known.is_none() && (ready > 0 || head.is_none())) {
-            return;
-        }
         drop(depths);
+        let Some(last_known) = had.filter(|(had, at)| *had > ready && took_nothing_since(row, *at)) else {
+            return;
+        };
         let loss = Loss {
-            last_known,
+            last_known: Some(last_known),
             left: Some(ready),
             ..self.of(row)
         };
         tracing::error!(queue = ?loss.queue, messages = ?loss.messages(), head = ?loss.head, "a delivery queue is there without what was in it");
         self.keep(loss);
-    }
-
-    /// The broker says that a queue was deleted.
-    pub(in crate::engine) fn deleted(&self, queue: &QueueName) {
-        let mut deleted = self.deleted.lock().unwrap_or_else(PoisonError::into_inner);
-        if deleted.len() < UNLISTED_MAX {
-            deleted.insert(queue.clone());
-        }
-    }
-
-    /// Those of which it said so since this was asked last.
-    pub(in crate::engine) fn take_deleted(&self) -> BTreeSet<QueueName> {
-        std::mem::take(&mut *self.deleted.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Queues may be gone, or be there again with nothing in them.
@@ -169,7 +146,7 @@ impl Losses {
     /// Whether there is anything to compare a queue with.
     pub(super) fn may_lack(&self, row: &QueueRecord) -> bool {
         let depths = self.depths.lock().unwrap_or_else(PoisonError::into_inner);
-        row.head.is_some() || depths.ready.contains_key(&row.name) || depths.fell.contains_key(&row.name)
+        depths.ready.contains_key(&row.name) || depths.fell.contains_key(&row.name)
     }
 
     fn of(&self, row: &QueueRecord) -> Loss {
@@ -199,12 +176,6 @@ impl Losses {
         let mut depths = self.depths.lock().unwrap_or_else(PoisonError::into_inner);
         depths.fell.remove(&loss.queue);
         depths.ready.remove(&loss.queue);
-        if depths.lost_heads.len() >= UNLISTED_MAX {
-            depths.lost_heads.clear();
-        }
-        if let Some(head) = loss.head.clone() {
-            depths.lost_heads.insert(loss.queue.clone(), head);
-        }
         drop(depths);
         let mut untold = self.untold();
         if untold.len() < LOSSES_MAX {
@@ -261,8 +232,11 @@ pub(super) fn messages(losses: &[Loss]) -> Option<u64> {
 }
 
 /// Whether nothing of ours took anything from the queue since it was listed `at` that time with what was in it then: its
-/// head waits since before, or nothing was delivered or refused.
+/// head waits since before, or nothing was delivered or refused. One that ended and began again since then is another one.
 fn took_nothing_since(row: &QueueRecord, at: Timestamp) -> bool {
+    if row.created_at >= at {
+        return false;
+    }
     let at = at.minus(LAG);
     let waits = row.head.as_ref().is_some_and(|head| head.first_failed_at <= at);
     waits || (row.refusals_in_row == 0 && row.last_delivered_at.is_none_or(|delivered| delivered < at))
@@ -373,7 +347,8 @@ mod tests {
         let compared = |row: &QueueRecord, ready: u64| {
             let losses = Losses::default();
             losses.listed([(queue("q"), 3)].into_iter(), at(100));
-            // The next listing is quicker than whoever compares.
+            // The next listings are quicker than whoever compares.
+            losses.listed([].into_iter(), at(101));
             losses.listed([(queue("q"), 0)].into_iter(), at(101));
             losses.compare(row, ready);
             losses.compare(row, ready);
@@ -395,5 +370,7 @@ mod tests {
         }
         (row.last_delivered_at, row.refusals_in_row) = (None, 1);
         assert_eq!(compared(&row, 0), []);
+        (row.refusals_in_row, row.created_at) = (0, at(100));
+        assert_eq!(compared(&row, 0), [], "the one that was listed has ended");
     }
 }
