@@ -168,7 +168,7 @@ fn waits(known: &Facts<'_>) -> Option<Why> {
     let head = known.record.head.as_ref();
     let waits = known
         .endpoint
-        .and_then(|endpoint| head_parked_while_down(endpoint, head).or_else(|| endpoint_waits(endpoint)));
+        .and_then(|endpoint| head_parked_while_down(endpoint, head).or_else(|| endpoint_waits(endpoint, head)));
     if waits.is_some() {
         return waits;
     }
@@ -249,11 +249,11 @@ fn rate_limited(known: &Facts<'_>) -> Option<Why> {
     }
 }
 
-fn endpoint_waits(endpoint: &Endpoint) -> Option<Why> {
+fn endpoint_waits(endpoint: &Endpoint, head: Option<&Head>) -> Option<Why> {
     let last = last_of(endpoint.last_status, endpoint.last_error.as_deref());
     match endpoint.state {
         EndpointState::Available => None,
-        EndpointState::Unavailable => Some(unavailable(endpoint, &last)),
+        EndpointState::Unavailable => Some(unavailable(endpoint, head, &last)),
         EndpointState::Parked => Some(says(QueueState::Parked, parked(endpoint, &last), None)),
         EndpointState::Disabled => Some(says(
             QueueState::EndpointDisabled,
@@ -263,7 +263,8 @@ fn endpoint_waits(endpoint: &Endpoint) -> Option<Why> {
     }
 }
 
-fn unavailable(endpoint: &Endpoint, last: &str) -> Why {
+/// A head that waits by itself gives no probe before its own time.
+fn unavailable(endpoint: &Endpoint, head: Option<&Head>, last: &str) -> Why {
     let after = match endpoint.attempts {
         0 => String::new(),
         1 => " after 1 failed attempt".to_owned(),
@@ -279,7 +280,9 @@ fn unavailable(endpoint: &Endpoint, last: &str) -> Why {
     says(
         QueueState::EndpointUnavailable,
         format!("its URL is unavailable{after} ({last}); {next}"),
-        endpoint.next_attempt(),
+        endpoint
+            .next_attempt()
+            .map(|at| at.max(head.and_then(|head| head.next_attempt_at).unwrap_or(at))),
     )
 }
 

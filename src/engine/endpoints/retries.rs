@@ -7,6 +7,7 @@ use crate::ambient::{HashMap, HashSet};
 use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::id::QueueName;
 use crate::domain::queue::{Head, QueueRecord};
+use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::EngineError;
 use crate::engine::paging::bounded;
@@ -69,17 +70,25 @@ pub(in crate::engine) fn arrange(endpoints: impl IntoIterator<Item = Endpoint>, 
 /// What may be sent of what failed.
 struct Heads<'a> {
     parked: HashSet<&'a QueueName>,
-    /// Where a head waits that may be a probe.
-    waited_for: HashSet<&'a EndpointUrl>,
+    /// Where a head waits that may be a probe, and until when the first of them waits by itself.
+    waited_for: HashMap<&'a EndpointUrl, Option<Timestamp>>,
 }
 
 impl<'a> Heads<'a> {
     fn of(waiting: &'a [QueueRecord]) -> Self {
         let is_parked = |record: &&QueueRecord| record.head.as_ref().is_some_and(|head| head.parked);
         let (parked, others): (Vec<_>, Vec<_>) = waiting.iter().partition(is_parked);
+        let mut waited_for: HashMap<&EndpointUrl, Option<Timestamp>> = HashMap::default();
+        for record in others {
+            if let Some(url) = &record.url {
+                let until = record.head.as_ref().and_then(|head| head.next_attempt_at);
+                let first = waited_for.entry(url).or_insert(until);
+                *first = (*first).min(until);
+            }
+        }
         Self {
             parked: parked.into_iter().map(|record| &record.name).collect(),
-            waited_for: others.into_iter().filter_map(|record| record.url.as_ref()).collect(),
+            waited_for,
         }
     }
 
@@ -87,8 +96,13 @@ impl<'a> Heads<'a> {
     fn can_probe(&self, endpoint: &Endpoint) -> bool {
         match &endpoint.probe_queue {
             Some(queue) if !self.parked.contains(queue) => true,
-            Some(_) | None => self.waited_for.contains(&endpoint.url),
+            Some(_) | None => self.waited_for.contains_key(&endpoint.url),
         }
+    }
+
+    /// When the probe is given that no queue is named for: another one would have given it already.
+    fn first_of(&self, url: &EndpointUrl) -> Option<Timestamp> {
+        self.waited_for.get(url).copied().flatten()
     }
 }
 
@@ -124,6 +138,10 @@ fn probe_of(endpoint: Endpoint, heads: &Heads<'_>) -> Option<Retry> {
         let named = endpoint
             .probe_queue
             .filter(|queue| endpoint.state == EndpointState::Parked || !heads.parked.contains(queue));
+        let at = at.map(|at| match &named {
+            Some(_) => at,
+            None => at.max(heads.first_of(&endpoint.url).unwrap_or(at)),
+        });
         Retry {
             at,
             message: endpoint.probe_message.filter(|_| named.is_some()),
@@ -153,7 +171,6 @@ fn head_of(record: &QueueRecord) -> Option<Retry> {
 mod tests {
     use super::*;
     use crate::domain::id::NotificationId;
-    use crate::domain::time::Timestamp;
 
     const NOW: Timestamp = Timestamp::from_seconds(1_000);
 
@@ -209,6 +226,27 @@ mod tests {
             .collect();
         let probe_at = NOW.plus(Duration::from_secs(60));
         assert_eq!(tried, [("up-1".to_owned(), NOW), ("down-1".to_owned(), probe_at)]);
+    }
+
+    #[test]
+    fn a_probe_that_no_queue_is_named_for_is_given_by_the_head_whose_own_wait_is_over_first() {
+        let later = |record: QueueRecord, seconds| {
+            let mut record = record;
+            record.head.as_mut().unwrap().next_attempt_at = Some(NOW.plus(Duration::from_secs(seconds)));
+            record
+        };
+        let due = Endpoint {
+            probe_queue: None,
+            next_attempt_at: Some(NOW),
+            ..endpoint("down", EndpointState::Unavailable, "down-1")
+        };
+        let records = [
+            later(waiting("down-1", "down"), 900),
+            later(waiting("down-2", "down"), 300),
+        ];
+        let listed = arrange([due], &records);
+        let at: Vec<_> = listed.iter().map(|retry| retry.at).collect();
+        assert_eq!(at, [Some(NOW.plus(Duration::from_secs(300)))]);
     }
 
     fn parked(queue: &str, host: &str) -> QueueRecord {
