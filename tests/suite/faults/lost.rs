@@ -135,6 +135,14 @@ async fn counted(scene: &Scene) {
     .await;
 }
 
+/// [`with_waiting`], where nothing but the number that was listed can tell of a loss.
+async fn with_counted(scene: &Scene) -> Daemon {
+    let daemon = with_waiting(scene).await;
+    counted(scene).await;
+    unprobed(scene).await;
+    daemon
+}
+
 /// Else a probe of the URL would find out first.
 async fn unprobed(scene: &Scene) {
     let url = scene.url("/dead");
@@ -156,9 +164,7 @@ async fn make(scene: &Scene, queue: &str, arguments: Value) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_that_somebody_deleted_and_made_again_is_told_as_lost() {
     let scene = Scene::servers().await;
-    let mut daemon = with_waiting(&scene).await;
-    counted(&scene).await;
-    unprobed(&scene).await;
+    let mut daemon = with_counted(&scene).await;
     let url = scene.url("/dead");
     let queue = delete(&scene, "waits", "/dead").await;
     make(&scene, &queue, json!({})).await;
@@ -181,9 +187,7 @@ async fn a_queue_that_somebody_deleted_and_made_again_is_told_as_lost() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_vhost_that_is_back_with_empty_queues_is_told_as_lost() {
     let scene = Scene::servers().await;
-    let mut daemon = with_waiting(&scene).await;
-    counted(&scene).await;
-    unprobed(&scene).await;
+    let mut daemon = with_counted(&scene).await;
     let vhost = scene.vhost.as_ref().unwrap();
     let waits = scene.queue("waits", "/dead");
     let path = format!("/api/definitions/{}", vhost.name);
