@@ -32,7 +32,7 @@ impl Delivery {
                 Ok(living) => {
                     let counted = living.iter().find(|one| one.id == me).map_or(beats, |one| one.counter);
                     if counted < beats {
-                        self.healing.store_went_back("the heartbeats of this process").await;
+                        self.heartbeats_fell().await;
                     }
                     beats = counted;
                     self.endpoints.share(living.iter().filter(|one| one.delivers).count());
@@ -44,6 +44,14 @@ impl Delivery {
                 Err(_) => seen = Watched::default(),
             }
             ambient::wait(&generation, LOOK).await;
+        }
+    }
+
+    /// The store may have every lease of this process again, also those that it gave to others meanwhile.
+    async fn heartbeats_fell(&self) {
+        let (healing, before) = (&self.healing, self.healing.health.numbers());
+        if let Err(error) = healing.store_went_back("the heartbeats of this process", before).await {
+            tracing::warn!(error = ?error, "what the store gave before may be given again until it answers");
         }
     }
 

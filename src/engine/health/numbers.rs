@@ -56,19 +56,18 @@ impl Healing {
     }
 
     async fn compare_numbers(&self, now: Numbers, before: Numbers) -> Result<(), StoreError> {
-        let Some(what) = now.fell_below(before) else {
-            return Ok(());
-        };
+        match now.fell_below(before) {
+            Some(what) => self.store_went_back(what, before).await,
+            None => Ok(()),
+        }
+    }
+
+    /// A number of the store fell, which only a restored store or a lost tail does. It had given all up to `before`.
+    /// What memory learned from it is learned anew.
+    pub(in crate::engine) async fn store_went_back(&self, what: &str, before: Numbers) -> Result<(), StoreError> {
         self.health.fell_from(before);
         // Nothing that is drawn from now on was there before, whatever the clock says.
         self.store.numbers_raise(before).await?;
-        self.store_went_back(what).await;
-        Ok(())
-    }
-
-    /// A number of the store fell, which only a restored store or a lost tail does. What memory learned from it is
-    /// learned anew.
-    pub(in crate::engine) async fn store_went_back(&self, what: &str) {
         tracing::error!(
             what,
             "the store went back in time: it was restored, or its last commits are lost"
@@ -80,6 +79,7 @@ impl Healing {
         self.tell(Event::Incident(format!("the store went back in time: {what} fell")));
         let detail = format!("{what} fell: the store was restored, or its last commits are lost");
         self.audit_heal("store", WENT_BACK, detail).await;
+        Ok(())
     }
 
     /// docs/protocols.md 28: ids of events that the store has forgotten are not given again.
