@@ -117,10 +117,7 @@ impl Losses {
     /// it has fewer than it had, and nothing of ours took them. A head that failed is no evidence: it may be acked, and its
     /// daemon have ended before that was recorded.
     pub(in crate::engine) fn compare(&self, row: &QueueRecord, ready: u64) {
-        let depths = self.depths.lock().unwrap_or_else(PoisonError::into_inner);
-        let listed = depths.ready.get(&row.name).map(|had| (*had, depths.taken_at));
-        let had = depths.fell.get(&row.name).copied().or(listed);
-        drop(depths);
+        let had = self.had(&row.name);
         let Some(last_known) = had.filter(|(had, at)| *had > ready && took_nothing_since(row, *at)) else {
             return;
         };
@@ -145,8 +142,15 @@ impl Losses {
 
     /// Whether there is anything to compare a queue with.
     pub(super) fn may_lack(&self, row: &QueueRecord) -> bool {
+        self.had(&row.name).is_some()
+    }
+
+    /// The most that was in it of late, as far as that is known.
+    fn had(&self, queue: &QueueName) -> Option<(u64, Timestamp)> {
         let depths = self.depths.lock().unwrap_or_else(PoisonError::into_inner);
-        depths.ready.contains_key(&row.name) || depths.fell.contains_key(&row.name)
+        let fell = depths.fell.get(queue).copied();
+        drop(depths);
+        fell.or_else(|| self.last_known(queue))
     }
 
     fn of(&self, row: &QueueRecord) -> Loss {
@@ -176,6 +180,7 @@ impl Losses {
         let mut depths = self.depths.lock().unwrap_or_else(PoisonError::into_inner);
         depths.fell.remove(&loss.queue);
         depths.ready.remove(&loss.queue);
+        depths.unlisted.remove(&loss.queue);
         drop(depths);
         let mut untold = self.untold();
         if untold.len() < LOSSES_MAX {
@@ -372,5 +377,20 @@ mod tests {
         assert_eq!(compared(&row, 0), []);
         (row.refusals_in_row, row.created_at) = (0, at(100));
         assert_eq!(compared(&row, 0), [], "the one that was listed has ended");
+    }
+
+    #[test]
+    fn a_queue_that_the_last_listing_lacks_and_that_is_there_again_is_compared_with_the_one_before() {
+        let at = Timestamp::from_seconds;
+        let losses = Losses::default();
+        losses.listed([(queue("q"), 3)].into_iter(), at(100));
+        losses.listed([].into_iter(), at(101));
+        let row = QueueRecord::new(&queue("q"), at(1));
+        assert!(losses.may_lack(&row));
+        losses.compare(&row, 0);
+        losses.compare(&row, 0);
+        let told = losses.take();
+        assert_eq!(told.len(), 1, "once: {told:?}");
+        assert_eq!(told[0].last_known, Some((3, at(100))));
     }
 }
