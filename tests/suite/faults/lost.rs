@@ -138,9 +138,29 @@ async fn counted(scene: &Scene) {
 /// [`with_waiting`], where nothing but the number that was listed can tell of a loss.
 async fn with_counted(scene: &Scene) -> Daemon {
     let daemon = with_waiting(scene).await;
-    counted(scene).await;
     unprobed(scene).await;
+    counted(scene).await;
+    listed(&daemon).await;
     daemon
+}
+
+/// The daemon has the numbers that the broker has now: a listing that began before is not enough.
+async fn listed(daemon: &Daemon) {
+    let before = listings(daemon).await;
+    wait_until("two listings", BOUND, async || {
+        (listings(daemon).await >= before + 2).then_some(())
+    })
+    .await;
+}
+
+async fn listings(daemon: &Daemon) -> u64 {
+    let metrics = daemon.get("/metrics").await.text();
+    let counted = |line: &str| {
+        line.strip_prefix("redrive_listing_duration_seconds_count ")?
+            .parse()
+            .ok()
+    };
+    metrics.lines().find_map(counted).unwrap_or(0)
 }
 
 /// Else a probe of the URL would find out first.
