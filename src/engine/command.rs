@@ -225,7 +225,7 @@ impl Plan {
 }
 
 /// What a planned run would do; its items are frozen in the store.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RunPlan {
     /// The run's id.
     pub id: String,

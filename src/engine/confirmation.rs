@@ -48,7 +48,7 @@ pub fn confirmation(plans: &[Plan], caution: Caution) -> Confirmation {
         return by_name(queue.as_str());
     }
     let lines: Vec<_> = plans.iter().flat_map(|plan| &plan.lines).collect();
-    let messages = plans.iter().filter_map(|plan| plan.messages).sum::<u64>();
+    let messages = plans.iter().map(messages).sum::<u64>();
     let destroys = plans.iter().any(|plan| plan.danger == Danger::Destroys);
     if destroys
         && friction != Friction::Events
@@ -118,6 +118,12 @@ fn by_name(queue: &str) -> Confirmation {
     }
 }
 
+/// Messages that the plan does something with: what a run leaves where it is does not count.
+fn messages(plan: &Plan) -> u64 {
+    let refused = plan.run.as_ref().map_or(0, |run| run.refused);
+    plan.messages.unwrap_or(0).saturating_sub(refused)
+}
+
 /// Events over all plans: a run names only some of its own.
 fn events(plans: &[Plan]) -> u64 {
     let of = |plan: &Plan| plan.run.as_ref().map_or(plan.lines.len() as u64, |run| run.total);
@@ -131,6 +137,7 @@ mod tests {
     use super::*;
     use crate::domain::id::QueueName;
     use crate::engine::RedeliverTarget;
+    use crate::engine::command::RunPlan;
     use crate::engine::runs::{Order, OrderKind};
 
     fn word(plan: Plan, caution: Caution) -> Option<String> {
@@ -156,6 +163,24 @@ mod tests {
         assert_eq!(typed(11, Caution::Usual).as_deref(), Some("11"));
         assert_eq!(typed(1, Caution::Protected), None);
         assert_eq!(typed(2, Caution::Protected).as_deref(), Some("2"));
+    }
+
+    #[test]
+    fn messages_that_a_run_leaves_where_they_are_are_not_counted() {
+        let redrive = |refused| {
+            let order = Order::new(OrderKind::Redrive, Selection::All);
+            let mut plan = Plan::of(Command::Run(order), 0, Danger::Reversible);
+            plan.messages = Some(40);
+            plan.run = Some(RunPlan {
+                total: 40,
+                refused,
+                ..RunPlan::default()
+            });
+            word(plan, Caution::Usual)
+        };
+        assert_eq!(redrive(0).as_deref(), Some("40"));
+        assert_eq!(redrive(15).as_deref(), Some("25"));
+        assert_eq!(redrive(40), None, "nothing is done");
     }
 
     #[test]
