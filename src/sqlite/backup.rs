@@ -59,7 +59,7 @@ impl SqliteFile {
     }
 
     /// What `rows` finds in the file at `path`, which is opened for this alone; nothing where it has no such table.
-    pub async fn rows_of(path: &Path, table: &str, rows: &'static str) -> Result<Vec<(i64, i64, i64)>, SqliteError> {
+    pub async fn rows_of(path: &Path, table: &str, rows: &'static str) -> Result<Vec<(i64, i64, String)>, SqliteError> {
         rows_by(reading(path), table, rows).await
     }
 
@@ -68,7 +68,7 @@ impl SqliteFile {
         path: &Path,
         table: &str,
         rows: &'static str,
-    ) -> Result<Vec<(i64, i64, i64)>, SqliteError> {
+    ) -> Result<Vec<(i64, i64, String)>, SqliteError> {
         rows_by(reading(path).read_only(true), table, rows).await
     }
 
@@ -83,7 +83,7 @@ async fn rows_by(
     options: SqliteConnectOptions,
     table: &str,
     rows: &'static str,
-) -> Result<Vec<(i64, i64, i64)>, SqliteError> {
+) -> Result<Vec<(i64, i64, String)>, SqliteError> {
     let mut connection = options.connect().await.map_err(SqliteError::opening)?;
     let is_there: Result<bool, _> = sqlx::query_scalar(IS_THERE)
         .bind(table)

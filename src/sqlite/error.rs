@@ -8,6 +8,9 @@ use std::sync::Arc;
 
 use crate::domain::schema::SchemaRefusal;
 
+const SQLITE_CORRUPT: u32 = 11;
+const SQLITE_NOTADB: u32 = 26;
+
 /// Why it did not work. Cheap to clone, as one failure may answer a whole group of writes.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SqliteError {
@@ -82,9 +85,18 @@ impl SqliteError {
 
     /// Whether what was opened is no SQLite file at all.
     pub(super) fn is_no_database(&self) -> bool {
-        const SQLITE_NOTADB: u32 = 26;
+        self.of_reading() == Some(SQLITE_NOTADB)
+    }
+
+    /// Whether what was opened is no SQLite file any more, or a damaged one.
+    pub fn is_damaged(&self) -> bool {
+        self.is_no_database() || self.of_reading() == Some(SQLITE_CORRUPT)
+    }
+
+    /// The code of SQLite where a file could not be opened or read.
+    fn of_reading(&self) -> Option<u32> {
         match self {
-            Self::Open(source) | Self::Statement(source) => code(source) == Some(SQLITE_NOTADB),
+            Self::Open(source) | Self::Statement(source) => code(source),
             Self::RolledBack(_)
             | Self::Commit(_)
             | Self::Busy
@@ -92,7 +104,7 @@ impl SqliteError {
             | Self::Displaced { .. }
             | Self::Panicked
             | Self::Schema(_)
-            | Self::Unusable { .. } => false,
+            | Self::Unusable { .. } => None,
         }
     }
 

@@ -18,7 +18,7 @@ use crate::engine::{EngineError, INCIDENT, WENT_BACK};
 use crate::files::NewFile;
 use crate::sqlite::{SqliteError, SqliteFile};
 use crate::store::postgres::PostgresStore;
-use crate::store::sqlite::{SqliteStore, lost_by_restore};
+use crate::store::sqlite::{SqliteStore, is_locked, lost_by_restore};
 use crate::store::{Events as _, Evidence, Incarnations, NewAudit, Records as _, Store as _, StoreError};
 
 use super::super::compose::{OpenError, patience};
@@ -72,29 +72,49 @@ pub(super) async fn restore(cli: &Cli, config: &Config, from: &Path) -> Result<E
         let _ = write!(detail, ", and lost {}", lost.what);
     }
     prepared(new.beside(), &detail).await?;
-    let is_there = path.symlink_metadata().is_ok();
-    if is_there {
-        idle(path).await?;
-        if SqliteFile::is_in_use(path) {
+    let mut done = format!("{} is {} now", path.display(), from.display());
+    if path.symlink_metadata().is_ok() {
+        let is_in_use = match idle(path).await? {
+            Found::Whole => SqliteFile::is_in_use(path),
+            Found::Damaged => is_locked(path).map_err(|error| unwritten(path, &error))?,
+        };
+        if is_in_use {
             return Err(in_use(path));
         }
-    }
-    let mut done = format!("{} is {} now", path.display(), from.display());
-    if lost.count > 0 {
         let before = kept_beside(path).map_err(|error| unwritten(path, &error))?;
-        let _ = write!(done, "; the file before, with what is lost, is {}", before.display());
+        let _ = write!(done, "; the file before is {}", before.display());
     }
     new.replace().map_err(|error| unwritten(path, &error))?;
     told(cli, done)
 }
 
-/// Gives what is at `path` a second name, which stays when it is replaced.
+/// What is at the path of a store.
+enum Found {
+    /// It was opened, and closed in order.
+    Whole,
+    /// SQLite cannot read it, and so nobody works with it for long.
+    Damaged,
+}
+
+/// Gives what is at `path` a second name, which stays when it is replaced. The log beside a file that was not closed in order
+/// goes with it: in the new file it would be read as its own.
 fn kept_beside(path: &Path) -> io::Result<PathBuf> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".before-{}", Clock::system().now().seconds()));
     let before = PathBuf::from(name);
     // Not every file system gives a file two names.
     fs::hard_link(path, &before).or_else(|_| fs::copy(path, &before).map(drop))?;
+    for log in ["-wal", "-shm"] {
+        let beside = |path: &Path| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(log);
+            name
+        };
+        match fs::rename(beside(path), beside(&before)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+    }
     Ok(before)
 }
 
@@ -194,22 +214,25 @@ async fn filled(file: &SqliteFile, path: &Path, config: &Config, to: &str) -> Re
 }
 
 /// Refuses while somebody works with the file, and closes it in order otherwise.
-async fn idle(path: &Path) -> Result<(), Failure> {
+async fn idle(path: &Path) -> Result<Found, Failure> {
     let file = match SqliteFile::open_existing(path).await {
         Ok(file) => file,
         // What is somebody else's stays; nobody works with what else is no store of this program.
-        Err(SqliteError::Schema(refusal)) if !matches!(refusal, SchemaRefusal::Foreign { .. }) => return Ok(()),
+        Err(SqliteError::Schema(refusal)) if !matches!(refusal, SchemaRefusal::Foreign { .. }) => {
+            return Ok(Found::Whole);
+        }
+        // A damaged one is what a backup is for.
+        Err(error) if error.is_damaged() => return Ok(Found::Damaged),
         Err(error) => return Err(opened(error)),
     };
     let store = SqliteStore::open_with(file.clone(), Clock::system(), SchemaMode::Expect).await;
-    let refused = match &store {
-        Ok(store) => refuse_the_living(store, path).await,
-        // A damaged one is what a backup is for.
-        Err(_) => Ok(()),
+    let found = match &store {
+        Ok(store) => refuse_the_living(store, path).await.map(|()| Found::Whole),
+        Err(_) => Ok(Found::Damaged),
     };
     drop(store);
     file.close().await;
-    refused
+    found
 }
 
 /// By its lock, or, where that is not to be seen, by how long its last sign of life is ago.

@@ -75,6 +75,24 @@ fn lock_path(database: &Path, id: IncarnationId) -> PathBuf {
     PathBuf::from(path)
 }
 
+/// Whether any process holds the lock of an incarnation of the file, which itself may be past reading.
+pub fn is_locked(database: &Path) -> io::Result<bool> {
+    let parent = database.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let mut locks = database.file_name().unwrap_or_default().to_owned();
+    locks.push(".incarnation-");
+    for entry in std::fs::read_dir(parent.unwrap_or(Path::new(".")))? {
+        let entry = entry?;
+        let is_lock = entry
+            .file_name()
+            .as_encoded_bytes()
+            .starts_with(locks.as_encoded_bytes());
+        if is_lock && evidence(&entry.path())? == Evidence::Alive {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 fn hold(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new()
         .create(true)

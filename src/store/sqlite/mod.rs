@@ -11,6 +11,7 @@ mod incarnations;
 mod restoring;
 mod retention;
 
+pub use self::incarnations::is_locked;
 pub use self::restoring::{Lost, lost_by_restore};
 
 use std::collections::HashMap;

@@ -1,44 +1,56 @@
 //! What a restore of the file would lose: what is in it now, and not in the backup.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::path::Path;
 
 use crate::domain::words::plural;
 use crate::sqlite::SqliteFile;
 
-/// What is nowhere else: one, many, its table, and three numbers that tell its rows from each other.
-const PARTS: [(&str, &str, &str, &str); 6] = [
+/// What is nowhere else: one, many, its table, and two numbers and a text that tell its rows from each other.
+const PARTS: [(&str, &str, &str, &str); 7] = [
     (
-        "message that waits",
-        "messages that wait",
+        // In whichever queue: one that waited then, and is dead now, is in the backup.
+        "message that waits or is dead",
+        "messages that wait or are dead",
         "broker_message",
-        "SELECT id, published_at, queue FROM broker_message",
+        "SELECT length(body), 0, COALESCE(message_id, id || ' of ' || queue) FROM broker_message",
     ),
-    ("event", "events", "events", "SELECT id, first_at, 0 FROM events"),
+    (
+        "event",
+        "events",
+        "events",
+        "SELECT id, first_at, CAST(revision AS TEXT) FROM events",
+    ),
     (
         "discarded dead letter",
         "discarded dead letters",
         "kept_messages",
-        "SELECT at, until, length(message) FROM kept_messages WHERE kind = 'discarded' AND until IS NOT NULL",
+        "SELECT at, length(message), letter FROM kept_messages WHERE kind = 'discarded' AND until IS NOT NULL",
+    ),
+    (
+        "edit of a dead letter",
+        "edits of dead letters",
+        "kept_messages",
+        "SELECT at, length(message), letter FROM kept_messages WHERE kind = 'edited'",
     ),
     (
         "saved message",
         "saved messages",
         "saved_messages",
-        "SELECT saves.at, saved_messages.place, saved_messages.bytes FROM saved_messages \
+        "SELECT saves.at, saved_messages.place, CAST(saved_messages.bytes AS TEXT) FROM saved_messages \
          JOIN saves ON saves.id = saved_messages.save",
     ),
     (
         "dead letter",
         "dead letters",
         "stored_letters",
-        "SELECT place, at, bytes FROM stored_letters",
+        "SELECT place, at, CAST(bytes AS TEXT) FROM stored_letters",
     ),
     (
         "rescued message",
         "rescued messages",
         "rescued",
-        "SELECT id, at, length(body) FROM rescued",
+        "SELECT id, at, CAST(length(body) AS TEXT) FROM rescued",
     ),
 ];
 
@@ -63,9 +75,19 @@ pub async fn lost_by_restore(path: &Path, backup: &Path) -> Lost {
         let kept = SqliteFile::rows_of_backup(backup, table, rows)
             .await
             .unwrap_or_default();
-        let kept: HashSet<_> = kept.into_iter().collect();
-        let lost = now.iter().filter(|row| !kept.contains(row)).count();
-        let lost = u64::try_from(lost).unwrap_or(u64::MAX);
+        let mut rows: HashMap<_, u64> = HashMap::new();
+        for row in kept {
+            *rows.entry(row).or_default() += 1;
+        }
+        // Each row of the backup stands for one.
+        let is_lost = |row| match rows.get_mut(row) {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                false
+            }
+            Some(_) | None => true,
+        };
+        let lost = now.iter().map(is_lost).map(u64::from).sum();
         if lost > 0 {
             count += lost;
             kinds.push(plural(lost, one, many));

@@ -4,9 +4,10 @@ use serde_json::{Value, json};
 use sqlx::{Connection as _, PgConnection};
 
 use crate::support::daemon::{Daemon, Installation};
-use crate::support::receiver::Receiver;
+use crate::support::receiver::{Behaviour, Receiver};
 use crate::support::servers::{Database, Vhost};
 use crate::support::wait::wait_until;
+use std::path::PathBuf;
 use std::time::Duration;
 
 const BOUND: Duration = Duration::from_secs(60);
@@ -158,19 +159,84 @@ async fn what_waits_and_is_not_in_the_backup_is_counted_before_it_is_lost_and_ke
     }
     let plan = installation.run(&["store", "restore", backup, "--dry-run"]).await;
     let plan = plan.expect_code(0).stdout;
-    assert!(plan.contains("3 messages that wait"), "{plan}");
+    assert!(plan.contains("3 messages that wait or are dead"), "{plan}");
     let restored = installation.run(&["store", "restore", backup, "--yes"]).await;
     restored.expect_code(0);
     assert_eq!(waiting().await, 1);
     let doctor = installation.run(&["doctor"]).await.expect_code(1);
-    assert!(doctor.stdout.contains("lost 3 messages that wait"), "{doctor:?}");
-    let beside = std::fs::read_dir(installation.path("store.db").parent().unwrap()).unwrap();
-    let mut beside = beside.map(|entry| entry.unwrap().path());
-    let before = beside.find(|path| path.to_string_lossy().contains("store.db.before-"));
-    let before = before.unwrap();
+    assert!(
+        doctor.stdout.contains("lost 3 messages that wait or are dead"),
+        "{doctor:?}"
+    );
+    let before = kept_before(&installation).unwrap();
     let back = ["store", "restore", before.to_str().unwrap(), "--yes"];
     installation.run(&back).await.expect_code(0);
     assert_eq!(waiting().await, 4);
+}
+
+/// The file that a restore left beside the store.
+fn kept_before(installation: &Installation) -> Option<PathBuf> {
+    let beside = std::fs::read_dir(installation.path("store.db").parent().unwrap()).unwrap();
+    let mut beside = beside.map(|entry| entry.unwrap().path());
+    beside.find(|path| path.to_string_lossy().contains("store.db.before-"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_pushed_again_since_the_backup_is_counted_and_what_waited_then_and_is_dead_now_is_not() {
+    let mut installation = Installation::embedded();
+    let receiver = Receiver::start().await;
+    receiver.behave("/hook", Behaviour::Status(404));
+    let url = receiver.url("/hook");
+    let push = [
+        "event",
+        "push",
+        "--type",
+        "t",
+        "--reference",
+        "r",
+        "--nbf",
+        "2099-01-01T00:00:00Z",
+    ];
+    installation.run(&push).await.expect_code(0);
+    let publish = ["publish", "--execution", "run", "--url", url.as_str()];
+    installation.run(&publish).await.expect_code(0);
+    let backup = installation.path("backup.db");
+    let backup = backup.to_str().unwrap();
+    installation.run(&["store", "backup", backup]).await.expect_code(0);
+    installation.run(&push).await.expect_code(0);
+    let daemon = installation.daemon().await;
+    wait_until("a dead letter", Duration::from_secs(30), async || {
+        let listed = installation
+            .run(&["dead", "list", "--json"])
+            .await
+            .expect_code(0)
+            .json();
+        (listed.as_array().unwrap().len() == 1).then_some(())
+    })
+    .await;
+    stopped(daemon).await;
+    let plan = installation.run(&["store", "restore", backup, "--dry-run"]).await;
+    let plan = plan.expect_code(0).stdout;
+    assert!(plan.contains("will be lost: 1 event"), "{plan}");
+    assert!(!plan.contains("message"), "{plan}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_file_is_replaced_by_its_backup_and_kept_beside() {
+    let installation = Installation::embedded();
+    let publish = ["publish", "--execution", "a", "--url", "http://127.0.0.1:9/hook"];
+    installation.run(&publish).await.expect_code(0);
+    let (backup, store) = (installation.path("backup.db"), installation.path("store.db"));
+    let backup = backup.to_str().unwrap();
+    installation.run(&["store", "backup", backup]).await.expect_code(0);
+    let damaged = "no page of a database".repeat(1_000);
+    std::fs::write(&store, &damaged).unwrap();
+    let restored = installation.run(&["store", "restore", backup, "--yes"]).await;
+    restored.expect_code(0);
+    let before = kept_before(&installation).unwrap();
+    assert_eq!(std::fs::read_to_string(before).unwrap(), damaged);
+    let queues = installation.run(&["queues", "--json"]).await.expect_code(0).json();
+    assert_eq!(queues[0]["ready"], 1, "{queues}");
 }
 
 async fn ids(installation: &Installation) -> Vec<i64> {
