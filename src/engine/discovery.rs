@@ -13,7 +13,7 @@ use super::tell::Tell;
 use crate::ambient;
 use crate::broker::{ListedQueue, Look, Signal};
 use crate::engine::delivery::Delivery;
-use crate::engine::health::look_at_another;
+use crate::engine::health::Depth;
 use crate::store::QueuesOnly;
 use crate::telemetry::names;
 
@@ -192,7 +192,7 @@ impl Delivery {
         let mut told = Vec::new();
         for queue in listed.queues.iter().filter(ours) {
             if self.policy_guard.rules.learn(&queue.name, &queue.arguments) {
-                look_at_another(&self.healing, &queue.name).await;
+                self.healing.look_at_one(&queue.name).await;
             }
             // A missing count means: look.
             if queue.ready != Some(0) {
@@ -201,11 +201,18 @@ impl Delivery {
         }
         let queues = self.with_companions(listed.queues);
         let waiting = |queue: &ListedQueue| Some(queue.ready? + queue.unacked.unwrap_or(0));
-        let depth = |queue: &ListedQueue| Some((queue.name.clone(), waiting(queue)?));
-        self.healing
-            .health
-            .losses
-            .listed(queues.iter().filter_map(depth), self.store_time.now());
+        let depth = |queue: &ListedQueue| {
+            let depth = Depth {
+                messages: waiting(queue)?,
+                // Who consumes a queue that is not empty has something of it in hand.
+                is_unused: queue.consumers.unwrap_or(0) == 0 && queue.unacked == Some(0),
+            };
+            Some((queue.name.clone(), depth))
+        };
+        self.healing.health.losses.listed(
+            queues.iter().filter_map(depth),
+            self.store_time.now().minus(listed.took),
+        );
         let ours = queues.iter().filter(ours);
         self.seen.series.listed(ours.map(|queue| (&queue.name, waiting(queue))));
         for queue in told {

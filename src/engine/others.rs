@@ -13,7 +13,7 @@ use crate::ambient;
 use crate::domain::id::IncarnationId;
 use crate::domain::turn::{Turn, TurnKind};
 use crate::domain::words::plural;
-use crate::store::Incarnation;
+use crate::store::{Incarnation, StoreError};
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_secs(1);
@@ -31,10 +31,10 @@ impl Delivery {
             match self.store.incarnations_living().await {
                 Ok(living) => {
                     let counted = living.iter().find(|one| one.id == me).map_or(beats, |one| one.counter);
-                    if counted < beats {
-                        self.heartbeats_fell().await;
+                    // Where that fails it is done again after the next look.
+                    if counted >= beats || self.heartbeats_fell().await.is_ok() {
+                        beats = counted;
                     }
-                    beats = counted;
                     self.endpoints.share(living.iter().filter(|one| one.delivers).count());
                     for dead in self.find_dead(me, &living, &mut seen).await {
                         self.bury_incarnation(&dead, &tell).await;
@@ -48,11 +48,9 @@ impl Delivery {
     }
 
     /// The store may have every lease of this process again, also those that it gave to others meanwhile.
-    async fn heartbeats_fell(&self) {
+    async fn heartbeats_fell(&self) -> Result<(), StoreError> {
         let (healing, before) = (&self.healing, self.healing.health.numbers());
-        if let Err(error) = healing.store_went_back("the heartbeats of this process", before).await {
-            tracing::warn!(error = ?error, "what the store gave before may be given again until it answers");
-        }
+        healing.store_went_back("the heartbeats of this process", before).await
     }
 
     async fn bury_incarnation(&self, dead: &Incarnation, tell: &mpsc::Sender<Tell>) {

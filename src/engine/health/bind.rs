@@ -136,6 +136,8 @@ impl Healing {
         let (mut tally, mut others) = (Tally::default(), Vec::new());
         let mut pages = self.queue_pages(QueuesOnly::All);
         while let Some(rows) = pages.next().await? {
+            // Before publishers put into them what hides that something is missing, and before a lease is taken.
+            self.look_at_these(&rows).await?;
             let names: Vec<QueueName> = rows.into_iter().filter(to_bind).map(|row| row.name).collect();
             for names in names.chunks(AT_ONCE) {
                 let leases = self.store.leases_take(me, Purpose::Manage, names).await?;
@@ -213,8 +215,6 @@ impl Healing {
         if !to_bind(row) {
             return Ok(None);
         }
-        // Before publishers put into it what hides that something is missing.
-        look_for_loss(self, row).await?;
         self.broker.bind(&row.name).await.map(Some)
     }
 
@@ -303,43 +303,6 @@ async fn tell_of_losses(engine: &Healing, result: &str, losses: &[Loss], detail:
         at: engine.clock.now(),
     });
     engine.audit_heal(QUEUES, result, detail).await;
-}
-
-/// Another queue of that name is there: whether messages were in the one before.
-pub(in crate::engine) async fn look_at_another(engine: &Healing, queue: &QueueName) {
-    if let Ok(Some(row)) = engine.store.queue_get(queue).await {
-        look_if_possible(engine, &row).await;
-    }
-}
-
-/// Whether something is missing in any of them.
-pub(super) async fn look_at_all(engine: &Healing) {
-    let mut pages = engine.queue_pages(QueuesOnly::All);
-    while let Ok(Some(rows)) = pages.next().await {
-        for row in &rows {
-            look_if_possible(engine, row).await;
-        }
-    }
-}
-
-async fn look_if_possible(engine: &Healing, row: &QueueRecord) {
-    if to_bind(row)
-        && let Err(error) = look_for_loss(engine, row).await
-    {
-        tracing::debug!(queue = ?row.name, error = ?error, "what is in it is not compared with what it had");
-    }
-}
-
-/// Compares what is in a queue with what it had. What somebody consumes may be in hand, and what is in a companion is
-/// counted with its queue.
-async fn look_for_loss(engine: &Healing, row: &QueueRecord) -> Result<(), BrokerError> {
-    if engine.health.losses.may_lack(row)
-        && !row.has_companion
-        && let Look::Present { ready, consumers: 0 } = engine.broker.look(&row.name).await?
-    {
-        engine.health.losses.compare(row, ready);
-    }
-    Ok(())
 }
 
 /// Whether publishers should reach it.

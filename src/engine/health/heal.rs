@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::bind::look_at_all;
 use super::losses::incident;
 use super::numbers::asked;
 use crate::broker::{BrokerError, CONNECT, Owner, Standing};
@@ -27,13 +26,15 @@ impl Healing {
         let gone = match found {
             Ok(standing) if !standing.missing.is_empty() => standing.missing.join(", "),
             Ok(standing) => {
-                if self.health.losses.take_was_gone() {
-                    look_at_all(self).await;
-                }
                 if !standing.is_bound {
                     drop(self.begin_binding());
                 } else if !self.health.binding.load(Ordering::SeqCst) {
-                    self.audit_losses(None).await;
+                    if self.health.losses.take_was_gone() {
+                        self.begin_looking();
+                    }
+                    if !self.health.losses.is_looking() {
+                        self.audit_losses(None).await;
+                    }
                 }
                 return;
             }

@@ -44,18 +44,27 @@ pub(in crate::engine) struct Losses {
     depths: Mutex<Depths>,
     /// Something of ours was gone, and queues may be gone with it, or be there again with nothing in them.
     was_gone: AtomicBool,
+    looking: Arc<AtomicBool>,
     untold: Mutex<Vec<Loss>>,
 }
 
 /// Messages that queues had when they were listed last; of empty ones nothing is kept.
 #[derive(Debug, Default)]
 struct Depths {
-    ready: HashMap<QueueName, u64>,
+    listed: HashMap<QueueName, Depth>,
     taken_at: Timestamp,
     /// Of those that the last listing lacks.
-    unlisted: HashMap<QueueName, (u64, Timestamp)>,
+    unlisted: HashMap<QueueName, (Depth, Timestamp)>,
     /// Of those that had fewer in a listing of late.
     fell: HashMap<QueueName, (u64, Timestamp)>,
+}
+
+/// What was in a queue when it was listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engine) struct Depth {
+    pub(in crate::engine) messages: u64,
+    /// Nobody took anything out of it.
+    pub(in crate::engine) is_unused: bool,
 }
 
 /// A queue of ours that the broker does not have any more, or has again without what was in it.
@@ -66,35 +75,47 @@ pub(in crate::engine) struct Loss {
     head: Option<String>,
     /// Messages when it was listed last, and when that was.
     pub(super) last_known: Option<(u64, Timestamp)>,
+    /// Nothing of ours can have taken any of them since.
+    is_untouched: bool,
     /// The last sign of life of it.
     pub(super) active_at: Timestamp,
     /// Messages in the queue that is there now; `None`: there is none.
     pub(super) left: Option<u64>,
 }
 
+/// Somebody looks for losses.
+pub(super) struct Looking(Arc<AtomicBool>);
+
+impl Drop for Looking {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
 impl Loss {
     /// So many messages are lost at least; `None`: nobody knows.
     fn messages(&self) -> Option<u64> {
-        let (messages, _) = self.last_known?;
+        let (messages, _) = self.last_known.filter(|_| self.is_untouched)?;
         Some(messages.saturating_sub(self.left.unwrap_or(0)))
     }
 }
 
 impl Losses {
     /// Takes in a listing: what is in which queue.
-    pub(in crate::engine) fn listed(&self, ready: impl Iterator<Item = (QueueName, u64)>, taken_at: Timestamp) {
+    pub(in crate::engine) fn listed(&self, queues: impl Iterator<Item = (QueueName, Depth)>, taken_at: Timestamp) {
         let mut depths = self.depths.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut before, before_at) = (std::mem::take(&mut depths.ready), depths.taken_at);
+        let (mut before, before_at) = (std::mem::take(&mut depths.listed), depths.taken_at);
         depths.fell.retain(|_, (_, at)| taken_at.since(*at) < FELL_FOR);
-        for (queue, ready) in ready {
+        for (queue, now) in queues {
             // It may have been away for a listing or two.
             let unlisted = depths.unlisted.remove(&queue);
             let had = before.remove(&queue).map(|had| (had, before_at)).or(unlisted);
-            if let Some(had) = had.filter(|(had, _)| *had > ready && depths.fell.len() < UNLISTED_MAX) {
-                depths.fell.entry(queue.clone()).or_insert(had);
+            let fell = had.filter(|(had, _)| had.is_unused && had.messages > now.messages);
+            if let Some((had, at)) = fell.filter(|_| depths.fell.len() < UNLISTED_MAX) {
+                depths.fell.entry(queue.clone()).or_insert((had.messages, at));
             }
-            if ready > 0 && depths.ready.len() < DEPTHS_MAX {
-                depths.ready.insert(queue, ready);
+            if now.messages > 0 && depths.listed.len() < DEPTHS_MAX {
+                depths.listed.insert(queue, now);
             }
         }
         depths.unlisted.retain(|_, (_, at)| taken_at.since(*at) < UNLISTED_FOR);
@@ -102,32 +123,34 @@ impl Losses {
         let gone = before.into_iter().take(room);
         depths
             .unlisted
-            .extend(gone.map(|(queue, ready)| (queue, (ready, before_at))));
+            .extend(gone.map(|(queue, depth)| (queue, (depth, before_at))));
         depths.taken_at = taken_at;
     }
 
     /// The last known number of messages, and when it was read; `None`: it was not listed with any.
     fn last_known(&self, queue: &QueueName) -> Option<(u64, Timestamp)> {
+        self.last_listed(queue).map(|(depth, at)| (depth.messages, at))
+    }
+
+    fn last_listed(&self, queue: &QueueName) -> Option<(Depth, Timestamp)> {
         let depths = self.depths.lock().unwrap_or_else(PoisonError::into_inner);
-        let listed = depths.ready.get(queue).map(|ready| (*ready, depths.taken_at));
+        let listed = depths.listed.get(queue).map(|depth| (*depth, depths.taken_at));
         listed.or_else(|| depths.unlisted.get(queue).copied())
     }
 
-    /// A queue that lost its binding, or was made again by somebody else, and has `ready` messages: tells of a loss where
-    /// it has fewer than it had, and nothing of ours took them. A head that failed is no evidence: it may be acked, and its
-    /// daemon have ended before that was recorded.
-    pub(in crate::engine) fn compare(&self, row: &QueueRecord, ready: u64) {
+    /// A queue that lost its binding, or was made again by somebody else, and had `ready` messages before `row` was read:
+    /// the loss where it had more, and nothing of ours can have taken them.
+    pub(super) fn compare(&self, row: &QueueRecord, ready: u64) -> Option<Loss> {
         let had = self.had(&row.name);
-        let Some(last_known) = had.filter(|(had, at)| *had > ready && took_nothing_since(row, *at)) else {
-            return;
-        };
+        let last_known = had.filter(|(had, at)| *had > ready && is_untouched_since(row, *at))?;
         let loss = Loss {
             last_known: Some(last_known),
+            is_untouched: true,
             left: Some(ready),
             ..self.of(row)
         };
         tracing::error!(queue = ?loss.queue, messages = ?loss.messages(), head = ?loss.head, "a delivery queue is there without what was in it");
-        self.keep(loss);
+        Some(loss)
     }
 
     /// Queues may be gone, or be there again with nothing in them.
@@ -140,24 +163,37 @@ impl Losses {
         self.was_gone.swap(false, Ordering::SeqCst)
     }
 
-    /// Whether there is anything to compare a queue with.
-    pub(super) fn may_lack(&self, row: &QueueRecord) -> bool {
-        self.had(&row.name).is_some()
+    /// Whoever gets it looks for losses until it is dropped; nobody else does meanwhile.
+    pub(super) fn begin_looking(&self) -> Option<Looking> {
+        let is_free = !self.looking.swap(true, Ordering::SeqCst);
+        is_free.then(|| Looking(Arc::clone(&self.looking)))
     }
 
-    /// The most that was in it of late, as far as that is known.
+    pub(super) fn is_looking(&self) -> bool {
+        self.looking.load(Ordering::SeqCst)
+    }
+
+    /// Whether there is anything to compare a queue with.
+    pub(super) fn may_lack(&self, row: &QueueRecord) -> bool {
+        self.had(&row.name).is_some_and(|(_, at)| is_untouched_since(row, at))
+    }
+
+    /// The most that was in it of late while nobody used it.
     fn had(&self, queue: &QueueName) -> Option<(u64, Timestamp)> {
         let depths = self.depths.lock().unwrap_or_else(PoisonError::into_inner);
         let fell = depths.fell.get(queue).copied();
         drop(depths);
-        fell.or_else(|| self.last_known(queue))
+        let unused = |(depth, at): (Depth, Timestamp)| depth.is_unused.then_some((depth.messages, at));
+        fell.or_else(|| self.last_listed(queue).and_then(unused))
     }
 
     fn of(&self, row: &QueueRecord) -> Loss {
+        let last_known = self.last_known(&row.name);
         Loss {
             queue: row.name.clone(),
             head: row.head.as_ref().map(|head| head.message.as_str().to_owned()),
-            last_known: self.last_known(&row.name),
+            last_known,
+            is_untouched: last_known.is_some_and(|(_, at)| is_untouched_since(row, at)),
             active_at: row.active_at,
             left: None,
         }
@@ -175,11 +211,11 @@ impl Losses {
         self.keep(self.gone(row));
     }
 
-    fn keep(&self, loss: Loss) {
+    pub(super) fn keep(&self, loss: Loss) {
         // It is told once.
         let mut depths = self.depths.lock().unwrap_or_else(PoisonError::into_inner);
         depths.fell.remove(&loss.queue);
-        depths.ready.remove(&loss.queue);
+        depths.listed.remove(&loss.queue);
         depths.unlisted.remove(&loss.queue);
         drop(depths);
         let mut untold = self.untold();
@@ -236,15 +272,14 @@ pub(super) fn messages(losses: &[Loss]) -> Option<u64> {
     (known > 0).then_some(known)
 }
 
-/// Whether nothing of ours took anything from the queue since it was listed `at` that time with what was in it then: its
-/// head waits since before, or nothing was delivered or refused. One that ended and began again since then is another one.
-fn took_nothing_since(row: &QueueRecord, at: Timestamp) -> bool {
-    if row.created_at >= at {
-        return false;
-    }
-    let at = at.minus(LAG);
-    let waits = row.head.as_ref().is_some_and(|head| head.first_failed_at <= at);
-    waits || (row.refusals_in_row == 0 && row.last_delivered_at.is_none_or(|delivered| delivered < at))
+/// Whether nothing of ours took anything from the queue since it was listed `at` that time: whatever takes something has a
+/// lease, whose epoch is no earlier than the store's clock then (docs/protocols.md 5). One that ended and began again
+/// since then is another one.
+fn is_untouched_since(row: &QueueRecord, at: Timestamp) -> bool {
+    let leased_at = Timestamp::from_micros(row.epoch.0.saturating_mul(1_000));
+    let before = at.minus(LAG);
+    let is_older = |time: Timestamp| time < before;
+    row.owner.is_none() && is_older(row.created_at) && is_older(leased_at) && row.last_delivered_at.is_none_or(is_older)
 }
 
 fn named(mut text: String, losses: &[Loss], now: Timestamp) -> String {
@@ -286,6 +321,7 @@ pub(super) async fn incident(store: &StoreHandle, who: &str, (of, result): (&str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::id::{Epoch, IncarnationId};
 
     fn queue(name: &str) -> QueueName {
         QueueName::parse(name).unwrap()
@@ -296,6 +332,7 @@ mod tests {
             queue: queue(name),
             head: None,
             last_known,
+            is_untouched: true,
             active_at: Timestamp::from_seconds(1),
             left: None,
         }
@@ -323,74 +360,116 @@ mod tests {
 
     #[test]
     fn where_no_number_is_known_none_is_told() {
-        let text = listed(&[loss("q", None)], Timestamp::from_seconds(100));
+        let at = Timestamp::from_seconds;
+        let text = listed(&[loss("q", None)], at(100));
         assert_eq!(text, "1 queue is gone, with an unknown number of messages: q");
+        let losses = Losses::default();
+        losses.listed([(queue("q"), with(3))].into_iter(), at(100));
+        let untouched = listed(&[losses.of(&leased(80))], at(107));
+        assert!(untouched.contains("with at least 3 messages"), "{untouched}");
+        let used = listed(&[losses.of(&leased(105))], at(107));
+        assert!(
+            used.contains("an unknown number of messages: q (3 messages, 7 s before)"),
+            "{used}"
+        );
+    }
+
+    fn with(messages: u64) -> Depth {
+        Depth {
+            messages,
+            is_unused: true,
+        }
+    }
+
+    /// A row of the queue `q`, leased last at this second.
+    fn leased(second: i64) -> QueueRecord {
+        QueueRecord {
+            epoch: Epoch(second * 1_000),
+            ..QueueRecord::new(&queue("q"), Timestamp::from_seconds(1))
+        }
     }
 
     #[test]
     fn what_was_in_a_queue_is_known_after_a_listing_that_lacks_it() {
         let losses = Losses::default();
         let at = Timestamp::from_seconds;
-        losses.listed([(queue("gone"), 7), (queue("drained"), 2)].into_iter(), at(100));
+        losses.listed(
+            [(queue("gone"), with(7)), (queue("drained"), with(2))].into_iter(),
+            at(100),
+        );
         for second in [101, 102] {
-            losses.listed([(queue("drained"), 0)].into_iter(), at(second));
+            losses.listed([(queue("drained"), with(0))].into_iter(), at(second));
         }
         assert_eq!(losses.last_known(&queue("gone")), Some((7, at(100))));
         assert_eq!(losses.last_known(&queue("drained")), None);
         // One that is there again has its own number, and what nobody asks for is not kept for ever.
-        losses.listed([(queue("gone"), 0)].into_iter(), at(103));
+        losses.listed([(queue("gone"), with(0))].into_iter(), at(103));
         assert_eq!(losses.last_known(&queue("gone")), None);
-        losses.listed([(queue("old"), 1)].into_iter(), at(200));
+        losses.listed([(queue("old"), with(1))].into_iter(), at(200));
         losses.listed([].into_iter(), at(201));
         losses.listed([].into_iter(), at(200 + 2 * 3_600));
         assert_eq!(losses.last_known(&queue("old")), None);
     }
 
     #[test]
-    fn a_queue_with_fewer_messages_than_before_is_told_unless_something_of_ours_took_them() {
+    fn a_queue_with_fewer_messages_than_before_is_told_unless_something_of_ours_can_have_taken_them() {
         let at = Timestamp::from_seconds;
-        let compared = |row: &QueueRecord, ready: u64| {
+        let compared = |row: &QueueRecord, before: Depth, ready: u64| {
             let losses = Losses::default();
-            losses.listed([(queue("q"), 3)].into_iter(), at(100));
-            // The next listings are quicker than whoever compares.
+            losses.listed([(queue("q"), before)].into_iter(), at(100));
+            // The next listings are quicker than the comparison.
             losses.listed([].into_iter(), at(101));
-            losses.listed([(queue("q"), 0)].into_iter(), at(101));
-            losses.compare(row, ready);
-            losses.compare(row, ready);
+            losses.listed([(queue("q"), with(0))].into_iter(), at(101));
+            let found = losses.compare(row, ready);
+            if let Some(loss) = found {
+                losses.keep(loss);
+            }
+            assert_eq!(losses.compare(row, ready), None, "once");
             losses.take()
         };
-        let mut row = QueueRecord::new(&queue("q"), at(1));
-        let told = compared(&row, 1);
-        assert_eq!(told.len(), 1, "once: {told:?}");
+        let told = compared(&leased(80), with(3), 1);
         assert_eq!((told[0].messages(), told[0].left), (Some(2), Some(1)));
         let text = emptied(&told, at(107));
         let expected = "messages are missing in 1 queue, at least 2 messages, and redrive took none of them: \
                         q (3 messages, 7 s before, 1 now)";
         assert_eq!(text, expected);
-        assert_eq!(compared(&row, 3), []);
+        assert_eq!(compared(&leased(80), with(3), 3), []);
         // The broker may have counted a few seconds before it was listed.
-        for (delivered_at, losses) in [(80, 1), (95, 0), (101, 0)] {
-            row.last_delivered_at = Some(at(delivered_at));
-            assert_eq!(compared(&row, 0).len(), losses, "delivered at {delivered_at}");
-        }
-        (row.last_delivered_at, row.refusals_in_row) = (None, 1);
-        assert_eq!(compared(&row, 0), []);
-        (row.refusals_in_row, row.created_at) = (0, at(100));
-        assert_eq!(compared(&row, 0), [], "the one that was listed has ended");
+        assert_eq!(compared(&leased(95), with(3), 0), [], "leased about when it was listed");
+        assert_eq!(compared(&leased(105), with(3), 0), [], "leased since");
+        let delivered = QueueRecord {
+            last_delivered_at: Some(at(101)),
+            ..leased(80)
+        };
+        assert_eq!(compared(&delivered, with(3), 0), [], "delivered since");
+        let held = QueueRecord {
+            owner: Some(IncarnationId(1)),
+            ..leased(80)
+        };
+        assert_eq!(compared(&held, with(3), 0), [], "somebody works on it");
+        let used = Depth {
+            messages: 3,
+            is_unused: false,
+        };
+        assert_eq!(compared(&leased(80), used, 0), [], "somebody consumed it");
+        let another = QueueRecord {
+            created_at: at(100),
+            ..leased(80)
+        };
+        assert_eq!(compared(&another, with(3), 0), [], "the one that was listed has ended");
     }
 
     #[test]
     fn a_queue_that_the_last_listing_lacks_and_that_is_there_again_is_compared_with_the_one_before() {
         let at = Timestamp::from_seconds;
         let losses = Losses::default();
-        losses.listed([(queue("q"), 3)].into_iter(), at(100));
+        losses.listed([(queue("q"), with(3))].into_iter(), at(100));
         losses.listed([].into_iter(), at(101));
-        let row = QueueRecord::new(&queue("q"), at(1));
+        let row = leased(80);
         assert!(losses.may_lack(&row));
-        losses.compare(&row, 0);
-        losses.compare(&row, 0);
-        let told = losses.take();
-        assert_eq!(told.len(), 1, "once: {told:?}");
-        assert_eq!(told[0].last_known, Some((3, at(100))));
+        let found = losses.compare(&row, 0).unwrap();
+        assert_eq!(found.last_known, Some((3, at(100))));
+        losses.keep(found);
+        assert_eq!(losses.compare(&row, 0), None, "once");
     }
 }

@@ -9,6 +9,7 @@ mod bind;
 mod found;
 mod heal;
 mod losses;
+mod missing;
 mod numbers;
 mod place;
 mod unbound;
@@ -31,12 +32,13 @@ use super::settled::Resting;
 use super::view::{Degraded, PartState, Readiness};
 use crate::domain::time::Timestamp;
 
-pub(super) use bind::{BOUND, look_at_another};
+pub(super) use bind::BOUND;
 pub(super) use found::Health;
 use found::{Found, asked, unasked};
 pub(super) use heal::IS_OLDER;
 pub(crate) use heal::WENT_BACK;
 pub(crate) use losses::COMMAND;
+pub(super) use losses::Depth;
 
 /// A write of the store that takes longer than this is told as one that is not answered.
 const WRITE_MAX: Duration = Duration::from_millis(1500);

@@ -27,12 +27,15 @@ impl Healing {
     }
 
     async fn bind_alone(self: &Arc<Self>, queue: &QueueName) {
-        let row = self.store.queue_get(queue).await;
+        let Ok(Some(row)) = self.store.queue_get(queue).await else {
+            return;
+        };
         // One that is being deleted or refuses is unbound with a reason, and so is every one for as long as the exchange
         // is new.
-        if self.health.binding.load(Ordering::SeqCst) || !matches!(&row, Ok(Some(row)) if to_bind(row)) {
+        if self.health.binding.load(Ordering::SeqCst) || !to_bind(&row) {
             return;
         }
+        self.look_at_one(queue).await;
         let manager = match self.begin_managing("bind").await {
             Ok(manager) => manager,
             Err(error) => return tracing::warn!(queue = ?queue, error = ?error, "binding a queue waits"),

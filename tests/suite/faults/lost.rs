@@ -1,12 +1,17 @@
 //! Delivery queues that somebody deletes by hand: the loss is told, whoever finds the queue missing, and also where
 //! somebody made it again.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use super::scene::{BOUND, Scene};
 use crate::support::daemon::Daemon;
 use crate::support::receiver::Behaviour;
 use crate::support::wait::wait_until;
+
+/// The numbers of a listing may be so old: within that after a lease nothing is said to be missing.
+const LAG: Duration = Duration::from_secs(10);
 
 /// A daemon with three messages to a URL that is not available, and an empty queue beside.
 async fn with_waiting(scene: &Scene) -> Daemon {
@@ -144,8 +149,15 @@ async fn with_counted(scene: &Scene) -> Daemon {
     daemon
 }
 
-/// The daemon has the numbers that the broker has now: a listing that began before is not enough.
+/// The daemon has the numbers that the broker has now, and has had no lease of the queue for so long that nothing of its
+/// own can have been missing in them.
 async fn listed(daemon: &Daemon) {
+    let began = Instant::now();
+    wait_until("the span in which a broker counts", BOUND, async || {
+        (began.elapsed() > LAG).then_some(())
+    })
+    .await;
+    // One that began before is not enough.
     let before = listings(daemon).await;
     wait_until("two listings", BOUND, async || {
         (listings(daemon).await >= before + 2).then_some(())
@@ -201,6 +213,29 @@ async fn a_queue_that_somebody_deleted_and_made_again_is_told_as_lost() {
     assert!(!doctor.stdout.contains("nothing is lost: find out"), "{doctor:?}");
     is_a_turn(&daemon).await;
     assert_eq!(losses(&scene, &queue).await.len(), 1, "once");
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_redrive_took_out_of_a_queue_is_not_told_as_missing_when_the_exchange_is_new() {
+    let scene = Scene::servers().await;
+    scene.receiver.behave("/dead", Behaviour::Status(503));
+    let mut daemon = with_counted(&scene).await;
+    let waits = scene.queue("waits", "/dead");
+    let purge = ["queue", "purge", waits.as_str(), "--yes"];
+    scene.installation.run(&purge).await.expect_code(0);
+    let vhost = scene.vhost.as_ref().unwrap();
+    let exchange = format!("/api/exchanges/{}/{}", vhost.name, scene.naming().exchange());
+    vhost.manage("DELETE", &exchange, None).await;
+    // Both are bound again, and so looked at.
+    let audit = wait_until("every queue to be bound", BOUND, async || {
+        let audit = scene.installation.run(&["audit", "--limit", "100", "--json"]).await;
+        let lines = audit.expect_code(0).json().as_array().unwrap().clone();
+        let is_bound = |line: &Value| line["detail"].as_str().unwrap().contains("bound; none is gone");
+        lines.iter().any(is_bound).then_some(lines)
+    })
+    .await;
+    assert!(audit.iter().all(|line| line["result"] != "emptied"), "{audit:?}");
     assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
 }
 
