@@ -1,5 +1,6 @@
-//! What a queue of others would lose of what is sent to it: a full one drops its oldest messages and tells nobody, and one
-//! with a lifetime for messages drops what nobody takes in time.
+//! What a queue of others would lose of what is sent to it: a full one drops its oldest messages and tells nobody, or
+//! refuses new ones and makes dead letters of them all the same, and one with a lifetime for messages drops what nobody
+//! takes in time.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -9,7 +10,7 @@ use super::EngineError;
 use super::core::Core;
 use super::rules::compiled;
 use crate::broker::{ListedQueue, Look};
-use crate::domain::broker_rules::{Fate, Measure, Policies, Value, bounds, fate};
+use crate::domain::broker_rules::{Fate, Measure, Policies, Value, bounds, burying_bounds, fate};
 use crate::domain::id::QueueName;
 use crate::domain::words::{lasts, plural};
 
@@ -56,6 +57,15 @@ pub(super) async fn warn_of_room(core: &Core, sent: &BTreeMap<QueueName, Load>) 
             }
             warnings.push(format!("{says}, unless its consumers take them sooner"));
         }
+        for says in refused_and_buried(&listed, has, *sent, &policies) {
+            if consumers == 0 {
+                let mend = "take messages out of it, raise it, or send fewer";
+                return Err(EngineError::Refused {
+                    why: format!("{says}; {mend}"),
+                });
+            }
+            warnings.push(format!("{says}, unless its consumers make room sooner"));
+        }
         warnings.extend(dies_in(&listed, &policies));
     }
     Ok(warnings)
@@ -83,7 +93,21 @@ async fn listed(core: &Core, sent: &BTreeMap<QueueName, Load>) -> Vec<ListedQueu
 
 /// Whether the queue keeps only so much, or only for so long.
 fn limits(listed: &ListedQueue, policies: &Policies) -> bool {
-    !bounds(&listed.declared(), policies).is_empty() || dies_in(listed, policies).is_some()
+    !bounds(&listed.declared(), policies).is_empty()
+        || buries_what_it_refuses(listed, policies)
+        || dies_in(listed, policies).is_some()
+}
+
+fn buries_what_it_refuses(listed: &ListedQueue, policies: &Policies) -> bool {
+    !burying_bounds(&listed.declared(), policies).is_empty()
+}
+
+/// Whether a queue that refused a message made a dead letter of it: sent again, it would be one more each time. What
+/// the broker does not tell is not so.
+pub(super) async fn buries(core: &Core, queue: &QueueName) -> bool {
+    let policies = compiled(&core.broker.policies().await.unwrap_or_default());
+    let listed = core.broker.queue_detail(queue).await;
+    matches!(listed, Ok(Some(listed)) if buries_what_it_refuses(&listed, &policies))
 }
 
 /// What waits in a queue at this moment. Statistics lag behind: what they do not count yet is taken to be as large as
@@ -108,22 +132,42 @@ fn overflows(listed: &ListedQueue, has: Load, sent: Load, policies: &Policies) -
         Fate::Lost => "be lost",
         Fate::DeadLetter => "become dead letters",
     };
-    let overflow = |(measure, bound): (Measure, Value)| {
-        let (has, sent, [one, many]) = match measure {
-            Measure::Messages => (has.messages, sent.messages, ["message", "messages"]),
-            Measure::Bytes => (has.bytes, sent.bytes, ["byte", "bytes"]),
-        };
-        let most = u64::try_from(bound.number()?).ok()?;
-        let over = has.saturating_add(sent).checked_sub(most).filter(|over| *over > 0)?;
-        Some(format!(
-            "queue {} keeps {} at most ({} by {}) and has {has}: with {sent} more, the oldest {over} would {becomes}",
-            listed.name.as_str(),
-            plural(most, one, many),
-            measure.key(),
-            bound.origin,
-        ))
+    let overflow = |bound| {
+        let (says, over) = beyond(listed, bound, has, sent)?;
+        Some(format!("{says}, the oldest {over} would {becomes}"))
     };
     bounds(&declared, policies).into_iter().filter_map(overflow).collect()
+}
+
+/// What does not fit into a queue that makes dead letters of what it refuses, by each bound of it.
+fn refused_and_buried(listed: &ListedQueue, has: Load, sent: Load, policies: &Policies) -> Vec<String> {
+    let overflow = |bound| {
+        let (says, over) = beyond(listed, bound, has, sent)?;
+        Some(format!(
+            "{says}, it would refuse {over} and make one more dead letter of each (overflow reject-publish-dlx)"
+        ))
+    };
+    let bounds = burying_bounds(&listed.declared(), policies);
+    bounds.into_iter().filter_map(overflow).collect()
+}
+
+/// How far what is sent goes over a bound, with the beginning of the sentence about it; `None` where it fits.
+fn beyond(listed: &ListedQueue, bound: (Measure, Value), has: Load, sent: Load) -> Option<(String, u64)> {
+    let (measure, bound) = bound;
+    let (has, sent, [one, many]) = match measure {
+        Measure::Messages => (has.messages, sent.messages, ["message", "messages"]),
+        Measure::Bytes => (has.bytes, sent.bytes, ["byte", "bytes"]),
+    };
+    let most = u64::try_from(bound.number()?).ok()?;
+    let over = has.saturating_add(sent).checked_sub(most).filter(|over| *over > 0)?;
+    let says = format!(
+        "queue {} keeps {} at most ({} by {}) and has {has}: with {sent} more",
+        listed.name.as_str(),
+        plural(most, one, many),
+        measure.key(),
+        bound.origin,
+    );
+    Some((says, over))
 }
 
 /// How long the queue keeps what is sent to it, where it does not keep it until somebody takes it.
@@ -199,6 +243,27 @@ mod tests {
             panic!("one bound");
         };
         assert!(says.ends_with("would become dead letters"), "{says}");
+    }
+
+    #[test]
+    fn a_queue_that_makes_dead_letters_of_what_it_refuses_is_told_of_too() {
+        let dlx = [
+            ("x-max-length", "3"),
+            ("x-overflow", "reject-publish-dlx"),
+            ("x-dead-letter-exchange", ""),
+        ];
+        let has = |messages| Load { messages, bytes: 4 };
+        let queue = queue(&dlx, 2, 4);
+        assert_eq!(overflows(&queue, has(2), SENT, &Policies::default()), [""; 0]);
+        assert_eq!(
+            refused_and_buried(&queue, has(2), SENT, &Policies::default()),
+            [
+                "queue small keeps 3 messages at most (max-length by argument x-max-length) and has 2: with 4 more, it \
+                 would refuse 3 and make one more dead letter of each (overflow reject-publish-dlx)"
+            ]
+        );
+        let one = Load { messages: 1, bytes: 1 };
+        assert_eq!(refused_and_buried(&queue, has(2), one, &Policies::default()), [""; 0]);
     }
 
     #[test]

@@ -231,12 +231,20 @@ pub(super) fn limit(operation: &'static str, user: &str, said: String) -> Broker
 
 /// A missing right, with the command that grants all of ours.
 pub(super) fn rights(operation: &'static str, right: &str, vhost: &str, user: &str) -> BrokerError {
+    // Permissions for the keys of a topic exchange are others than those for the exchange.
+    let mend = if right.contains("access to topic '") {
+        format!(
+            "grant it with `rabbitmqctl set_topic_permissions -p {vhost} {user} EXCHANGE WRITE READ`, each a pattern that matches the routing key"
+        )
+    } else {
+        format!(
+            "grant it with `rabbitmqctl set_permissions -p {vhost} {user} CONFIGURE WRITE READ`, each a pattern that matches our prefix"
+        )
+    };
     BrokerError::Rights {
         operation,
         right: right.to_owned(),
-        mend: format!(
-            "grant it with `rabbitmqctl set_permissions -p {vhost} {user} CONFIGURE WRITE READ`, each a pattern that matches our prefix"
-        ),
+        mend,
     }
 }
 
@@ -285,6 +293,21 @@ mod tests {
             error
                 .to_string()
                 .starts_with("broker refuses look: access to queue 'dead' is missing; grant it"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_right_to_a_routing_key_is_granted_by_a_topic_permission() {
+        let said = said(
+            403,
+            "ACCESS_REFUSED - write access to topic 'no.x' in exchange 'xt' in vhost 'v' refused for user 'u'",
+        );
+        let error = call_error("publish", &Address::parse("amqp://u:p@h").unwrap(), "v", &said).to_string();
+        assert!(
+            error.contains("write access to topic 'no.x' in exchange 'xt' is missing")
+                && error.contains("set_topic_permissions")
+                && !error.contains("our prefix"),
             "{error}"
         );
     }

@@ -172,10 +172,10 @@ impl Publisher {
                 }
                 // A channel that was closed while it lay idle: once again with a new one.
                 Err(Failure::Unsent(_)) if !refreshed => refreshed = true,
-                Err(Failure::Unsent(error)) => return self.failure(&Failure::Unsent(error)),
+                Err(Failure::Unsent(error)) => return self.failure(&Failure::Unsent(error), &self.exchange),
                 Err(Failure::Sent(error)) => {
                     self.judge(&channel, &error);
-                    return self.unsettled(error, channel.tap());
+                    return self.unsettled(error, channel.tap(), &self.exchange);
                 }
             }
         }
@@ -272,12 +272,12 @@ impl Publisher {
         }
     }
 
-    fn failure(&self, failure: &Failure) -> Result<Published, BrokerError> {
+    fn failure(&self, failure: &Failure, exchange: &str) -> Result<Published, BrokerError> {
         let (Failure::Sent(error) | Failure::Unsent(error)) = failure;
         let detail = error.text();
-        if error.says_missing_exchange(&self.exchange) {
+        if error.says_missing_exchange(exchange) {
             return Err(BrokerError::NoExchange {
-                exchange: self.exchange.to_string(),
+                exchange: exchange.to_owned(),
             });
         }
         match (error.code(), failure) {
@@ -308,16 +308,16 @@ impl Publisher {
         self.timeout
     }
 
-    /// What an error after sending means. Of several that were not answered nobody knows over whose message the broker
+    /// What an error after sending to `exchange` means. Of several that were not answered nobody knows over whose message the broker
     /// closed the channel, or whether it was there yet; of one alone it is that one.
-    pub(super) fn unsettled(&self, error: CallError, tap: &Tap) -> Result<Published, BrokerError> {
+    pub(super) fn unsettled(&self, error: CallError, tap: &Tap, exchange: &str) -> Result<Published, BrokerError> {
         if tap.unanswered() > 1 && error.code().is_some() {
             return Err(BrokerError::Unknown {
                 operation: PUBLISH,
                 detail: error.text(),
             });
         }
-        self.failure(&Failure::Sent(error))
+        self.failure(&Failure::Sent(error), exchange)
     }
 
     /// Sends without waiting for anything; for nudges, which may be lost.
@@ -395,12 +395,12 @@ mod tests {
         let publisher = Publisher::new(Arc::new(dialer), "x", Duration::from_secs(1), signals);
         let refusal = || CallError::Refused(406, "PRECONDITION_FAILED - too large".to_owned());
         assert!(matches!(
-            publisher.failure(&Failure::Sent(refusal())),
+            publisher.failure(&Failure::Sent(refusal()), "x"),
             Ok(Published::Refused(_))
         ));
         // The channel was closed over somebody else's message.
         assert!(matches!(
-            publisher.failure(&Failure::Unsent(refusal())),
+            publisher.failure(&Failure::Unsent(refusal()), "x"),
             Err(BrokerError::Unreachable { .. })
         ));
     }

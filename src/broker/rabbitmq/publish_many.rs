@@ -26,7 +26,8 @@ impl Publisher {
         let (indices, contents) = prepare(window, tap.feed().frame_max(), &mut settled);
         match tap.publish(contents) {
             Ok(sent) => {
-                if self.confirmed(&tap, indices.into_iter().zip(sent), &mut settled).await {
+                let sent = indices.into_iter().zip(sent);
+                if self.confirmed(&tap, window, sent, &mut settled).await {
                     self.keep(tap);
                 }
             }
@@ -45,6 +46,7 @@ impl Publisher {
     async fn confirmed(
         &self,
         tap: &Tap,
+        window: &[Outgoing],
         sent: impl Iterator<Item = (usize, Confirming)>,
         settled: &mut [Option<Settled>],
     ) -> bool {
@@ -59,7 +61,7 @@ impl Publisher {
                 Ok(confirmed) => Ok(published(confirmed)),
                 Err(error) => {
                     silent.get_or_insert_with(|| error.clone());
-                    self.unsettled(error, tap)
+                    self.unsettled(error, tap, &window[index].exchange)
                 }
             });
         }

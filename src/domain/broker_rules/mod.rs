@@ -6,7 +6,7 @@ mod matching;
 mod pattern;
 mod versions;
 
-pub use drops::{Fate, Measure, bounds, fate};
+pub use drops::{Fate, Measure, bounds, burying_bounds, fate};
 pub use looks::Looks;
 pub use matching::{Declared, Policies, Policy, Told, Value};
 pub use pattern::{Pattern, may_match};

@@ -1,5 +1,6 @@
 //! Working on a run: its lease, its sources one after the other, and what becomes of it in the end.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use super::plan::Document;
 use super::taken::{Halt, PAUSE, TakenRun};
 use super::window::Outcomes;
 use crate::ambient;
-use crate::domain::run::{Pace, RunCounts, RunState};
+use crate::domain::run::{Pace, RunCounts, RunState, Target};
 use crate::engine::manage::Manager;
 use crate::store::{NewAudit, RunRecord, RunStop, RunTaken, StoreError};
 
@@ -40,6 +41,8 @@ pub(super) struct Care {
     stuck_at: Option<u64>,
     /// So many messages go alone: a window failed, and nobody knows which of its messages is to blame.
     pub(super) careful: usize,
+    /// Targets that take nothing, and why.
+    pub(super) refusing: BTreeMap<Target, String>,
 }
 
 impl Care {

@@ -53,7 +53,14 @@ impl Driver<'_> {
                 self.take_off(prepared);
                 return self.judge(before).await;
             }
-            Ok(before) => self.judge(before).await,
+            // What failed of it for good holds nothing up.
+            Ok(before) => match self.judge(before).await {
+                Ok(()) => {
+                    self.take_off(prepared);
+                    return Ok(());
+                }
+                Err(halt) => Err(halt),
+            },
             Err(halt) => Err(halt),
         };
         let undone = ordinals.into_iter().map(|one| mark(one, ItemState::Planned, None));
@@ -123,8 +130,8 @@ impl Driver<'_> {
     /// What came of a window is to be recorded; an error is what the run has to wait for.
     async fn judge(&mut self, confirmed: Confirmed) -> Result<(), Halt> {
         let Confirmed { hands, sent } = confirmed;
-        let gone = self.run.vanished(&hands, &sent).await?;
-        self.landed = self.outcomes(hands, sent, &gone);
+        let after = self.run.aftermath(&hands, &sent).await?;
+        self.landed = self.outcomes(hands, sent, &after);
         self.landed.halt.take().map_or(Ok(()), Err)
     }
 }

@@ -5,6 +5,7 @@
 //! the targets once, record, settle the sources. Each step is recorded before the next one, so that a process that
 //! dies at any point leaves nothing lost, and at most one window twice.
 
+mod aftermath;
 mod belonging;
 mod canary;
 mod change;

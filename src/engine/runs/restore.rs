@@ -10,16 +10,27 @@ use crate::domain::message::decode;
 use crate::domain::run::ItemState;
 use crate::store::{KeptKind, KeptQuery};
 
+/// Messages that are read and put back at once.
+const CHUNK: usize = 500;
+
 impl Driver<'_> {
     /// Puts discarded messages back where they were.
     pub(super) async fn restore(&mut self, source: &QueueName, open: OpenItems) -> Result<(), Halt> {
         let mut items: Vec<Open> = open.into_values().flatten().collect();
         items.sort_unstable_by_key(|item| item.ordinal);
-        let size = self.run.window().min(500);
-        for chunk in items.chunks(size) {
+        let mut left = items.as_slice();
+        while !left.is_empty() {
             if self.run.stop.is_cancelled() {
                 return Err(Halt::Stopped);
             }
+            let size = if self.care.careful > 0 {
+                1
+            } else {
+                self.run.window().min(CHUNK)
+            };
+            let (chunk, behind) = left.split_at(size.min(left.len()));
+            left = behind;
+            self.care.careful = self.care.careful.saturating_sub(chunk.len());
             self.keep_pace(chunk.len()).await?;
             let query = KeptQuery {
                 kind: KeptKind::Discarded,
@@ -60,6 +71,7 @@ impl Driver<'_> {
         if window.is_empty() {
             return Ok(());
         }
+        let window = self.acceptable(window).await?;
         let journalled = self.journalled(window).await?;
         let (sent, halt) = self.send(journalled).await?;
         let forget = sent

@@ -226,6 +226,7 @@ impl Driver<'_> {
         let (sent, fresh): (Vec<InHand>, Vec<InHand>) =
             batch.into_iter().partition(|hand| hand.state == ItemState::Published);
         self.settle(walk, sent).await?;
+        let fresh = self.acceptable(fresh).await?;
         if self.run.document.kind == OrderKind::Discard {
             self.keep_pace(fresh.len()).await?;
             let kept = self.keep(fresh).await?;

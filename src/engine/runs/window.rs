@@ -4,12 +4,13 @@
 //! With one a batch is a quarter of a second: journalled together, sent one by one, recorded together; what a crash
 //! leaves is told apart by what is still at its source.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 
 use super::Runs;
+use super::aftermath::Aftermath;
 use super::drive::Driver;
 use super::order::{OrderKind, WINDOW};
 use super::outgoing::{moved_message, redriven_message};
@@ -119,8 +120,8 @@ impl Driver<'_> {
             })
             .unzip();
         let sent = self.publish(outgoing).await?;
-        let gone = self.run.vanished(&window, &sent).await?;
-        self.record(window, sent, &gone).await
+        let after = self.run.aftermath(&window, &sent).await?;
+        self.record(window, sent, &after).await
     }
 
     /// Records that the window may be published from now on, unless a person stopped the run meanwhile.
@@ -164,9 +165,9 @@ impl Driver<'_> {
         &mut self,
         window: Vec<InHand>,
         sent: Vec<Sent>,
-        gone: &BTreeSet<Target>,
+        after: &Aftermath,
     ) -> Result<(Vec<InHand>, Option<Halt>), Halt> {
-        let Outcomes { marks, settle, halt } = self.outcomes(window, sent, gone);
+        let Outcomes { marks, settle, halt } = self.outcomes(window, sent, after);
         // What is paced is recorded with its batch, and what is restored when it is forgotten; but for what went wrong.
         let later = self.run.record.rate.is_some() || self.run.document.kind == OrderKind::Restore;
         let confirmed = marks.iter().all(|mark| mark.state == ItemState::Published);
@@ -177,14 +178,18 @@ impl Driver<'_> {
     }
 
     /// What came of each, counted.
-    pub(super) fn outcomes(&mut self, window: Vec<InHand>, sent: Vec<Sent>, gone: &BTreeSet<Target>) -> Outcomes {
+    pub(super) fn outcomes(&mut self, window: Vec<InHand>, sent: Vec<Sent>, after: &Aftermath) -> Outcomes {
         let mut outcomes = Outcomes::default();
         for (hand, sent) in window.into_iter().zip(sent) {
-            let (state, reason) = match outcome(&hand.target, sent, gone) {
+            let (state, reason) = match after.outcome(&hand.target, sent) {
                 Ok(outcome) => outcome,
                 Err(error) => {
-                    outcomes.halt = Some(Halt::from(error));
-                    continue;
+                    let Some(why) = self.refusal(&hand.target, &error) else {
+                        outcomes.halt = Some(Halt::from(error));
+                        continue;
+                    };
+                    self.care.refusing.insert(hand.target.clone(), why.clone());
+                    (ItemState::Failed, Some(why))
                 }
             };
             self.journal.counts.count(state);
@@ -254,23 +259,6 @@ impl TakenRun<'_> {
             &last,
             self.engine.clock.now(),
         )
-    }
-
-    /// docs/protocols.md 12: the targets that are not there any more after the last confirm.
-    pub(super) async fn vanished(&self, window: &[InHand], sent: &[Sent]) -> Result<BTreeSet<Target>, Halt> {
-        let accepted = window
-            .iter()
-            .zip(sent)
-            .filter(|(_, sent)| matches!(sent, Ok(Published::Accepted)));
-        let targets: BTreeSet<Target> = accepted.map(|(hand, _)| hand.target.clone()).collect();
-        let mut gone = BTreeSet::new();
-        for target in targets {
-            // Ours are looked after by the publish path.
-            if !self.engine.planner.is_ours(&target) && !self.engine.planner.target_exists(&target).await? {
-                gone.insert(target);
-            }
-        }
-        Ok(gone)
     }
 
     /// Publishes a window, each message to its target: one after the other where it is a delivery queue of ours
@@ -353,26 +341,6 @@ pub(super) struct Outcomes {
 /// Whether a head that is skipped goes to the dead letters, and not to the end of its queue.
 fn is_buried(hand: &InHand) -> bool {
     hand.target != Target::Queue(hand.source.clone())
-}
-
-/// What came of one; an error leaves it open.
-fn outcome(target: &Target, sent: Sent, gone: &BTreeSet<Target>) -> Result<(ItemState, Option<String>), BrokerError> {
-    Ok(match sent? {
-        Published::Accepted if gone.contains(target) => (
-            ItemState::Failed,
-            Some(format!("{target} was deleted while it was filled")),
-        ),
-        Published::Accepted => (ItemState::Published, None),
-        Published::Returned => (
-            ItemState::Returned,
-            Some(format!("nothing takes it at {target}: the broker returned it")),
-        ),
-        Published::Refused(reason) => (ItemState::Failed, Some(reason)),
-        Published::NotNow(reason) => {
-            let detail = format!("{target}: {reason}");
-            return Err(BrokerError::Blocked { detail });
-        }
-    })
 }
 
 pub(super) fn mark(ordinal: u64, state: ItemState, reason: Option<String>) -> ItemMark {

@@ -2,9 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use lapin::options::BasicGetOptions;
+use lapin::ExchangeKind;
+use lapin::options::{
+    BasicGetOptions, BasicQosOptions, ExchangeDeclareOptions, ExchangeDeleteOptions, QueueBindOptions,
+    QueueDeclareOptions,
+};
+use lapin::types::{AMQPValue, FieldTable, ShortString};
 
-use super::scene::{BOUND, DEAD, ORIGIN, Scene, Taken, assert_run};
+use super::scene::{BOUND, DEAD, ORIGIN, Scene, Taken, assert_run, publish, publish_through, reject};
 use crate::support::servers::PrivateRabbit;
 use crate::support::wait::wait_until;
 
@@ -160,6 +165,76 @@ async fn a_target_that_is_deleted_in_the_middle_loses_nothing_that_was_left() {
         Some(failed),
         "what failed is where it was"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_exchange_that_is_deleted_in_the_middle_holds_up_nothing_that_goes_elsewhere() {
+    let scene = Scene::sqlite().await;
+    let (_connection, channel) = scene.channel().await;
+    scene.declare(&channel, DEAD, None).await;
+    for name in ["a", "b"] {
+        let exchange = ShortString::from(format!("x.{name}"));
+        let (options, table) = (ExchangeDeclareOptions::default(), FieldTable::default());
+        let declaring = channel.exchange_declare(exchange.clone(), ExchangeKind::Fanout, options, table.clone());
+        declaring.await.unwrap();
+        scene.declare(&channel, name, Some(DEAD)).await;
+        let options = QueueBindOptions::default();
+        let binding = channel.queue_bind(name.into(), exchange.clone(), "k".into(), options, table);
+        binding.await.unwrap();
+        publish_through(&channel, exchange.as_str(), 0..100).await;
+        reject(&channel, name, 100).await;
+    }
+    wait_until("dead letters", BOUND, async || {
+        (scene.ready(DEAD).await == Some(200)).then_some(())
+    })
+    .await;
+    scene.run(&["dead", "redrive", "--all", "--canary", "1", "--yes"]).await;
+    let run = scene.run_is(&["canary"]).await;
+    channel
+        .exchange_delete("x.a".into(), ExchangeDeleteOptions::default())
+        .await
+        .unwrap();
+    let run = scene.resume(run["id"].as_str().unwrap()).await.expect_code(3).json();
+    assert_run(&run, "done", 101);
+    assert_eq!(run["failed"], 99, "{run}");
+    assert_eq!(scene.ready("b").await, Some(100));
+    assert_eq!(scene.ready(DEAD).await, Some(99), "what failed is where it was");
+}
+
+/// The queue tells its publisher, and sends what it refuses to its dead-letter exchange all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_sent_again_to_a_full_queue_that_makes_dead_letters_of_what_it_refuses() {
+    let scene = Scene::sqlite().await;
+    scene.die(3).await;
+    let (_connection, channel) = scene.channel().await;
+    let text = |text: &str| AMQPValue::LongString(text.into());
+    let mut arguments = FieldTable::default();
+    arguments.insert("x-max-length".into(), AMQPValue::LongInt(1));
+    arguments.insert("x-overflow".into(), text("reject-publish-dlx"));
+    arguments.insert("x-dead-letter-exchange".into(), text(""));
+    arguments.insert("x-dead-letter-routing-key".into(), text(DEAD));
+    let durable = QueueDeclareOptions {
+        durable: true,
+        ..QueueDeclareOptions::default()
+    };
+    let declaring = channel.queue_declare("full".into(), durable, arguments);
+    declaring.await.unwrap();
+    publish(&channel, "full", 7..8).await;
+    let redrive = ["dead", "redrive", "--all", "--to", "full", "--yes", "--json"];
+    let refused = scene.run(&redrive).await.expect_code(5);
+    assert!(
+        refused.stderr.contains("make one more dead letter of each"),
+        "{refused:?}"
+    );
+    // One that consumes it, and is slow.
+    let (_connection, slow) = scene.channel().await;
+    slow.basic_qos(1, BasicQosOptions::default()).await.unwrap();
+    let _consumer = super::scene::consume(&slow, "full").await;
+    publish(&channel, "full", 8..9).await;
+    let outcome = scene.run(&redrive).await.expect_code(1);
+    let run = outcome.json();
+    assert_eq!((&run["state"], &run["failed"]), (&"done".into(), &3.into()), "{run}");
+    assert_eq!(scene.ready(DEAD).await, Some(6), "each was sent once");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

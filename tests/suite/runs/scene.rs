@@ -216,6 +216,15 @@ pub(crate) fn numbers(taken: &[Taken]) -> Vec<u32> {
 
 /// Numbered messages, confirmed.
 pub(crate) async fn publish(channel: &Channel, queue: &str, numbers: std::ops::Range<u32>) {
+    publish_with(channel, ("", queue), numbers).await;
+}
+
+/// The same through an exchange.
+pub(crate) async fn publish_through(channel: &Channel, exchange: &str, numbers: std::ops::Range<u32>) {
+    publish_with(channel, (exchange, "k"), numbers).await;
+}
+
+async fn publish_with(channel: &Channel, (exchange, key): (&str, &str), numbers: std::ops::Range<u32>) {
     channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
     let mut confirms = Vec::new();
     for number in numbers {
@@ -224,8 +233,8 @@ pub(crate) async fn publish(channel: &Channel, queue: &str, numbers: std::ops::R
             .with_message_id(format!("m-{number}").into());
         let body = number.to_string();
         let sent = channel.basic_publish(
-            "".into(),
-            ShortString::from(queue),
+            ShortString::from(exchange),
+            ShortString::from(key),
             BasicPublishOptions::default(),
             body.as_bytes(),
             properties,
