@@ -167,6 +167,16 @@ fn sneakers_is_unwrapped_and_goes_to_the_queue_of_its_name() {
     assert_eq!(read.frame.as_deref(), Some("/app/workers/mail.rb:7:in `work'"));
     assert_eq!(unwrapped("mails-error", &wrapped).unwrap().body, "hello");
     assert_eq!(recognise("mails", &wrapped), None, "another queue's JSON is no wrapper");
+    let seen_once = Message {
+        headers: vec![("x-delivery-count".to_owned(), HeaderValue::Integer(1))],
+        ..wrapped.clone()
+    };
+    assert_eq!(unwrapped("mails-error", &seen_once).unwrap().body, "hello");
+    let published = Message {
+        headers: vec![("tenant".to_owned(), HeaderValue::text("t1"))],
+        ..wrapped
+    };
+    assert_eq!(unwrapped("mails-error", &published), None, "it writes no headers");
 }
 
 #[test]

@@ -15,6 +15,7 @@ use super::view::{Edit, EditedLetter};
 use super::{RunPlanner, Runs};
 use crate::ambient::HashMap;
 use crate::domain::dead_letter::{self, Home};
+use crate::domain::error_queue::unwrapped;
 use crate::domain::mask::{MASK, MaskRules};
 use crate::domain::message::{Message, decode, encode};
 use crate::domain::naming::Naming;
@@ -80,7 +81,7 @@ impl Edit {
         Ok(())
     }
 
-    /// What goes back to one of our delivery queues has to be delivered from there.
+    /// What goes back has to be delivered there as it is edited.
     fn refuse_undeliverable(&self, letter: &EditedLetter, naming: &Naming) -> Result<(), EngineError> {
         let Some(why) = cannot_go_back(naming, letter.queue.as_str(), &letter.original, &letter.edited) else {
             return Ok(());
@@ -281,8 +282,18 @@ impl Runs {
     }
 }
 
-/// Why a letter that died in one of our delivery queues would not be delivered from there as it is edited.
+/// Why a letter would not be delivered as it is edited: from one of our delivery queues, or because of the document that
+/// its framework wrapped it into.
 pub(super) fn cannot_go_back(naming: &Naming, queue: &str, original: &Message, edited: &Message) -> Option<String> {
+    let around = |message: &Message| (message.content_type.clone(), message.headers.clone());
+    let wrapper = Message {
+        body: edited.body.clone(),
+        ..original.clone()
+    };
+    if around(edited) != around(original) && unwrapped(queue, &wrapper).is_some() {
+        let why = "its framework wrapped the message into the body of this one, and only what that holds is sent: change the body";
+        return Some(why.to_owned());
+    }
     match dead_letter::target(queue, original, naming) {
         Ok(dead_letter::Target::Delivery(origin)) => misplaced(naming, &origin, edited),
         Ok(dead_letter::Target::Exchange { .. }) | Err(_) => None,
@@ -377,4 +388,45 @@ pub(super) fn edits_of(letters: Vec<String>) -> KeptQuery {
 
 fn letters_of(window: &[InHand]) -> Vec<String> {
     window.iter().map(|hand| hand.letter.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::message::HeaderValue;
+
+    /// What is around it is not sent, and would hide from the next look that it is a wrapper at all.
+    #[test]
+    fn only_the_body_of_a_wrapped_message_is_edited() {
+        let naming = Naming {
+            prefix: "redrive.".to_owned(),
+            vhost: "v".to_owned(),
+            url_hash_key: "k".to_owned(),
+            queue_type: crate::domain::naming::QueueType::Classic,
+        };
+        let original = Message {
+            body: r#"{"num_attempts": 3, "failed_at": "2026-04-20", "payload": "aGVsbG8="}"#.into(),
+            ..Message::default()
+        };
+        let refused = |queue: &str, edited: &Message| cannot_go_back(&naming, queue, &original, edited);
+        let with_header = Message {
+            headers: vec![("tenant".to_owned(), HeaderValue::text("t1"))],
+            ..original.clone()
+        };
+        let with_type = Message {
+            content_type: Some("text/plain".to_owned()),
+            ..original.clone()
+        };
+        for edited in [&with_header, &with_type] {
+            let why = refused("mails-error", edited).unwrap();
+            assert!(why.ends_with("change the body"), "{why}");
+            assert_eq!(refused("mails", edited), None, "another queue's JSON is no wrapper");
+        }
+        let unwrapped = Message {
+            body: "hello".into(),
+            ..with_header
+        };
+        assert_eq!(refused("mails-error", &unwrapped), None, "it is no wrapper any more");
+        assert_eq!(refused("mails-error", &original), None);
+    }
 }
