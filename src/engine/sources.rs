@@ -8,9 +8,22 @@ use super::error::chain;
 use super::view::{Source, Unread};
 use super::{Engine, EngineError, core::Core};
 use crate::broker::BrokerError;
+use crate::domain::id::QueueName;
+use crate::domain::time::Timestamp;
 
+/// Why less is known of a queue than is in it: a quorum queue keeps the order of so many messages only.
+pub(super) const CUT: &str = "there are more messages than can be looked at in one go";
 /// Sources whose first failure is remembered, at most.
 const REMEMBERED_MAX: usize = 1_000;
+
+/// What is said of a queue that was read in part.
+pub(super) fn cut_off(queue: &QueueName, now: Timestamp) -> Unread {
+    Unread {
+        source: Source::Queue(queue.clone()),
+        reason: CUT.to_owned(),
+        since: now,
+    }
+}
 
 impl Core {
     /// Where the listing of queues comes from.

@@ -28,6 +28,7 @@ use crate::domain::time::Timestamp;
 use crate::engine::fields::{DEAD_FIELDS, DeadFields};
 use crate::engine::paging::offset_of;
 use crate::engine::sieve::{Question, Sieve};
+use crate::engine::sources::cut_off;
 use crate::engine::view::{Page, Source, Unread};
 use crate::engine::{Engine, EngineError};
 use crate::store::{DeadGroupQuery, DeadQuery, DeadQueue, DeadText, KeptKind};
@@ -98,11 +99,11 @@ impl DeadLetters {
         let (mut sieve, sort) = (self.sieve(filter(&query.selection)?), sort(query.sort.as_deref())?);
         let exactly = exactly(&sieve);
         let mut after = query.cursor.as_deref().map(cursor).transpose()?;
-        let looked = self.dead_looks(query.patience).await?;
+        let mut looked = self.dead_looks(query.patience).await?;
         let now = self.clock.now();
         let limit = query.limit.clamp(1, READ) as usize;
         if sieve.asks_for_places() || self.is_of_another_queue(&query.selection, &looked.views).await? {
-            let found = self.sought(&query.selection, sieve, &looked.views).await?;
+            let found = self.sought(&query.selection, sieve, &mut looked).await?;
             if found.is_empty() {
                 looked.must_be_read()?;
             }
@@ -164,7 +165,7 @@ impl DeadLetters {
         let sieve = self.sieve(filter(&query.selection)?);
         let first = offset_of(query.cursor.as_deref())?.min(GROUPS_MAX);
         let behind = first + query.limit.clamp(1, READ) as usize;
-        let looked = self.dead_looks(query.patience).await?;
+        let mut looked = self.dead_looks(query.patience).await?;
         let now = self.store.now().await?;
         let asked = DeadGroupQuery {
             queue: query.selection.queue.clone(),
@@ -175,14 +176,14 @@ impl DeadLetters {
         };
         let another = self.is_of_another_queue(&query.selection, &looked.views).await?;
         let items = if another {
-            let found = self.sought(&query.selection, sieve, &looked.views).await?;
+            let found = self.sought(&query.selection, sieve, &mut looked).await?;
             let mut groups = HashMap::default();
             found.iter().for_each(|letter| join(&mut groups, letter, &asked));
             largest(groups, asked.limit)
         } else if sieve.filter().is_none() && query.selection.group.is_none() {
             self.store.dead_groups(&asked).await?
         } else {
-            self.filtered_groups(query, sieve, &asked, now, &looked.views).await?
+            self.filtered_groups(query, sieve, &asked, now, &mut looked).await?
         };
         if items.is_empty() {
             looked.must_be_read()?;
@@ -206,12 +207,12 @@ impl DeadLetters {
         mut sieve: Sieve,
         asked: &DeadGroupQuery,
         now: Timestamp,
-        views: &[DeadQueueView],
+        looked: &mut Looked,
     ) -> Result<Vec<DeadGroup>, EngineError> {
         let turn = self.whole_list().await?;
         let mut groups: HashMap<String, DeadGroup> = HashMap::default();
         if sieve.asks_for_places() {
-            let found = self.sought(&query.selection, sieve, views).await?;
+            let found = self.sought(&query.selection, sieve, looked).await?;
             ambient::beside(|| found.iter().for_each(|letter| join(&mut groups, letter, asked)));
             drop(turn);
             return Ok(largest(groups, asked.limit));
@@ -404,6 +405,7 @@ impl DeadLetters {
             match read {
                 Ok(true) => {}
                 Ok(false) => return outlet.ended(&target.name),
+                Err(EngineError::Unread(cut)) => drop(unread.get_or_insert(*cut)),
                 // One queue that cannot be read hides no other.
                 Err(EngineError::Broker(error)) if !matches!(error, BrokerError::Unreachable { .. }) => {
                     let source = Source::Queue(target.name.clone());
@@ -417,7 +419,7 @@ impl DeadLetters {
         unread.map_or(Ok(()), |unread| Err(EngineError::Unread(Box::new(unread))))
     }
 
-    /// From the queue itself; false means that nobody listens.
+    /// From the queue itself, as far as it can be looked at in one go; false means that nobody listens.
     async fn export_walk(
         &self,
         target: &DeadTarget,
@@ -454,7 +456,11 @@ impl DeadLetters {
                 }
             }
         }
+        let is_cut = walk.is_cut();
         walk.close().await?;
+        if is_cut {
+            return Err(EngineError::Unread(Box::new(cut_off(&target.name, self.clock.now()))));
+        }
         Ok(true)
     }
 

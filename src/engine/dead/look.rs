@@ -12,10 +12,13 @@ use crate::domain::dead_letter::{self, DeadLetter, Found, Home, Likeness};
 use crate::domain::message::{Message, encode};
 use crate::engine::EngineError;
 use crate::engine::looks::{Charge, returns_of};
+use crate::engine::sources::{CUT, cut_off};
 use crate::store::{DeadClaim, DeadLooked, DeadQueue, DeadRow};
 
 /// A look that writes nothing for so long has lost its claim.
 pub(super) const HOLD: Duration = Duration::from_secs(15);
+/// How long somebody else's look is waited for; a dead process keeps its claim for [`HOLD`].
+const PATIENCE: Duration = Duration::from_secs(30);
 /// What a claim of a look is for.
 const LOOK: &str = "look";
 /// Messages of one write.
@@ -81,9 +84,11 @@ impl DeadTarget {
             && age >= AGAIN + Duration::from_millis(known.messages.unwrap_or(0))
     }
 
-    /// Whether the last look saw another number of messages, or nobody knows.
+    /// Whether the last look saw another number of messages, or nobody knows. One that was cut off never sees them all:
+    /// another one would see the same.
     fn differs(&self, known: &DeadQueue) -> bool {
-        self.ready.is_none() || self.ready != known.messages
+        let was_cut = known.problem.as_deref() == Some(CUT);
+        self.ready.is_none() || (!was_cut && self.ready != known.messages)
     }
 
     pub(super) fn walk(&self) -> WalkOptions {
@@ -139,7 +144,7 @@ impl DeadIndex {
     /// The same for somebody who asks. A look that is under way, here or in another process, may have begun before what he asks
     /// for was there: it is waited for, and what it did not see is looked at.
     pub(super) async fn look_when_free(self: Arc<Self>, target: DeadTarget) {
-        let until = self.clock.uptime() + HOLD;
+        let until = self.clock.uptime() + HOLD * 2;
         let mut moved = self.news.moved.subscribe();
         let mut is_first = true;
         let _turn = loop {
@@ -189,10 +194,16 @@ impl DeadIndex {
             }
             DeadClaim::Busy(_) => return Ok(Look::Done),
         };
+        self.look_under(target, generation).await?;
+        Ok(Look::Done)
+    }
+
+    /// The look itself, under a claim that it frees.
+    async fn look_under(&self, target: &DeadTarget, generation: i64) -> Result<(), EngineError> {
         let looked = match self.walk_over(target, generation).await {
             Ok(Some(looked)) => looked,
             // Somebody else has the claim now.
-            Ok(None) => return Ok(Look::Done),
+            Ok(None) => return Ok(()),
             Err(error) => DeadLooked {
                 messages: 0,
                 whole: false,
@@ -200,7 +211,7 @@ impl DeadIndex {
             },
         };
         self.store.dead_finish(&target.name, generation, &looked).await?;
-        Ok(Look::Done)
+        Ok(())
     }
 
     async fn walk_over(&self, target: &DeadTarget, generation: i64) -> Result<Option<DeadLooked>, EngineError> {
@@ -244,7 +255,7 @@ impl DeadIndex {
         Ok(Some(DeadLooked {
             messages,
             whole: !cut && !others,
-            problem: cut.then(|| "there are more messages than can be looked at in one go".to_owned()),
+            problem: cut.then(|| CUT.to_owned()),
         }))
     }
 
@@ -328,7 +339,12 @@ impl DeadIndex {
                 Err(error) => break Err(EngineError::from(error)),
             };
             if walked.is_empty() {
-                break Ok(None);
+                // It may be behind what was seen.
+                break if walk.is_cut() {
+                    Err(EngineError::Unread(Box::new(cut_off(&target.name, self.clock.now()))))
+                } else {
+                    Ok(None)
+                };
             }
             if let Some(one) = walked.into_iter().find(|one| reader.read(target, one).id == letter.id) {
                 break Ok(Some(one.message));
@@ -367,23 +383,37 @@ impl DeadIndex {
         }
     }
 
-    /// Has the index know a queue that counts looks, with one look at most; answers how many there were, and why what came
-    /// since the last one is not known.
+    /// Has the index know a queue that counts looks, with one look at most, for which that of somebody else is waited for;
+    /// answers how many there were, and why not all that is there is known.
     pub(in crate::engine) async fn indexed(&self, target: &DeadTarget) -> Result<(u64, Option<String>), EngineError> {
-        let known = self.store.dead_queues().await?;
-        let known = known.iter().find(|known| known.name == target.name);
-        let looks = known.map_or(0, |known| known.looks);
-        if known.is_some_and(|known| !target.differs(known)) {
-            return Ok((looks, None));
+        let known = self.known(target).await?;
+        let looks = known.as_ref().map_or(0, |known| known.looks);
+        if let Some(known) = known.as_ref().filter(|known| !target.differs(known)) {
+            return Ok((looks, known.problem.clone()));
         }
-        let out_of_bounds = target.out_of_bounds(known, &self.looks_of(target).await?);
+        let out_of_bounds = target.out_of_bounds(known.as_ref(), &self.looks_of(target).await?);
         if out_of_bounds.is_some() {
             return Ok((looks, out_of_bounds));
         }
-        self.look_claimed(target).await?;
+        let generation = self.claim_dead(&target.name, LOOK, PATIENCE).await?;
+        // One that was under way has seen what is there, unless its process died.
+        let before = self.known(target).await?;
+        if before.is_some_and(|known| known.looked_at.is_some() && !target.differs(&known)) {
+            self.store.dead_free(&target.name, generation).await?;
+        } else {
+            self.look_under(target, generation).await?;
+        }
+        let known = self.known(target).await?;
+        Ok((
+            known.as_ref().map_or(0, |known| known.looks),
+            known.and_then(|known| known.problem),
+        ))
+    }
+
+    /// What the index has of a queue.
+    async fn known(&self, target: &DeadTarget) -> Result<Option<DeadQueue>, EngineError> {
         let known = self.store.dead_queues().await?;
-        let known = known.iter().find(|known| known.name == target.name);
-        Ok((known.map_or(0, |known| known.looks), None))
+        Ok(known.into_iter().find(|known| known.name == target.name))
     }
 }
 
@@ -399,6 +429,7 @@ fn copy(message: &Message) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use crate::domain::id::QueueName;
+    use crate::domain::naming::QueueType;
     use crate::domain::time::Timestamp;
 
     #[test]
@@ -422,5 +453,30 @@ mod tests {
         assert_eq!(expected(Some(4_010), Some(&seen)), Some(4_010));
         assert_eq!(expected(Some(9), Some(&changed)), Some(9));
         assert_eq!((expected(Some(9), None), expected(None, None)), (Some(9), None));
+    }
+
+    #[test]
+    fn a_look_that_was_cut_off_is_not_made_again_at_once() {
+        let name = QueueName::parse("dead").unwrap();
+        let target = DeadTarget::named(name.clone(), QueueType::Quorum);
+        let target = DeadTarget {
+            ready: Some(400),
+            ..target
+        };
+        let known = |problem: Option<&str>| DeadQueue {
+            name: name.clone(),
+            generation: 3,
+            claimed_by: None,
+            seen: 240,
+            expected: None,
+            looked_at: Some(Timestamp::from_seconds(1)),
+            messages: Some(240),
+            looks: 1,
+            problem: problem.map(str::to_owned),
+        };
+        let soon = Timestamp::from_seconds(10);
+        assert!(target.is_due(Some(&known(None)), soon));
+        assert!(!target.is_due(Some(&known(Some(CUT))), soon));
+        assert!(target.is_due(Some(&known(Some(CUT))), Timestamp::from_seconds(100)));
     }
 }

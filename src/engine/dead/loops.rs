@@ -47,11 +47,31 @@ pub(super) fn leave_out(fed: &mut Fed, rooms: &BTreeSet<String>, named: &BTreeSe
     });
 }
 
+/// Queues of work that messages come to after a time: everything that feeds them has a lifetime for messages, they have
+/// none, and send dead letters on themselves. With those in which messages wait on their way there.
+pub(super) fn delayed_work(
+    fed: &Fed,
+    expires: impl Fn(&str) -> bool,
+    sends_on: impl Fn(&str) -> bool,
+) -> BTreeSet<String> {
+    let is_delayed = |feeders: &[Feeder]| !feeders.is_empty() && feeders.iter().all(|feeder| expires(&feeder.queue));
+    let work = fed
+        .iter()
+        .filter(|(name, feeders)| is_delayed(feeders) && !expires(name) && sends_on(name));
+    let mut found = BTreeSet::new();
+    for (name, feeders) in work {
+        found.insert(name.clone());
+        let rooms = feeders.iter().map(|feeder| &feeder.queue);
+        found.extend(rooms.filter(|room| fed.contains_key(*room)).cloned());
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn left(edges: &[(&str, &str)], expiring: &[&str], named: &[&str]) -> Vec<String> {
+    fn fed(edges: &[(&str, &str)]) -> Fed {
         let mut fed = Fed::new();
         for (from, to) in edges {
             fed.entry((*to).to_owned()).or_default().push(Feeder {
@@ -62,6 +82,11 @@ mod tests {
                 letters: 0,
             });
         }
+        fed
+    }
+
+    fn left(edges: &[(&str, &str)], expiring: &[&str], named: &[&str]) -> Vec<String> {
+        let mut fed = fed(edges);
         let rooms = waiting_rooms(&fed, |name| expiring.contains(&name));
         leave_out(&mut fed, &rooms, &named.iter().map(|name| (*name).to_owned()).collect());
         fed.into_keys().collect()
@@ -85,6 +110,40 @@ mod tests {
             left(&[("work", "dead"), ("dead", "old")], &["dead"], &[]),
             ["dead", "old"]
         );
+    }
+
+    #[test]
+    fn what_only_delays_feed_and_dies_elsewhere_may_be_work() {
+        let work = |edges: &[(&str, &str)], expiring: &[&str]| -> Vec<String> {
+            let dying: BTreeSet<&str> = edges.iter().map(|(from, _)| *from).collect();
+            let found = delayed_work(
+                &fed(edges),
+                |name| expiring.contains(&name),
+                |name| dying.contains(name),
+            );
+            found.into_iter().collect()
+        };
+        let delayed = [("delay", "work"), ("work", "dead")];
+        assert_eq!(work(&delayed, &["delay"]), ["work"]);
+        // A chain of tries.
+        let chain = [
+            ("work", "r1"),
+            ("r1", "work2"),
+            ("work2", "r2"),
+            ("r2", "work3"),
+            ("work3", "dead"),
+        ];
+        assert_eq!(work(&chain, &["r1", "r2"]), ["r1", "r2", "work2", "work3"]);
+        // Messages with a lifetime that end in a queue of dead letters, and those that are kept for a time there.
+        assert_eq!(work(&[("orders", "dead")], &["orders"]), [""; 0]);
+        assert_eq!(
+            work(&[("orders", "dead"), ("dead", "old")], &["orders", "dead"]),
+            [""; 0]
+        );
+        assert_eq!(work(&[("orders", "dead"), ("dead", "old")], &["dead"]), [""; 0]);
+        // One that dies in it comes from elsewhere too.
+        let both = [("delay", "work"), ("other", "work"), ("work", "dead")];
+        assert_eq!(work(&both, &["delay"]), [""; 0]);
     }
 
     #[test]

@@ -62,8 +62,8 @@ pub use outlet::EXPORT_TIME;
 pub(in crate::engine) use pages::DeadPages;
 pub(in crate::engine) use places::DeadCounts;
 pub use queues::{DeadQueueRow, DeadQueuesQuery};
-pub(in crate::engine) use targets::DeadTarget;
 pub use targets::Feeder;
+pub(in crate::engine) use targets::{DeadTarget, Targets};
 pub(in crate::engine) use watch::Died;
 pub(in crate::engine) use ways::{Exchanges, Way};
 

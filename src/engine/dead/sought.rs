@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError};
 
 use tokio::sync::mpsc;
 
+use super::list::Looked;
 use super::outlet::Outlet;
 use super::{DeadLetters, DeadQueueView, DeadSelection};
 use crate::domain::dead_letter::DeadLetter;
@@ -59,13 +60,14 @@ impl DeadLetters {
         }
     }
 
-    /// The letters that match, in the order of their queues.
+    /// The letters that match, in the order of their queues. What could not be read is said beside them.
     pub(super) async fn sought(
         &self,
         selection: &DeadSelection,
         mut sieve: Sieve,
-        views: &[DeadQueueView],
+        looked: &mut Looked,
     ) -> Result<Arc<Vec<DeadLetter>>, EngineError> {
+        let views = &looked.views;
         let of: Vec<Stood> = views
             .iter()
             .map(|view| (view.name.clone(), view.ready, view.looked_at))
@@ -116,8 +118,12 @@ impl DeadLetters {
         };
         let (sought, letters) = tokio::join!(seek, gather);
         match sought {
-            // What could not be read is said beside what was found.
-            Ok(()) | Err(EngineError::Unread(_)) => {}
+            Ok(()) => {}
+            Err(EngineError::Unread(unread)) => {
+                if looked.problems.iter().all(|said| said.source != unread.source) {
+                    looked.problems.push(*unread);
+                }
+            }
             Err(error) => return Err(error),
         }
         let letters = Arc::new(letters?);

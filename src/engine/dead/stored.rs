@@ -1,8 +1,6 @@
 //! Dead letters in the store, where those are that no queue of the broker takes (docs/protocols.md 32): walked like a
 //! queue, so that looks, runs, edits and exports treat them as the others.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use bytes::Bytes;
 
@@ -49,20 +47,9 @@ impl DeadTargets {
         let count = self.store.stored_letters_count().await?;
         let name = QueueName::parse(STORE).ok().filter(|_| count > 0);
         Ok(name.map(|name| DeadTarget {
-            name,
             kind: DeadQueueKind::Store,
-            fed_by: Arc::default(),
             ready: Some(count),
-            unacked: None,
-            consumers: 0,
-            queue_type: QueueType::Classic,
-            delivery_limit: None,
-            redelivered: None,
-            message_ttl_ms: None,
-            expires_at: None,
-            renewed_by_looks: false,
-            not_consumed: None,
-            unread: None,
+            ..DeadTarget::named(name, QueueType::Classic)
         }))
     }
 }

@@ -30,7 +30,7 @@ use crate::engine::rules::compiled;
 use crate::engine::view::Unread;
 
 use super::DeadTargets;
-use super::loops::{leave_out, waiting_rooms};
+use super::loops::{delayed_work, leave_out, waiting_rooms};
 use super::ways::{Exchanges, Way};
 
 /// How long what was found is good for.
@@ -39,6 +39,10 @@ const GOOD: Duration = Duration::from_secs(10);
 const TARGETS_MAX: usize = 500;
 /// Targets that are asked for at once.
 const ASKED_AT_ONCE: usize = 16;
+
+/// Why a queue with a delayed retry is not looked at.
+const DELAYS: &str = "what is given back to it is hidden for a while (delayed-retry-type), and so would be what a look took; \
+                      set delayed-retry-type to disabled first";
 
 /// Queues that are named as those that a dead-letter queue has its letters from, at most.
 pub(super) const FEEDERS_MAX: usize = 50;
@@ -84,8 +88,39 @@ pub(in crate::engine) struct DeadTarget {
     pub(super) renewed_by_looks: bool,
     /// Why nothing is taken from it, not even for a look.
     pub(super) not_consumed: Option<&'static str>,
+    /// It gets its messages from queues that keep them for a time, and sends dead letters on itself: a queue of work, as
+    /// far as anybody can tell.
+    pub(in crate::engine) may_be_work: bool,
     /// Why its numbers, or its letters, cannot be read.
     pub(super) unread: Option<String>,
+}
+
+impl DeadTarget {
+    /// Of which nothing else is known.
+    pub(super) fn named(name: QueueName, queue_type: QueueType) -> Self {
+        Self {
+            name,
+            kind: DeadQueueKind::DeadLetter,
+            fed_by: Arc::default(),
+            ready: None,
+            unacked: None,
+            consumers: 0,
+            queue_type,
+            delivery_limit: None,
+            redelivered: None,
+            message_ttl_ms: None,
+            expires_at: None,
+            renewed_by_looks: false,
+            not_consumed: None,
+            may_be_work: false,
+            unread: None,
+        }
+    }
+
+    /// Why a run cannot take anything out of it.
+    pub(in crate::engine) fn not_taken(&self) -> Option<&'static str> {
+        self.not_consumed.filter(|why| *why == DELAYS)
+    }
 }
 
 /// The targets, as far as they could be found.
@@ -94,6 +129,22 @@ pub(in crate::engine) struct Targets {
     pub(in crate::engine) queues: Arc<Vec<DeadTarget>>,
     /// Why there are, or may be, more of them than these.
     pub(in crate::engine) unread: Option<Unread>,
+}
+
+impl Targets {
+    /// Those that get the same dead letters as another one, through an exchange that leads to both.
+    pub(in crate::engine) fn doubled(&self) -> BTreeSet<QueueName> {
+        let mut through: BTreeMap<(&str, &str), Vec<&QueueName>> = BTreeMap::new();
+        for target in self.queues.iter() {
+            for feeder in target.fed_by.iter() {
+                if let Some(exchange) = &feeder.exchange {
+                    through.entry((&feeder.queue, exchange)).or_default().push(&target.name);
+                }
+            }
+        }
+        let several = through.into_values().filter(|names| names.len() > 1);
+        several.flatten().cloned().collect()
+    }
 }
 
 /// The targets as they were found last.
@@ -269,6 +320,7 @@ impl DeadTargets {
                     .collect::<Fed>(),
             );
         }
+        let work = self.possible_work(&listed, &policies, &fed);
         listed.retain(|queue| fed.contains_key(queue.name.as_str()));
         let beyond = listed.len().saturating_sub(TARGETS_MAX);
         if beyond > 0 {
@@ -282,7 +334,23 @@ impl DeadTargets {
         });
         let mut targets = those_there(asking.collect()).await?;
         targets.sort_by(|a, b| a.name.cmp(&b.name));
+        for target in &mut targets {
+            target.may_be_work = work.contains(target.name.as_str());
+        }
         Ok((targets, beyond))
+    }
+
+    /// Those of the targets whose messages the broker itself may send on, or whose consumers may only be away.
+    fn possible_work(&self, listed: &[ListedQueue], policies: &Policies, fed: &Fed) -> BTreeSet<String> {
+        let named = |name: &str| is_error_queue(name, &self.settings.dead_queues);
+        let of = |key: &str| -> BTreeSet<&str> {
+            let has = |queue: &&ListedQueue| policies.value(&queue.declared(), key).is_some();
+            listed.iter().filter(has).map(|queue| queue.name.as_str()).collect()
+        };
+        let (expiring, dying) = (of("message-ttl"), of("dead-letter-exchange"));
+        let mut work = delayed_work(fed, |name| expiring.contains(name), |name| dying.contains(name));
+        work.retain(|name| !named(name));
+        work
     }
 
     /// What is known of it by itself: the one answer about all queues has neither consumers nor times.
@@ -312,20 +380,8 @@ impl DeadTargets {
     fn our_own(&self) -> Vec<DeadTarget> {
         let name = QueueName::parse(&self.settings.naming.dead_letter_queue()).ok();
         let named = name.map(|name| DeadTarget {
-            name,
             kind: DeadQueueKind::Own,
-            fed_by: Arc::default(),
-            ready: None,
-            unacked: None,
-            consumers: 0,
-            queue_type: self.settings.naming.queue_type,
-            delivery_limit: None,
-            redelivered: None,
-            message_ttl_ms: None,
-            expires_at: None,
-            renewed_by_looks: false,
-            not_consumed: None,
-            unread: None,
+            ..DeadTarget::named(name, self.settings.naming.queue_type)
         });
         named.into_iter().collect()
     }
@@ -415,6 +471,7 @@ impl DeadTargets {
         let number = |key: &str| policies.smallest(&queue.declared(), key);
         let positive = |key: &str| number(key).and_then(|number| u64::try_from(number).ok());
         let queue_type = queue.declared().queue_type;
+        let delays = delays_returns(queue, policies);
         let expires = positive("expires").filter(|_| detail.consumers.unwrap_or(0) == 0);
         let kind = if queue.name.as_str() == self.settings.naming.dead_letter_queue() {
             DeadQueueKind::Own
@@ -439,7 +496,8 @@ impl DeadTargets {
                 .idle_since
                 .zip(expires)
                 .map(|(idle, ms)| idle.plus(Duration::from_millis(ms))),
-            not_consumed: detail.not_consumed(),
+            not_consumed: detail.not_consumed().or(delays.then_some(DELAYS)),
+            may_be_work: false,
             unread: None,
         }
     }
@@ -465,6 +523,13 @@ fn feed(fed: &mut Fed, name: String, way: &Way, from: &[&QueueName], doubts: &BT
         is_certain: doubts.is_empty(),
         letters: 0,
     }));
+}
+
+/// Whether a message that is given back to the queue is kept from everybody for a while.
+pub(super) fn delays_returns(queue: &ListedQueue, policies: &Policies) -> bool {
+    let declared = queue.declared();
+    let kind = policies.text(&declared, "delayed-retry-type");
+    declared.queue_type == QueueType::Quorum && kind.is_some_and(|kind| kind != "disabled")
 }
 
 fn is_away(error: &EngineError) -> bool {

@@ -18,6 +18,7 @@ use crate::engine::EngineError;
 use crate::engine::error::chain;
 use crate::engine::looks::returns_of;
 use crate::engine::rules::compiled;
+use crate::engine::sources::CUT;
 use crate::store::DeadClaim;
 
 /// Messages of one read.
@@ -155,7 +156,7 @@ impl DeadIndex {
             (true, false) => Died::Seen(died),
             // One is enough to stop, however many more there are.
             _ if died > 0 => Died::Seen(died),
-            (true, true) => Died::NotSeen("there are more messages than can be looked at in one go".to_owned()),
+            (true, true) => Died::NotSeen(CUT.to_owned()),
             (false, _) => Died::NotSeen("somebody else looks at it".to_owned()),
         })
     }

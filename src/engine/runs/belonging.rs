@@ -1,6 +1,8 @@
 //! Whether a message would be delivered from the delivery queue that it is sent to: its execution and URL name one
 //! queue, and from any other it would become a dead letter.
 
+use std::collections::BTreeSet;
+
 use super::order::{Order, OrderKind};
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::id::QueueName;
@@ -15,6 +17,8 @@ use crate::domain::verdict::DeadReason;
 pub(super) struct Bound {
     pub(super) naming: Naming,
     to: Option<QueueName>,
+    /// Queues that get dead letters which others get as well.
+    pub(super) doubled: BTreeSet<QueueName>,
 }
 
 impl Bound {
@@ -23,6 +27,7 @@ impl Bound {
         Self {
             naming: naming.clone(),
             to: order.to.clone().filter(|_| is_sent),
+            doubled: BTreeSet::new(),
         }
     }
 

@@ -22,13 +22,14 @@ use crate::domain::queue::QueueRecord;
 use crate::domain::run::Target;
 use crate::domain::time::Timestamp;
 use crate::engine::EngineError;
-use crate::engine::dead::dead_filter;
+use crate::engine::dead::{Targets, dead_filter};
 use crate::engine::error::chain;
 use crate::engine::fields::DeadFields;
 use crate::engine::looks::{Charge, Cost, returns_of};
 use crate::engine::room::Load;
 use crate::engine::sieve::{Question, Sieve};
-use crate::engine::view::Unread;
+use crate::engine::sources::{CUT, cut_off};
+use crate::engine::view::{Source, Unread};
 use crate::store::{KeptKind, KeptMessage, KeptPlace, KeptQuery};
 
 /// Messages of one batch.
@@ -62,6 +63,8 @@ pub(super) struct Letter {
     pub(super) redriven: u64,
     /// What is taken off it.
     pub(super) dropped: Vec<String>,
+    /// What the same message in another queue has in common with it, where others get its dead letters too.
+    pub(super) content: Option<[u8; 16]>,
     /// The message for people (from outside).
     pub(super) sample: String,
 }
@@ -83,6 +86,8 @@ pub(super) struct Batch {
     pub(super) left_out: u64,
     /// What a person should know of where they are.
     pub(super) warnings: Vec<String>,
+    /// Some of a queue, or all of it, could not be looked at.
+    pub(super) lacks_some: bool,
     /// Why there may be queues of dead letters besides those that were looked at.
     pub(super) unread: Option<Unread>,
 }
@@ -178,7 +183,7 @@ enum Begun {
 
 impl RunPlanner {
     pub(super) async fn letters(&self, order: &Order) -> Result<Letters, EngineError> {
-        let bound = Bound::of(order, &self.settings.naming);
+        let mut bound = Bound::of(order, &self.settings.naming);
         let mut told = None;
         let from = match (order.kind, &order.selection) {
             (OrderKind::Restore, Selection::Ids(_) | Selection::All) => From::Kept {
@@ -204,19 +209,10 @@ impl RunPlanner {
             },
             (_, _) => {
                 let targets = self.dead_targets.dead_targets_asked_for().await?;
-                told = targets.unread.map(|unread| Batch {
-                    warnings: vec![format!("left out: {}", unread.reason)],
-                    unread: Some(unread),
-                    ..Batch::default()
-                });
-                let left = targets.queues.iter().map(|target| Left {
-                    queue: target.name.clone(),
-                    counts_looks: target.delivery_limit.is_some(),
-                });
-                From::Queues {
-                    left: left.collect(),
-                    walking: None,
-                }
+                bound.doubled = targets.doubled();
+                let (left, batch) = self.left_of(targets, &order.selection);
+                told = Some(batch).filter(|batch| !batch.warnings.is_empty());
+                From::Queues { left, walking: None }
             }
         };
         let filter = match &order.selection {
@@ -234,6 +230,41 @@ impl RunPlanner {
                 OrderKind::Restore | OrderKind::Move | OrderKind::Skip => Others::MayLook,
             },
         })
+    }
+}
+
+impl RunPlanner {
+    /// The queues that are walked, and what is said of the others.
+    fn left_of(&self, targets: Targets, selection: &Selection) -> (VecDeque<Left>, Batch) {
+        let mut told = Batch::default();
+        if let Some(unread) = targets.unread {
+            told.warnings.push(format!("left out: {}", unread.reason));
+            told.unread = Some(unread);
+        }
+        let mut left = VecDeque::new();
+        for target in targets.queues.iter() {
+            let name = target.name.as_str();
+            if let Some(why) = target.not_taken() {
+                told.warnings.push(format!("left out: {name} ({why})"));
+                told.unread.get_or_insert_with(|| Unread {
+                    source: Source::Queue(target.name.clone()),
+                    reason: why.to_owned(),
+                    since: self.clock.now(),
+                });
+            } else if *selection == Selection::All && target.may_be_work && target.ready != Some(0) {
+                told.warnings.push(format!(
+                    "left out: {name}, which may be a queue of work: it gets its messages from queues that keep them for a \
+                     time; --filter 'queue = \"{name}\"' or dead.queues takes it in"
+                ));
+            } else {
+                left.push_back(Left {
+                    queue: target.name.clone(),
+                    counts_looks: target.delivery_limit.is_some(),
+                });
+            }
+        }
+        told.lacks_some = !told.warnings.is_empty();
+        (left, told)
     }
 }
 
@@ -303,11 +334,10 @@ impl Letters {
                     }
                 };
                 if walked.is_empty() {
-                    let is_cut = current.walk.is_cut();
-                    match walking.take() {
-                        Some(done) if is_cut => done.break_off(planner).await?,
-                        Some(done) => done.end(planner).await?,
-                        None => {}
+                    if let Some(done) = walking.take()
+                        && let Some(cut) = done.no_more(planner).await?
+                    {
+                        return Ok(Some(cut));
                     }
                     continue;
                 }
@@ -339,10 +369,21 @@ async fn kept_behind(
     Ok(planner.store.kept_list(&query).await?)
 }
 
+/// What is said of a queue that was looked at in part.
+fn in_part(queue: &QueueName, now: Timestamp) -> Batch {
+    Batch {
+        warnings: vec![format!("queue {}: {CUT}; {BEHIND}", queue.as_str())],
+        unread: Some(cut_off(queue, now)),
+        lacks_some: true,
+        ..Batch::default()
+    }
+}
+
 /// A queue of several whose messages are not taken.
 fn left_out(why: &str) -> Batch {
     Batch {
         warnings: vec![format!("left out: {why}")],
+        lacks_some: true,
         ..Batch::default()
     }
 }
@@ -359,6 +400,7 @@ const fn is_of_several(selection: &Selection) -> bool {
 fn or_left_out(batch: Result<Batch, EngineError>, queue: &QueueName, of: &Selection) -> Result<Batch, EngineError> {
     let error = match batch {
         Err(EngineError::Broker(error)) if is_of_several(of) => error,
+        Err(EngineError::Refused { why }) if is_of_several(of) => return Ok(left_out(&why)),
         other => return other,
     };
     if matches!(
@@ -375,6 +417,7 @@ fn or_left_out(batch: Result<Batch, EngineError>, queue: &QueueName, of: &Select
     };
     Ok(Batch {
         warnings: vec![format!("not readable: {} ({why})", queue.as_str())],
+        lacks_some: true,
         ..Batch::default()
     })
 }
@@ -489,6 +532,17 @@ async fn begin_claimed(
 }
 
 impl Walking {
+    /// Gives everything back when nothing more comes; answers what is to be said where there is more.
+    async fn no_more(self, planner: &RunPlanner) -> Result<Option<Batch>, EngineError> {
+        if !self.walk.is_cut() {
+            self.end(planner).await?;
+            return Ok(None);
+        }
+        let queue = self.queue.clone();
+        self.break_off(planner).await?;
+        Ok(Some(in_part(&queue, planner.clock.now())))
+    }
+
     /// Gives everything back, at the end of the queue.
     async fn end(self, planner: &RunPlanner) -> Result<(), EngineError> {
         let (counts, again) = self.give_back(planner).await?;
@@ -621,6 +675,10 @@ pub(super) fn selected(letter: &DeadLetter, message: &Message, bound: &Bound) ->
         at: letter.last_failed_at.or(letter.first_failed_at),
         redriven: redriven(message),
         dropped: dropped(letter.queue.as_str(), message),
+        content: bound
+            .doubled
+            .contains(&letter.queue)
+            .then(|| likeness("", message).digest),
         sample: sample(letter.id.as_str(), message),
     }
 }
@@ -648,6 +706,7 @@ fn discarded(kept: KeptMessage) -> Letter {
         dropped: message
             .as_ref()
             .map_or_else(Vec::new, |message| dropped(kept.queue.as_str(), message)),
+        content: None,
         sample: message.map_or_else(String::new, |message| sample(&kept.letter, &message)),
         source: kept.queue,
         id: kept.letter,
@@ -659,6 +718,9 @@ pub(super) fn sample(id: &str, message: &Message) -> String {
     let body = String::from_utf8_lossy(&message.body[..end]);
     format!("{id}: {body}")
 }
+
+/// What is told of messages that a plan could not look at.
+const BEHIND: &str = "those behind are not in this plan: plan again when these are gone";
 
 /// What is told of a plan for a quorum delivery queue.
 const ORDER_LOST: &str = "what stays in this quorum queue may be delivered out of order later: RabbitMQ puts a message that \
@@ -715,10 +777,11 @@ impl RunPlanner {
                 // A message is known by the queue that it belongs to, in whichever part it is.
                 walking.queue = queue.clone();
                 walking.alike = alike;
-                let mut whole = false;
-                while batch.letters.len() < limit && !whole {
+                let (mut whole, mut cut) = (false, false);
+                while batch.letters.len() < limit && !whole && !cut {
                     let walked = walking.walk.next(BATCH.min(limit)).await?;
-                    whole = walked.is_empty();
+                    cut = walking.walk.is_cut();
+                    whole = walked.is_empty() && !cut;
                     for one in walked.iter().take(limit - batch.letters.len()) {
                         if let Some(letter) = walking.read(&one.message, one.position) {
                             let letter = selected(&letter, &one.message, bound);
@@ -732,6 +795,11 @@ impl RunPlanner {
                     walking.end(self).await?;
                 } else {
                     walking.break_off(self).await?;
+                }
+                if cut {
+                    // What is in a later part comes behind the rest of this one.
+                    batch.warnings.push(format!("{CUT}; {BEHIND}"));
+                    break;
                 }
             }
             if !exists {

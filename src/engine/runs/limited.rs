@@ -38,6 +38,7 @@ impl RunPlanner {
         let mut room = Room::of(target.name.clone(), limit, others.unwrap_or(limit));
         let unknown = unknown.map(|why| format!("queue {:?}: {why}", target.name.as_str()));
         let mut batch = Batch {
+            lacks_some: unknown.is_some(),
             warnings: unknown.into_iter().collect(),
             ..Batch::default()
         };

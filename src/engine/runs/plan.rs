@@ -12,7 +12,7 @@ use super::letters::{Batch, Letter, Letters};
 use super::order::{Order, OrderKind, Selection, WINDOW};
 use super::outgoing::marks_a_death;
 use super::receivers::WaysBack;
-use crate::ambient::{self, HashSet};
+use crate::ambient::{self, HashMap, HashSet};
 use crate::broker::{BrokerError, Look};
 use crate::domain::dead_letter::Home;
 use crate::domain::endpoint::EndpointState;
@@ -94,12 +94,19 @@ pub(super) struct Gathered {
     dropped: BTreeSet<String>,
     samples: Vec<String>,
     redriven: u64,
+    /// What is in several queues: the queue that it was met in first.
+    contents: HashMap<[u8; 16], QueueName>,
+    /// How many were met in another queue already, and in which queues.
+    twice: u64,
+    twice_in: BTreeSet<QueueName>,
     edited: u64,
     left_out: u64,
     /// The ids of all of them, where they are named one by one.
     found: HashSet<String>,
     /// What a person should know of the queues that they are in.
     noted: Vec<String>,
+    /// Some of them could not be looked at.
+    lacks_some: bool,
     /// Why there may be queues of dead letters besides those that were looked at.
     unread: Option<Unread>,
     digest: Sha256,
@@ -250,6 +257,7 @@ impl RunPlanner {
     ) -> Result<(), EngineError> {
         gathered.left_out += batch.left_out;
         gathered.noted.extend(batch.warnings);
+        gathered.lacks_some |= batch.lacks_some;
         gathered.unread = gathered.unread.take().or(batch.unread);
         let mut letters = batch.letters;
         if order.kind == OrderKind::Redrive {
@@ -527,14 +535,10 @@ impl Gathered {
     }
 
     /// Where some that are named are not there, nothing is done to the others: who named them knows less than there is.
-    fn all_that_are_named(&self, order: &Order) -> Result<(), EngineError> {
+    fn all_that_are_named(&mut self, order: &Order) -> Result<(), EngineError> {
         let Selection::Ids(ids) = &order.selection else {
             return Ok(());
         };
-        // Some may be where nobody could look; the plan says so.
-        if !self.noted.is_empty() {
-            return Ok(());
-        }
         let missing: Vec<&str> = ids
             .iter()
             .map(String::as_str)
@@ -543,6 +547,14 @@ impl Gathered {
         let Some(first) = missing.first() else {
             return Ok(());
         };
+        // Some may be where nobody could look.
+        if self.lacks_some {
+            let count = u64::try_from(missing.len()).unwrap_or(u64::MAX);
+            let missing = plural(count, "letter that is named was", "letters that are named were");
+            self.noted
+                .push(format!("{missing} not found in what could be looked at"));
+            return Ok(());
+        }
         let others = match missing.len() {
             1 => String::new(),
             several => format!(" and {} more that are named", several - 1),
@@ -561,6 +573,11 @@ impl Gathered {
         let load = letter.load();
         self.bytes += letter.bytes;
         self.redriven += u64::from(letter.redriven > 0);
+        if target.is_ok()
+            && let Some(content) = letter.content
+        {
+            self.meet(content, &letter.source);
+        }
         self.oldest = self.oldest.into_iter().chain(letter.at).min();
         self.newest = self.newest.into_iter().chain(letter.at).max();
         self.dropped.extend(letter.dropped);
@@ -594,8 +611,32 @@ impl Gathered {
         }
     }
 
+    /// A message that a dead-letter exchange put into several queues is sent once for each.
+    fn meet(&mut self, content: [u8; 16], source: &QueueName) {
+        let first = self.contents.entry(content).or_insert_with(|| source.clone());
+        if *first != *source {
+            self.twice += 1;
+            self.twice_in.extend([first.clone(), source.clone()]);
+        }
+    }
+
+    fn warn_of_doubles(&self) -> Option<String> {
+        let mut names = self.twice_in.iter().map(QueueName::as_str);
+        let first = names.next()?;
+        let others: Vec<&str> = names.collect();
+        Some(format!(
+            "{} in queue {first} and in {} too: what is in several queues goes back once for each; --filter 'queue = \"{first}\"' \
+             takes those of one",
+            plural(self.twice, "message is", "messages are"),
+            others.join(", ")
+        ))
+    }
+
     fn warnings(&self, order: &Order) -> Vec<String> {
         let mut warnings = self.noted.clone();
+        if order.kind == OrderKind::Redrive {
+            warnings.extend(self.warn_of_doubles());
+        }
         if self.counts.failed > 0 {
             warnings.push(format!(
                 "{} cannot go anywhere: they stay where they are",
@@ -699,7 +740,7 @@ fn nothing(order: &Order, gathered: &Gathered) -> EngineError {
     if let Some(unread) = &gathered.unread {
         return EngineError::Unread(Box::new(unread.clone()));
     }
-    if !gathered.noted.is_empty() {
+    if gathered.lacks_some {
         return EngineError::Refused {
             why: gathered.noted.join("; "),
         };

@@ -5,11 +5,13 @@ use lapin::BasicProperties;
 use lapin::options::{BasicConsumeOptions, BasicGetOptions, BasicNackOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use redrive::internals::broker::{Returns, WalkOptions};
+use redrive::internals::budget::{Share, Use};
 use redrive::internals::domain::id::QueueName;
-use redrive::internals::engine::EngineError;
-use redrive::internals::engine::query;
+use redrive::internals::engine::runs::{Order, OrderKind, Selection};
+use redrive::internals::engine::{Command, EngineError, query};
 
-use super::shop::{BOUND, Shop, text, view};
+use super::queues::through;
+use super::shop::{BOUND, Shop, query as letters_of, text, view};
 use crate::support::wait::wait_until;
 
 async fn browse(shop: &Shop, queue: &str) -> Result<usize, String> {
@@ -295,4 +297,61 @@ async fn a_queue_with_a_consumer_is_not_looked_at_and_the_consumer_is_named() {
     for _ in 0..25 {
         assert_eq!(browse(&shop, "work").await, Ok(2), "a classic queue counts nothing");
     }
+}
+
+/// A quorum queue keeps the order of so many messages only: there a look ends, and whoever asks hears of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_behind_the_end_of_a_look_is_told_of_in_lists_plans_and_exports() {
+    const SAID: &str = "there are more messages than can be looked at in one go";
+    let shop = Shop::open().await;
+    quorum(&shop, "large.dead", None).await;
+    shop.queue("work", &through("", "large.dead")).await;
+    let body = "x".repeat(30_000);
+    for _ in 0..100 {
+        shop.publish("", "large.dead", BasicProperties::default(), &body).await;
+    }
+    // Windows are small where there is no memory for large ones.
+    let memory = shop.stage.settings.memory.clone();
+    let held: Vec<Share> = std::iter::from_fn(|| memory.try_take(Use::InHand, 1 << 20)).collect();
+    let page = wait_until("the letters that are seen", BOUND, async || {
+        let page = shop.list(Some("large.dead"), None).await;
+        (!page.page.items.is_empty()).then_some(page)
+    })
+    .await;
+    let seen = page.page.items.len();
+    assert!(seen < 100, "{seen} were seen at once");
+    assert!(
+        page.problems.iter().any(|problem| problem.reason == SAID),
+        "{:?}",
+        page.problems
+    );
+    let order = Order::new(OrderKind::Discard, Selection::All);
+    let plan = shop.stage.engine.plan(Command::Run(order)).await.unwrap();
+    assert_eq!(plan.messages, Some(seen as u64));
+    let warned = plan.warnings.join("\n");
+    assert!(warned.contains(SAID) && warned.contains("large.dead"), "{warned}");
+    let unknown = Selection::Ids(vec!["0".repeat(32)]);
+    let order = Order::new(OrderKind::Discard, unknown);
+    let behind = shop.stage.engine.plan(Command::Run(order)).await.unwrap_err();
+    let version = shop.stage.broker.version().await;
+    if redrive::internals::domain::broker_rules::facts(version)
+        .default_limit
+        .is_none()
+    {
+        assert!(
+            matches!(&behind, EngineError::Unread(_)),
+            "it may be behind: {behind:?}"
+        );
+        let mut exported = shop.stage.engine.export_dead(letters_of(None, None).selection).unwrap();
+        let (mut count, mut ended) = (0, None);
+        while let Some(letter) = exported.recv().await {
+            match letter {
+                Ok(_) => count += 1,
+                Err(error) => ended = Some(error.to_string()),
+            }
+        }
+        assert_eq!(count, seen);
+        assert!(ended.as_ref().is_some_and(|said| said.ends_with(SAID)), "{ended:?}");
+    }
+    drop(held);
 }

@@ -179,6 +179,42 @@ async fn dead_letter_queues_beyond_the_number_that_is_looked_at_are_said_and_can
     assert!(warned.contains("more dead-letter queues are not looked at"), "{warned}");
 }
 
+/// Both get the whole message.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_says_which_letters_an_exchange_put_into_several_queues() {
+    let shop = Shop::open().await;
+    shop.exchange("graves", ExchangeKind::Fanout).await;
+    for name in ["audit.dead", "orders.dead", "other.dead"] {
+        shop.queue(name, &[]).await;
+    }
+    for name in ["audit.dead", "orders.dead"] {
+        shop.bind(name, "graves", "").await;
+    }
+    shop.queue("orders", &through("graves", "dead")).await;
+    shop.queue("other", &through("", "other.dead")).await;
+    for name in ["orders", "other"] {
+        shop.fill(name, 2).await;
+        shop.reject_all(name).await;
+    }
+    for name in ["audit.dead", "orders.dead", "other.dead"] {
+        shop.listed(name, 2).await;
+    }
+    let warned = async |selection| {
+        let order = Order::new(OrderKind::Redrive, selection);
+        let plan = shop.stage.engine.plan(Command::Run(order)).await.unwrap();
+        (plan.messages, plan.warnings.join("\n"))
+    };
+    let (messages, said) = warned(Selection::All).await;
+    assert_eq!(messages, Some(6));
+    assert!(
+        said.contains("2 messages are in queue audit.dead and in orders.dead too"),
+        "{said}"
+    );
+    let (messages, said) = warned(Selection::Filter("queue = \"orders.dead\"".to_owned())).await;
+    assert_eq!(messages, Some(2));
+    assert!(!said.contains("audit.dead"), "{said}");
+}
+
 /// Two queues of others on a vhost that redrive never used, with a letter or two in each.
 pub(crate) async fn foreign() -> Vhost {
     let vhost = Vhost::create().await;

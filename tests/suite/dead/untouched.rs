@@ -192,3 +192,61 @@ async fn a_letter_whose_headers_cannot_be_read_whole_is_neither_sent_on_nor_thro
         assert!(format!("{planned:?}").contains("nested too deeply"), "{planned:?}");
     }
 }
+
+/// A look at it would hide its letters from every look after that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_hides_what_is_given_back_to_it_is_not_looked_at_and_says_so() {
+    let shop = Shop::open().await;
+    let delayed = [
+        ("x-queue-type", text("quorum")),
+        ("x-delayed-retry-type", text("all")),
+        ("x-delayed-retry-min", AMQPValue::LongInt(1_000)),
+    ];
+    shop.queue("slow.dead", &delayed).await;
+    shop.queue("work", &through("", "slow.dead")).await;
+    shop.fill("work", 2).await;
+    shop.reject_all("work").await;
+    let problem = wait_until("the queue is found", BOUND, async || {
+        let page = shop.list(None, None).await;
+        view(&page.queues, "slow.dead").and_then(|queue| queue.problem.clone())
+    })
+    .await;
+    assert!(problem.contains("delayed-retry-type to disabled"), "{problem}");
+    let order = Order::new(OrderKind::Redrive, Selection::All);
+    let refused = shop.stage.engine.plan(Command::Run(order)).await.unwrap_err();
+    assert!(said(&refused).contains("delayed-retry-type"), "{refused:?}");
+    let first = shop
+        .channel
+        .basic_get("slow.dead".into(), BasicGetOptions::default())
+        .await
+        .unwrap();
+    assert!(!first.unwrap().delivery.redelivered, "it was looked at");
+}
+
+/// Its consumers may only be away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_of_work_that_messages_come_to_after_a_delay_is_taken_by_its_name_alone() {
+    let shop = Shop::open().await;
+    shop.queue("work.dead", &[]).await;
+    shop.queue("work", &through("", "work.dead")).await;
+    let delay = [&through("", "work")[..], &[("x-message-ttl", AMQPValue::LongInt(10))]].concat();
+    shop.queue("delay", &delay).await;
+    shop.fill("work.dead", 1).await;
+    shop.fill("work", 2).await;
+    shop.fill("delay", 3).await;
+    shop.listed("work", 5).await;
+    shop.listed("work.dead", 1).await;
+    let discard = async |selection| {
+        let order = Order::new(OrderKind::Discard, selection);
+        shop.stage.engine.plan(Command::Run(order)).await.unwrap()
+    };
+    let all = discard(Selection::All).await;
+    assert_eq!(all.messages, Some(1), "{:?}", all.lines);
+    let warned = all.warnings.join("\n");
+    assert!(
+        warned.contains("left out: work, which may be a queue of work"),
+        "{warned}"
+    );
+    let named = discard(Selection::Filter("queue = \"work\"".to_owned())).await;
+    assert_eq!(named.messages, Some(5), "{:?}", named.lines);
+}
