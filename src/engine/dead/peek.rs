@@ -11,6 +11,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::DeadTargets;
+use super::targets::delays_returns;
 use crate::ambient::{self, HashMap};
 use crate::broker::ListedQueue;
 use crate::domain::broker_rules::Policies;
@@ -19,8 +20,10 @@ use crate::domain::id::QueueName;
 use crate::domain::queue::QueueKind;
 use crate::engine::EngineError;
 
-/// Queues whose first message is looked at in one go, at most.
-const AT_ONCE: usize = 10;
+/// Queues whose first message is looked at in one go, at most: a command sees no more of them.
+const AT_ONCE: usize = 100;
+/// How long that may take.
+const WITHIN: Duration = Duration::from_secs(5);
 /// How long what a first message said is good for.
 const GOOD: Duration = Duration::from_mins(10);
 /// Queues that are remembered, at most.
@@ -73,13 +76,17 @@ impl DeadTargets {
                 && self.settings.naming.companion_of(&queue.name).is_none()
                 && matches!(queue.queue_type.as_deref(), Some("classic" | "quorum"))
                 && policies.smallest(&queue.declared(), "expires").is_none()
+                && !delays_returns(queue, policies)
         };
         let candidates: Vec<&ListedQueue> = listed.iter().filter(may_be).collect();
         let unknown: Vec<QueueName> = {
             let mut peeked = self.peeked.lock().unwrap_or_else(PoisonError::into_inner);
             peeked.said.retain(|_, (at, _)| now.saturating_sub(*at) < GOOD);
             let room = KNOWN_MAX.saturating_sub(peeked.said.len()).min(AT_ONCE);
-            let names = candidates.iter().map(|queue| &queue.name);
+            // Where there are more, another process sees others of them.
+            let first = usize::try_from(ambient::random()).unwrap_or_default() % candidates.len().max(1);
+            let (behind, from) = candidates.split_at(first);
+            let names = from.iter().chain(behind).map(|queue| &queue.name);
             let new = names.filter(|name| !peeked.said.contains_key(*name));
             let new: Vec<QueueName> = new.take(room).cloned().collect();
             // Nobody else looks meanwhile, and what fails is not tried again at once.
@@ -87,6 +94,11 @@ impl DeadTargets {
             new
         };
         for name in unknown {
+            if self.clock.uptime().saturating_sub(now) > WITHIN {
+                let mut peeked = self.peeked.lock().unwrap_or_else(PoisonError::into_inner);
+                peeked.said.remove(&name);
+                continue;
+            }
             let looked = ambient::timeout(LOOK, self.is_given_up(&name)).await;
             if matches!(looked, Ok(Ok(true))) {
                 let mut peeked = self.peeked.lock().unwrap_or_else(PoisonError::into_inner);

@@ -193,6 +193,12 @@ fn is_listing(line: &str) -> bool {
 async fn a_queue_whose_first_message_was_given_up_is_an_error_queue_whatever_its_name_is() {
     let scene = Scene::sqlite().await;
     queues(&scene, &["billing", "left-over", "work", "held"]).await;
+    // However many others with messages come before it.
+    for number in 0..12 {
+        let name = format!("app.{number:02}");
+        queues(&scene, &[&name]).await;
+        given_up(&scene, &name, BasicProperties::default(), &[], "1").await;
+    }
     let (_connection, channel) = scene.channel().await;
     limited(&channel, "limited", 3).await;
     let fault = [
