@@ -109,9 +109,15 @@ async fn tell_missed(session: &Session<'_>, run: &RunView) -> Result<(), Failure
             | (ItemState::Planned | ItemState::Journalled | ItemState::Published | ItemState::Settled, _) => {}
         }
     }
+    // Of more items than one page has, the first are counted.
+    let least = if detail.items.len() as u64 >= u64::from(input::LIMIT_MAX) {
+        "at least "
+    } else {
+        ""
+    };
     let mut told = 0;
     for ((state, why), count) in reasons.into_iter().take(REASONS_MAX) {
-        say(&format!("{count} {state}: {}", shown(why)));
+        say(&format!("{least}{count} {state}: {}", shown(why)));
         told += count;
     }
     if told < missed {

@@ -99,7 +99,12 @@ pub(super) fn shown(value: &HeaderValue) -> Value {
     match value {
         HeaderValue::Text(bytes) | HeaderValue::Bytes(bytes) => {
             let end = bytes.len().min(SHOWN_MAX);
-            json!(String::from_utf8_lossy(&bytes[..end]))
+            let text = String::from_utf8_lossy(&bytes[..end]);
+            if end < bytes.len() {
+                json!(format!("{text}… ({} bytes)", bytes.len()))
+            } else {
+                json!(text)
+            }
         }
         HeaderValue::Bool(flag) => json!(flag),
         HeaderValue::Float(number) => json!(number),
@@ -130,6 +135,13 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+
+    #[test]
+    fn a_value_that_the_journal_cuts_off_says_how_long_it_was() {
+        let long = shown(&HeaderValue::text(&"x".repeat(SHOWN_MAX + 1)));
+        assert!(long.as_str().unwrap().ends_with("x… (2049 bytes)"), "{long}");
+        assert_eq!(shown(&HeaderValue::text("x")), "x");
+    }
 
     fn letter() -> Message {
         let text = |name: &str| (name.to_owned(), HeaderValue::text("x"));
