@@ -74,6 +74,15 @@ impl Looked {
     }
 }
 
+/// How the letters of a queue were read for an export.
+enum Exporting {
+    Whole,
+    /// What others have in hand is missing.
+    Part(Unread),
+    /// Nobody listens any more.
+    Left,
+}
+
 /// A letter that is handed out, with the memory that its message takes; or why there is no more.
 pub type Exported = Result<(DeadDetail, Option<Share>), EngineError>;
 
@@ -403,9 +412,9 @@ impl DeadLetters {
                 self.export_walk(target, selection, sieve, outlet).await
             };
             match read {
-                Ok(true) => {}
-                Ok(false) => return outlet.ended(&target.name),
-                Err(EngineError::Unread(cut)) => drop(unread.get_or_insert(*cut)),
+                Ok(Exporting::Whole) => {}
+                Ok(Exporting::Part(why)) => drop(unread.get_or_insert(why)),
+                Ok(Exporting::Left) => return outlet.ended(&target.name),
                 // One queue that cannot be read hides no other.
                 Err(EngineError::Broker(error)) if !matches!(error, BrokerError::Unreachable { .. }) => {
                     let source = Source::Queue(target.name.clone());
@@ -419,26 +428,28 @@ impl DeadLetters {
         unread.map_or(Ok(()), |unread| Err(EngineError::Unread(Box::new(unread))))
     }
 
-    /// From the queue itself, as far as it can be looked at in one go; false means that nobody listens.
+    /// From the queue itself, as far as it can be looked at in one go.
     async fn export_walk(
         &self,
         target: &DeadTarget,
         selection: &DeadSelection,
         sieve: &mut Sieve,
         outlet: &Outlet,
-    ) -> Result<bool, EngineError> {
+    ) -> Result<Exporting, EngineError> {
+        let before = self.before_reading(&target.name).await?;
         let Some(mut walk) = self.walk_letters(&target.name, target.walk()).await? else {
-            return Ok(true);
+            return Ok(Exporting::Whole);
         };
-        let mut reader = Reader::default();
+        let (mut reader, mut count) = (Reader::default(), 0);
         loop {
             let walked = walk.next(READ as usize).await?;
             if walked.is_empty() {
                 break;
             }
+            count += walked.len() as u64;
             if outlet.has_ended() {
                 walk.close().await?;
-                return Ok(false);
+                return Ok(Exporting::Left);
             }
             let read = walked.into_iter().map(|one| (reader.read(target, &one), one.message));
             let read = self
@@ -452,30 +463,32 @@ impl DeadLetters {
             for (letter, message) in read {
                 if !self.exported(self.detailed(letter, message), outlet).await {
                     walk.close().await?;
-                    return Ok(false);
+                    return Ok(Exporting::Left);
                 }
             }
         }
         let is_cut = walk.is_cut();
         walk.close().await?;
         if is_cut {
-            return Err(EngineError::Unread(Box::new(cut_off(&target.name, self.clock.now()))));
+            return Ok(Exporting::Part(cut_off(&target.name, self.clock.now())));
         }
-        Ok(true)
+        let missing = self.missing(target, &before, count).await?;
+        Ok(missing.map_or(Exporting::Whole, Exporting::Part))
     }
 
-    /// From the store, where a look would cost; false means that nobody listens.
+    /// From the store, where a look would cost, or would take letters out of the hands of those who consume them.
     async fn export_copies(
         &self,
         target: &DeadTarget,
         selection: &DeadSelection,
         sieve: &mut Sieve,
         outlet: &Outlet,
-    ) -> Result<bool, EngineError> {
+    ) -> Result<Exporting, EngineError> {
         let mut pages = DeadPages::of(Some(target.name.clone()), selection.group.clone(), DeadSort::Position);
+        let mut are_all = true;
         while let Some(rows) = pages.next(self).await? {
             if outlet.has_ended() {
-                return Ok(false);
+                return Ok(Exporting::Left);
             }
             // What a filter asks of the message is asked once that is read.
             let first = if sieve.asks_for_places() {
@@ -486,16 +499,23 @@ impl DeadLetters {
             for letter in first {
                 let row = self.store.dead_letter(&letter.id).await?;
                 let copy = row.and_then(|row| row.copy).as_deref().and_then(message::decode);
-                let Some(message) = copy else { continue };
+                let Some(message) = copy else {
+                    are_all = false;
+                    continue;
+                };
                 if !self
                     .handed_on(self.detailed(letter, message), selection, sieve, outlet)
                     .await?
                 {
-                    return Ok(false);
+                    return Ok(Exporting::Left);
                 }
             }
         }
-        Ok(true)
+        if are_all || target.consumers == 0 {
+            return Ok(Exporting::Whole);
+        }
+        let known = self.store.dead_queues().await?;
+        Ok(Exporting::Part(self.held(&target.name, &known).await))
     }
 
     /// Hands a dead letter on with its share of the memory, once there is one; false means that nobody listens.

@@ -11,6 +11,7 @@ mod compare;
 pub(in crate::engine) mod comparison;
 mod events;
 mod heard;
+mod held;
 mod list;
 mod look;
 mod loops;

@@ -117,16 +117,19 @@ impl DeadLetters {
             Ok(letters)
         };
         let (sought, letters) = tokio::join!(seek, gather);
+        let letters = Arc::new(letters?);
         match sought {
             Ok(()) => {}
+            // What could not be read is said beside what was found.
             Err(EngineError::Unread(unread)) => {
-                if looked.problems.iter().all(|said| said.source != unread.source) {
+                if !looked.problems.iter().any(|told| told.source == unread.source) {
                     looked.problems.push(*unread);
                 }
+                // It may be read the next time, though the queues stand as they do now.
+                return Ok(letters);
             }
             Err(error) => return Err(error),
         }
-        let letters = Arc::new(letters?);
         *self.last_sought.lock().unwrap_or_else(PoisonError::into_inner) = Some(Found {
             selection: selection.clone(),
             is_masked,

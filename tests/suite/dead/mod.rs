@@ -19,9 +19,11 @@ use redrive::internals::broker::Look;
 use redrive::internals::broker::rabbitmq::RabbitMq;
 use redrive::internals::domain::dead_letter::Target;
 use redrive::internals::domain::id::QueueName;
+use redrive::internals::engine::dead::DeadListQuery;
 use redrive::internals::engine::query;
 use redrive::internals::engine::view::Source;
 use redrive::internals::engine::{Engine, EngineError};
+use redrive::internals::store::DeadClaim;
 use serde_json::json;
 
 use self::shop::{BOUND, Shop, query, text, view};
@@ -165,6 +167,93 @@ async fn a_queue_that_somebody_consumes_is_named_and_not_looked_at() {
             .unwrap()
             .contains("consumers")
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_somebody_else_has_in_hand_is_told_as_unread_and_never_as_nothing() {
+    let shop = Shop::open().await;
+    let arguments = [
+        ("x-dead-letter-exchange", text("")),
+        ("x-dead-letter-routing-key", text("work.dead")),
+    ];
+    shop.queue("work.dead", &[]).await;
+    shop.queue("work", &arguments).await;
+    shop.fill("work", 3).await;
+    shop.reject_all("work").await;
+    shop.listed("work.dead", 3).await;
+    // As a run does it: it claims the queue, and has messages in hand.
+    let (name, store) = (QueueName::parse("work.dead").unwrap(), &shop.stage.store);
+    let claimed = store.dead_claim(&name, "run-elsewhere", None, BOUND).await.unwrap();
+    assert!(matches!(claimed, DeadClaim::Claimed(_)), "{claimed:?}");
+    let options = lapin::options::BasicGetOptions::default();
+    for _ in 0..2 {
+        shop.channel
+            .basic_get("work.dead".into(), options)
+            .await
+            .unwrap()
+            .unwrap();
+    }
+    let selection = query(Some("work.dead"), None).selection;
+    let mut exported = shop.stage.engine.export_dead(selection).unwrap();
+    let mut count = 0;
+    let unread = loop {
+        match exported.recv().await.unwrap() {
+            Ok(_) => count += 1,
+            Err(unread) => break unread.to_string(),
+        }
+    };
+    assert_eq!(count, 1);
+    assert!(
+        unread.contains("in hand") && unread.contains("run-elsewhere"),
+        "{unread}"
+    );
+    let impatient = DeadListQuery {
+        patience: Duration::from_secs(1),
+        ..query(Some("work.dead"), Some("body./x = 1"))
+    };
+    let found = shop.ask(query::Dead(impatient)).await.unwrap();
+    let told: Vec<&str> = found.problems.iter().map(|unread| unread.reason.as_str()).collect();
+    assert!(
+        found.page.items.is_empty() && told.len() == 1 && told[0].contains("in hand"),
+        "{told:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_exports_at_once_the_second_says_that_it_is_not_all() {
+    let shop = Shop::open().await;
+    let arguments = [
+        ("x-dead-letter-exchange", text("")),
+        ("x-dead-letter-routing-key", text("work.dead")),
+    ];
+    shop.queue("work.dead", &[]).await;
+    shop.queue("work", &arguments).await;
+    shop.fill("work", 300).await;
+    shop.reject_all("work").await;
+    shop.listed("work.dead", 300).await;
+    let export = || {
+        let selection = query(Some("work.dead"), None).selection;
+        shop.stage.engine.export_dead(selection).unwrap()
+    };
+    // Nobody reads on, so that it holds what it has.
+    let mut held = export();
+    assert!(held.recv().await.unwrap().is_ok());
+    let mut second = export();
+    let (mut count, mut end) = (0, None);
+    while let Some(exported) = second.recv().await {
+        match exported {
+            Ok(_) => count += 1,
+            Err(unread) => end = Some(unread.to_string()),
+        }
+    }
+    assert!(count < 300, "{count}");
+    assert!(end.as_ref().is_some_and(|end| end.contains("in hand")), "{end:?}");
+    let mut count = 1;
+    while let Some(exported) = held.recv().await {
+        exported.unwrap();
+        count += 1;
+    }
+    assert_eq!(count, 300);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
