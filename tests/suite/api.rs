@@ -359,6 +359,39 @@ async fn walked(daemon: &Daemon, after_the_first: impl AsyncFn()) -> Vec<(String
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_queue_whose_state_changes_between_two_pages_is_in_one_of_them_and_so_are_the_others() {
+    let installation = patient();
+    let daemon = installation.daemon().await;
+    for execution in ["a", "b", "c", "d", "e"] {
+        let notification = json!({"execution_id": execution, "url": DEAD_URL, "body": "x"});
+        assert_eq!(daemon.post("/v1/notifications", &notification).await.status, 202);
+    }
+    let list = "/v1/queues?filter=kind+%3D+delivery+and+not+paused+%3D+true&sort=state&limit=2";
+    let listed = wait_until("the queues to be listed", BOUND, async || {
+        let all = daemon.get("/v1/queues?filter=kind+%3D+delivery").await.json();
+        (all["items"].as_array()?.len() == 5).then_some(())
+    });
+    listed.await;
+    let mut names = Vec::new();
+    let mut page = daemon.get(list).await.json();
+    loop {
+        let items = page["items"].as_array().unwrap().clone();
+        for queue in &items {
+            let name = queue["name"].as_str().unwrap().to_owned();
+            let paused = daemon.post(&format!("/v1/queues/{name}/pause"), &json!({})).await;
+            assert_eq!(paused.status, 200, "{}", paused.text());
+            names.push(name);
+        }
+        let Some(cursor) = page["next_cursor"].as_str() else {
+            break;
+        };
+        page = daemon.get(&format!("{list}&cursor={cursor}")).await.json();
+    }
+    let once: std::collections::BTreeSet<&String> = names.iter().collect();
+    assert_eq!((names.len(), once.len()), (5, 5), "{names:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_pages_of_a_list_of_queues_show_one_moment() {
     let installation = patient();
     let daemon = installation.daemon().await;

@@ -1,14 +1,15 @@
 //! Queues: all of them, filtered and sorted, and one with its head.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::Queues;
 use super::listing::{Listing, Oldest};
 use super::seen::Seen;
 use super::world::{Absence, World};
-use crate::ambient;
+use crate::ambient::{self, HashMap};
 use crate::broker::{BrokerError, ListedQueue, Look};
 use crate::domain::filter::Filter;
 use crate::domain::id::QueueName;
@@ -24,12 +25,20 @@ use crate::engine::view::QueuesQuery;
 use crate::engine::view::{Page, QueueView, Source};
 use crate::store::StoreHandle;
 
+/// Lists whose order is kept at once.
+const ORDERS_MAX: usize = 4;
+
 /// A listing, and when it was begun.
 #[derive(Debug)]
 pub(super) struct Taken {
     listing: Listing,
     at: Timestamp,
+    /// The order of lists whose first page was answered.
+    orders: Mutex<VecDeque<(Asked, Arc<Vec<QueueName>>)>>,
 }
+
+/// What a list was asked for: its filter, what it is sorted by, and what of it is hidden.
+type Asked = (Option<String>, Option<String>, bool);
 
 impl Taken {
     /// One that is kept for the pages behind the first.
@@ -39,10 +48,29 @@ impl Taken {
             Err(missing @ BrokerError::Vhost { .. }) => return Err(missing.into()),
             seen => queues.listing(seen),
         };
-        let taken = Arc::new(Self { listing, at });
+        let taken = Arc::new(Self {
+            listing,
+            at,
+            orders: Mutex::default(),
+        });
         let until = good_until(began, queues.clock.uptime());
         queues.taken.keep(Arc::clone(&taken), until);
         Ok(taken)
+    }
+
+    /// The pages behind the first are of the list as it was then: what changes its state in between would be in two of them
+    /// otherwise, and another queue in none.
+    fn order(&self, asked: &Asked) -> Option<Arc<Vec<QueueName>>> {
+        let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = orders.iter().find(|(known, _)| known == asked);
+        known.map(|(_, names)| Arc::clone(names))
+    }
+
+    fn keep_order(&self, asked: Asked, names: Arc<Vec<QueueName>>) {
+        let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        orders.retain(|(known, _)| *known != asked);
+        orders.push_front((asked, names));
+        orders.truncate(ORDERS_MAX);
     }
 }
 
@@ -71,24 +99,37 @@ impl Queues {
         let world = world
             .where_absent(listing.absence())
             .where_published(self.seen.published.lately(self.store_time.now()));
+        let asked = (
+            query.filter.clone(),
+            query.sort.clone(),
+            matches!(Sight::present(), Sight::Masked),
+        );
+        let behind = offset.saturating_add(limit);
         let mut views = Vec::with_capacity(listing.seen.len());
         self.join(&world, &listing.seen, |view| views.push(view)).await?;
-        if views.is_empty() {
-            listing.must_be_read()?;
-        }
-        let mut views = sieve.keep(views, |filter, view| filter.matches(view)).await?;
-        let more = views.len() > offset.saturating_add(limit);
-        let items = ambient::beside(move || {
-            first(&mut views, offset.saturating_add(limit), &order);
-            views.into_iter().skip(offset).take(limit).collect()
-        });
+        let (items, more) = if let Some(names) = taken.order(&asked).filter(|_| offset > 0) {
+            let page = names.get(offset..behind.min(names.len())).unwrap_or_default();
+            (ambient::beside(|| in_order(views, page)), names.len() > behind)
+        } else {
+            if views.is_empty() {
+                listing.must_be_read()?;
+            }
+            let mut views = sieve.keep(views, |filter, view| filter.matches(view)).await?;
+            ambient::beside(|| views.sort_unstable_by(&order));
+            let more = views.len() > behind;
+            if more {
+                let names = views.iter().map(|view| view.name.clone()).collect();
+                taken.keep_order(asked, Arc::new(names));
+            }
+            (views.into_iter().skip(offset).take(limit).collect(), more)
+        };
         if !more || listing.unread.is_some() {
             self.taken.drop_it();
         }
         drop(turn);
         Ok(Page {
             problems: listing.unread.iter().cloned().collect(),
-            next_cursor: more.then(|| offset.saturating_add(limit).to_string()),
+            next_cursor: more.then(|| behind.to_string()),
             items,
             taken_at: taken.at,
         })
@@ -256,11 +297,11 @@ fn order(column: Option<&str>, sight: Sight) -> Result<Order, EngineError> {
     }))
 }
 
-/// Leaves the first `count`, in order: a page of a long list needs no more.
-fn first(views: &mut Vec<QueueView>, count: usize, order: &Order) {
-    if count < views.len() {
-        views.select_nth_unstable_by(count, order);
-        views.truncate(count);
-    }
-    views.sort_unstable_by(order);
+/// Those of these names, in their order; what is not there any more is left out.
+fn in_order(views: Vec<QueueView>, names: &[QueueName]) -> Vec<QueueView> {
+    let places: HashMap<&QueueName, usize> = names.iter().zip(0..).collect();
+    let placed = views
+        .into_iter()
+        .filter_map(|view| Some((*places.get(&view.name)?, view)));
+    placed.collect::<BTreeMap<_, _>>().into_values().collect()
 }
