@@ -2,12 +2,14 @@
 
 use bytes::Bytes;
 
-use super::EventSearch;
+use super::{EventSearch, EventsFound};
 use crate::domain::event::{Event, EventState};
 use crate::store::within::READ_BYTES;
 
 /// Rows that are looked through at once, newest first, where no index leads.
 pub(in crate::store) const AMONG: i64 = 20_000;
+/// Rows that are looked through first: most pages are full after a few.
+pub(in crate::store) const AMONG_FIRST: i64 = 1_000;
 /// Shorter parts are in no index.
 const PART_MIN: usize = 3;
 
@@ -28,6 +30,22 @@ pub(in crate::store) enum Way {
     Type,
     /// The ids.
     Everything,
+}
+
+/// Which rows of a way are looked through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Among {
+    /// So many, the newest.
+    Newest(i64),
+    /// Those from this id on. What is pushed or removed before they are read moves no border.
+    From(i64),
+}
+
+impl Among {
+    /// The newest down to a border that was read before.
+    pub(in crate::store) fn down_to(border: Option<i64>) -> Self {
+        Self::From(border.unwrap_or(i64::MIN))
+    }
 }
 
 impl Way {
@@ -65,6 +83,13 @@ pub(in crate::store) fn payload_bytes(event: &Event) -> usize {
 pub(in crate::store) fn is_full(events: &[Event], search: &EventSearch) -> bool {
     let limit = usize::try_from(search.limit).unwrap_or(usize::MAX);
     events.len() >= limit || events.iter().map(payload_bytes).sum::<usize>() >= READ_BYTES
+}
+
+/// A full page goes on behind its last row, another one behind what was looked through.
+pub(in crate::store) fn page(events: Vec<Event>, search: &EventSearch, reached: Option<i64>) -> EventsFound {
+    let last = events.last().map(|event| event.id);
+    let reached = if is_full(&events, search) { last } else { reached };
+    EventsFound { events, reached }
 }
 
 /// The parts that an index knows.

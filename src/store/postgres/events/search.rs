@@ -7,7 +7,7 @@ use crate::domain::event::{Event, EventState, Reference};
 use crate::domain::time::Timestamp;
 use crate::store::columns::storable;
 use crate::store::events::columns::{event, event_columns};
-use crate::store::events::search::{AMONG, Way, indexed_parts, is_full};
+use crate::store::events::search::{AMONG, AMONG_FIRST, Among, Way, indexed_parts, is_full, page};
 use crate::store::postgres::PostgresStore;
 use crate::store::within::read_bytes;
 use crate::store::{EventSearch, EventsFound, StoreError};
@@ -29,7 +29,7 @@ impl PostgresStore {
     pub(super) async fn look_for(&self, search: &EventSearch) -> Result<EventsFound, StoreError> {
         let way = Way::of(search);
         if way == Way::ErrorParts {
-            let newest = self.found(walked(search, way, AMONG_ERRORS)).await?;
+            let newest = self.found(walked(search, way, Among::Newest(AMONG_ERRORS))).await?;
             if is_full(&newest, search) {
                 return Ok(page(newest, search, None));
             }
@@ -38,9 +38,9 @@ impl PostgresStore {
             let found = self.found(led(search, way)).await?;
             return Ok(page(found, search, None));
         }
-        let found = self.found(walked(search, way, AMONG)).await?;
-        if is_full(&found, search) {
-            return Ok(page(found, search, None));
+        let few = self.found(walked(search, way, Among::Newest(AMONG_FIRST))).await?;
+        if is_full(&few, search) {
+            return Ok(page(few, search, None));
         }
         let mut reached = QueryBuilder::new("SELECT id FROM redrive.events WHERE true");
         way_of(&mut reached, search, way);
@@ -53,6 +53,7 @@ impl PostgresStore {
                 reached.build_query_scalar().fetch_optional(connection).await
             })
             .await?;
+        let found = self.found(walked(search, way, Among::down_to(reached))).await?;
         Ok(page(found, search, reached))
     }
 
@@ -66,13 +67,6 @@ impl PostgresStore {
     }
 }
 
-/// A full page goes on behind its last row.
-fn page(events: Vec<Event>, search: &EventSearch, reached: Option<i64>) -> EventsFound {
-    let last = events.last().map(|event| event.id);
-    let reached = if is_full(&events, search) { last } else { reached };
-    EventsFound { events, reached }
-}
-
 const fn on_the_way(way: Way) -> &'static str {
     match way {
         Way::DeadLetters => " AND (state = 2 OR origin IS NOT NULL)",
@@ -82,15 +76,16 @@ const fn on_the_way(way: Way) -> &'static str {
     }
 }
 
-/// The newest `among` rows of a way, and what of them is looked for.
-fn walked(search: &EventSearch, way: Way, among: i64) -> QueryBuilder<Postgres> {
+/// Rows of a way, and what of them is looked for.
+fn walked(search: &EventSearch, way: Way, among: Among) -> QueryBuilder<Postgres> {
     let mut query = QueryBuilder::new(COLUMNS);
     query.push("(SELECT * FROM redrive.events WHERE true");
     way_of(&mut query, search, way);
-    query
-        .push(" ORDER BY id DESC LIMIT ")
-        .push_bind(among)
-        .push(") AS walked WHERE true");
+    match among {
+        Among::Newest(count) => query.push(" ORDER BY id DESC LIMIT ").push_bind(count),
+        Among::From(border) => query.push(" AND id >= ").push_bind(border).push(" ORDER BY id DESC"),
+    };
+    query.push(") AS walked WHERE true");
     conditions(&mut query, search);
     query
         .push(" ORDER BY id DESC LIMIT ")

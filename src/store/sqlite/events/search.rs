@@ -5,14 +5,11 @@ use sqlx::{QueryBuilder, Sqlite};
 use crate::domain::event::{Event, EventState, Reference};
 use crate::domain::time::Timestamp;
 use crate::store::events::columns::{event, event_columns};
-use crate::store::events::search::{AMONG, Way, indexed_parts, is_full, payload_bytes};
+use crate::store::events::search::{AMONG, AMONG_FIRST, Among, Way, indexed_parts, is_full, page, payload_bytes};
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::error::unread;
 use crate::store::within::within;
 use crate::store::{EventSearch, EventsFound, StoreError};
-
-/// Rows that are looked through first: all that are read are sorted, however few are wanted.
-const AMONG_FIRST: i64 = 1_000;
 
 const OPERATION: &str = "looking for events";
 const COLUMNS: &str = concat!("SELECT ", event_columns!(), " FROM ");
@@ -20,32 +17,20 @@ const COLUMNS: &str = concat!("SELECT ", event_columns!(), " FROM ");
 impl SqliteStore {
     pub(super) async fn look_for(&self, search: &EventSearch) -> Result<EventsFound, StoreError> {
         let way = Way::of(search);
-        let found = if way.is_direct() {
-            self.found(led(search, way)).await?
-        } else {
-            self.newest(search, way).await?
-        };
-        let reached = if is_full(&found, search) {
-            found.last().map(|event| event.id)
-        } else if way.is_direct() {
-            None
-        } else {
-            let mut query = QueryBuilder::new("SELECT id FROM events WHERE true");
-            way_of(&mut query, search, way);
-            query.push(" ORDER BY id DESC LIMIT 1 OFFSET ").push_bind(AMONG - 1);
-            let reached = query.build_query_scalar().fetch_optional(self.readers()).await;
-            reached.map_err(unread(OPERATION))?
-        };
-        Ok(EventsFound { events: found, reached })
-    }
-
-    /// Most pages are full after a few rows; only where they are not, more are looked through.
-    async fn newest(&self, search: &EventSearch, way: Way) -> Result<Vec<Event>, StoreError> {
-        let few = self.found(walked(search, way, AMONG_FIRST)).await?;
-        if is_full(&few, search) {
-            return Ok(few);
+        if way.is_direct() {
+            return Ok(page(self.found(led(search, way)).await?, search, None));
         }
-        self.found(walked(search, way, AMONG)).await
+        let few = self.found(walked(search, way, Among::Newest(AMONG_FIRST))).await?;
+        if is_full(&few, search) {
+            return Ok(page(few, search, None));
+        }
+        let mut query = QueryBuilder::new("SELECT id FROM events WHERE true");
+        way_of(&mut query, search, way);
+        query.push(" ORDER BY id DESC LIMIT 1 OFFSET ").push_bind(AMONG - 1);
+        let reached = query.build_query_scalar().fetch_optional(self.readers()).await;
+        let reached = reached.map_err(unread(OPERATION))?;
+        let found = self.found(walked(search, way, Among::down_to(reached))).await?;
+        Ok(page(found, search, reached))
     }
 
     async fn found(&self, mut query: QueryBuilder<Sqlite>) -> Result<Vec<Event>, StoreError> {
@@ -54,15 +39,16 @@ impl SqliteStore {
     }
 }
 
-/// The newest `among` rows of a way, and what of them is looked for.
-fn walked(search: &EventSearch, way: Way, among: i64) -> QueryBuilder<Sqlite> {
+/// Rows of a way, and what of them is looked for. All that are read are sorted, however few are wanted.
+fn walked(search: &EventSearch, way: Way, among: Among) -> QueryBuilder<Sqlite> {
     let mut query = QueryBuilder::new(COLUMNS);
     query.push("(SELECT * FROM events WHERE true");
     way_of(&mut query, search, way);
-    query
-        .push(" ORDER BY id DESC LIMIT ")
-        .push_bind(among)
-        .push(") WHERE true");
+    match among {
+        Among::Newest(count) => query.push(" ORDER BY id DESC LIMIT ").push_bind(count),
+        Among::From(border) => query.push(" AND id >= ").push_bind(border).push(" ORDER BY id DESC"),
+    };
+    query.push(") WHERE true");
     conditions(&mut query, search);
     query
         .push(" ORDER BY id DESC LIMIT ")
