@@ -21,7 +21,7 @@ use super::insist::Pause;
 use super::process::Part;
 use super::{EngineError, core::Core};
 use crate::ambient::{self, Clock};
-use crate::broker::{BrokerError, DeliveryTag, Walk, WalkOptions, Walked};
+use crate::broker::{BrokerError, DeliveryTag, Look, Walk, WalkOptions, Walked};
 use crate::domain::id::{Epoch, IncarnationId, QueueName};
 use crate::domain::queue::QueueRecord;
 use crate::store::{Beat, Lease, LeaseOutcome, Purpose, StoreError, StoreHandle};
@@ -80,8 +80,16 @@ impl Core {
         let manager = self.begin_managing(what).await?;
         let result = match manager.lease(queue).await {
             Ok(Lease { epoch, record, .. }) => {
-                let me = manager.id;
-                work(ManagedLease { me, epoch, record }).await
+                let (me, is_bare) = (manager.id, is_bare(&record));
+                let result = work(ManagedLease { me, epoch, record }).await;
+                if is_bare && matches!(self.broker.look(queue).await, Ok(Look::Missing)) {
+                    manager
+                        .told("a queue that is not there is forgotten later", || {
+                            self.store.queue_forget(queue, epoch)
+                        })
+                        .await;
+                }
+                result
             }
             Err(error) => Err(error),
         };
@@ -139,6 +147,17 @@ impl Core {
         let fence = Arc::clone(&self.fence);
         Ok(walk.map(|walk| -> Box<dyn Walk> { Box::new(FencedWalk { walk, fence, me }) }))
     }
+}
+
+/// A row that says nothing but a name: the lease made it, and for as long as it is there the queue seems to be there.
+fn is_bare(record: &QueueRecord) -> bool {
+    let bare = QueueRecord {
+        epoch: record.epoch,
+        owner: record.owner,
+        active_at: record.active_at,
+        ..QueueRecord::new(&record.name, record.created_at)
+    };
+    *record == bare
 }
 
 /// Beats until it is over, or the incarnation is disowned.

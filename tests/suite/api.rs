@@ -775,11 +775,14 @@ async fn what_commands_do_is_done_by_routes_too() {
     let command = ["queue-name", "--execution", "run-1", "--url", DEAD_URL, "--json"];
     assert_eq!(named, installation.run(&command).await.expect_code(0).json());
     let queue = named["queue"].as_str().unwrap();
+    // A look at it before it is there makes no queue of it.
+    let browse = format!("/v1/queues/{queue}/browse");
+    problem(&daemon.post(&browse, &json!({})).await, 404);
+    problem(&daemon.get(&format!("/v1/queues/{queue}")).await, 404);
 
     let body = json!({"execution_id": "run-1", "url": DEAD_URL, "body": "seen", "id": "n-1"});
     assert_eq!(publish(&daemon, &body).await.status, 202);
     daemon.post(&format!("/v1/queues/{queue}/pause"), &json!({})).await;
-    let browse = format!("/v1/queues/{queue}/browse");
     let seen = wait_until("the message to be back in its queue", BOUND, async || {
         let seen = daemon.post(&browse, &json!({"limit": 5})).await.json();
         seen["items"][0].is_object().then_some(seen)
