@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use crate::command::{End, Program, Ran};
-use crate::domain::event::{Event, HandlingRules, due_time, next_change_reason, rfc3339};
+use crate::domain::event::{Event, HandlingRules, check_due, due_time, next_change_reason, rfc3339};
 use crate::domain::text::show;
 use crate::domain::time::Timestamp;
 use crate::store::Verdict;
@@ -170,6 +170,21 @@ impl Answer {
     }
 }
 
+impl Answer {
+    /// It asks for no time at which nobody would be there to handle the event.
+    fn within(self, now: Timestamp) -> Result<Self, String> {
+        match self.requeue_at {
+            Some(at) => is_within(at, now).map(|()| self),
+            None => Ok(self),
+        }
+    }
+}
+
+/// What is over is a time to come, in a moment.
+fn is_within(at: Timestamp, now: Timestamp) -> Result<(), String> {
+    check_due("requeue_at", at.max(now), now).map_err(|error| format!("the answer's {error}"))
+}
+
 /// Whether the output begins with an object that has no end in it. Lines of which each is JSON are none.
 fn is_cut_within_an_object(output: &[u8]) -> bool {
     let mut values = serde_json::Deserializer::from_slice(output).into_iter::<IgnoredAny>();
@@ -183,7 +198,7 @@ fn is_cut_within_an_object(output: &[u8]) -> bool {
 pub(super) fn verdict_of(ran: &Ran, event: &Event, rules: &HandlingRules, times: Times) -> Verdict {
     let now = times.ended;
     match &ran.end {
-        End::Exited(code @ (0 | LATER)) => match Answer::read(&ran.output) {
+        End::Exited(code @ (0 | LATER)) => match Answer::read(&ran.output).and_then(|answer| answer.within(now)) {
             Ok(answer) => verdict_of_answer(*code, &answer, rules, times),
             Err(error) => failed(&error, event, rules, now),
         },
@@ -228,9 +243,12 @@ fn to_come(at: Timestamp, rules: &HandlingRules, times: Times) -> Timestamp {
 pub(super) fn verdict_of_handled(handled: Handled, event: &Event, rules: &HandlingRules, times: Times) -> Verdict {
     match handled {
         Handled::Done => Verdict::Done(Vec::new()),
-        Handled::Requeue(at, reason) => Verdict::Requeue {
-            at: to_come(at, rules, times),
-            reason: next_change_reason(&reason),
+        Handled::Requeue(at, reason) => match is_within(at, times.ended) {
+            Ok(()) => Verdict::Requeue {
+                at: to_come(at, rules, times),
+                reason: next_change_reason(&reason),
+            },
+            Err(error) => failed(&error, event, rules, times.ended),
         },
         Handled::Failed(error) => failed(&error, event, rules, times.ended),
     }
@@ -307,6 +325,11 @@ mod tests {
         error(End::Exited(1), "exit 1: no luck");
         error(End::TimedOut, "timeout: no luck");
         error(End::Exited(0), "requeue_at is not a time");
+        let never = verdict(End::Exited(0), r#"{"requeue_at": 999999999999}"#, "");
+        let Verdict::Retry { reason, .. } = &never else {
+            panic!("{never:?}")
+        };
+        assert!(reason.contains("requeue_at must be within a hundred years"), "{reason}");
         let at = r#"{"requeue_at": 200, "reason": "then"}"#;
         for end in [End::Exited(0), End::Exited(LATER)] {
             let asked = Verdict::Requeue {
