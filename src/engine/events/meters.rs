@@ -65,6 +65,15 @@ impl EventMeters {
         self.of(event_type).label.clone()
     }
 
+    /// Pushes of these types were replaced before they were stored.
+    pub(super) fn folded(&self, types: &[EventType]) {
+        for event_type in types {
+            let meters = self.of(event_type);
+            meters.pushed.increment(1);
+            meters.coalesced.increment(1);
+        }
+    }
+
     /// These were pushed.
     pub(super) fn pushed(&self, events: &[NewEvent], pushed: &[Pushed]) {
         let mut last: Option<(&EventType, Arc<TypeMeters>)> = None;

@@ -42,6 +42,11 @@ async fn messages_become_events(hall: &Hall) {
     ])
     .await;
     hall.taken_in().await;
+    let text = daemon.get("/metrics").await.text();
+    let unlabelled = |line: &str| {
+        line.starts_with("redrive_events_pushed_total ") || line.starts_with("redrive_events_coalesced_total ")
+    };
+    assert!(!text.lines().any(unlabelled), "{text}");
     let found = events(&daemon, "hr").await;
     let of = |reference: &str, subtype: &str| {
         let is_it = |event: &&Value| event["reference"] == reference && event["subtype"] == subtype;

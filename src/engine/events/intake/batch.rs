@@ -4,6 +4,7 @@ use super::super::IntakeSettings;
 use super::mapping::{HEADER_FRAME, event_of, undecodable};
 use crate::ambient::HashMap;
 use crate::broker::{DeliveryTag, Walked};
+use crate::domain::event::EventType;
 use crate::domain::text::show;
 use crate::domain::time::Timestamp;
 use crate::store::{EventBatch, NamedLease};
@@ -20,8 +21,8 @@ const NAME_WIDTH_MAX: usize = 60;
 pub(super) struct Batch {
     pub(super) events: EventBatch,
     pub(super) tags: Vec<DeliveryTag>,
-    /// Messages that a later one of this batch replaced.
-    pub(super) folded: u64,
+    /// Of each message that a later one of this batch replaced, the type.
+    pub(super) folded: Vec<EventType>,
 }
 
 /// What a number of messages mean.
@@ -32,7 +33,7 @@ pub(super) fn batch_of(intake: &IntakeSettings, guard: &NamedLease, taken: &[Wal
             ..EventBatch::default()
         },
         tags: taken.iter().map(|walked| walked.tag).collect(),
-        folded: 0,
+        folded: Vec::new(),
     };
     let mut places = HashMap::default();
     for walked in taken {
@@ -40,7 +41,7 @@ pub(super) fn batch_of(intake: &IntakeSettings, guard: &NamedLease, taken: &[Wal
             Ok(event) => {
                 let key = (event.event_type.clone(), event.reference.clone(), event.nbf);
                 if let Some(place) = places.get(&key).copied() {
-                    batch.folded += 1;
+                    batch.folded.push(event.event_type.clone());
                     batch.events.events[place] = event;
                 } else {
                     places.insert(key, batch.events.events.len());
@@ -111,7 +112,10 @@ mod tests {
             number(1, r#", "late": true"#),
         ];
         let batch = batch_of(&intake(), &guard, &taken, Timestamp::from_seconds(1_600_000_000));
-        assert_eq!((batch.events.events.len(), batch.folded, batch.tags.len()), (4, 1, 6));
+        assert_eq!(
+            (batch.events.events.len(), batch.folded.len(), batch.tags.len()),
+            (4, 1, 6)
+        );
         let first = batch.events.events[0].payload.clone().unwrap();
         assert!(String::from_utf8_lossy(&first).contains("late"));
         assert_eq!(batch.events.undecodable.len(), 1);

@@ -226,10 +226,9 @@ impl Consumer {
         batch.log_undecodable(&self.intake);
         let undecodable = batch.events.undecodable.len() as u64;
         counter!(names::INTAKE_MESSAGES, "result" => "event").increment(batch.events.events.len() as u64);
-        counter!(names::INTAKE_MESSAGES, "result" => "coalesced").increment(batch.folded);
+        counter!(names::INTAKE_MESSAGES, "result" => "coalesced").increment(batch.folded.len() as u64);
         counter!(names::INTAKE_MESSAGES, "result" => "undecodable").increment(undecodable);
-        counter!(names::EVENTS_COALESCED).increment(batch.folded);
-        counter!(names::EVENTS_PUSHED).increment(batch.folded);
+        self.engine.meters.folded(&batch.folded);
     }
 
     /// 1. A connection that could not read what came: from now on one message at a time.
@@ -276,7 +275,7 @@ impl Consumer {
                 undecodable: vec![kept],
             },
             tags: Vec::new(),
-            folded: 0,
+            folded: Vec::new(),
         };
         if let Err(left) = self.commit(&mut batch.events).await {
             rescued.release().await;
