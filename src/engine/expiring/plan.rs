@@ -109,11 +109,12 @@ impl Expiring {
                 message: format!("to {why}"),
             });
         }
+        let saves = each_once(saves);
         let mut lines = Vec::new();
         let (mut messages, mut bytes, mut unbound) = (0, 0, Vec::new());
         let mut taken_off = TakenOff::default();
         let mut sent: BTreeMap<QueueName, Load> = BTreeMap::new();
-        for id in saves {
+        for id in &saves {
             let record = self.store.save_get(id).await?.ok_or_else(|| EngineError::NotFound {
                 what: format!("save {id:?}"),
             })?;
@@ -151,7 +152,7 @@ impl Expiring {
             });
         }
         let order = ExpiringOrder::Restore {
-            saves: saves.to_vec(),
+            saves: saves.clone(),
             to: to.cloned(),
         };
         let mut plan = draft(order, lines, &[]);
