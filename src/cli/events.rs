@@ -104,12 +104,14 @@ async fn would_push(session: &Session<'_>, event: &NewEvent) -> Result<PushedRow
         Err(EngineError::NotFound { .. }) => Vec::new(),
         Err(error) => return Err(error.into()),
     };
+    // What is dead of another type, and what never was an event, are no events of this key.
+    let is_keyed = |one: &&FoundEvent| one.origin.is_none() && one.properties.is_none();
     let is_same = |one: &&FoundEvent| match (one.subtype, event.nbf) {
         (Subtype::Immediate, None) => true,
         (Subtype::Delayed, Some(at)) => one.nbf == at,
         (Subtype::Immediate | Subtype::Delayed, _) => false,
     };
-    Ok(match found.iter().find(is_same) {
+    Ok(match found.iter().filter(is_keyed).find(is_same) {
         None => PushedRow {
             id: 0,
             revision: 0,

@@ -238,3 +238,27 @@ async fn a_claim_prints_its_id_first_where_a_script_reads_it_and_the_tour_tells_
         assert!(tour.contains(line), "{line:?} is not in the tour");
     }
 }
+
+/// A dead letter of another type has the reference there, and is no event of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_push_into_a_type_of_dead_letters_says_that_the_event_would_be_new() {
+    let installation = Installation::embedded();
+    let claimed_once = "{\"_max_claim_count\": 1, \"_dead_letter_queue\": \"end\"}";
+    for (name, metadata) in [("end", "{}"), ("t", claimed_once)] {
+        let set = ["event-type", "set", name, "--yes", "--metadata", "-"];
+        let set = installation.run_with_input(&set, metadata.as_bytes()).await;
+        set.expect_code(0);
+    }
+    push(&installation, "a", "1").await;
+    let claim = ok(&installation, &["claim", "create", "--type", "t"]).await;
+    let id = claim["id"].as_str().unwrap();
+    ends(&installation, &["claim", "release", "--type", "t", id, "--yes"], 0).await;
+    assert_eq!(
+        ok(&installation, &["claim", "create", "--type", "t"]).await,
+        Value::Null
+    );
+    let listed = ok(&installation, &["event", "list", "--type", "end"]).await;
+    assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
+    let would = ["event", "push", "--type", "end", "--reference", "a", "--dry-run"];
+    assert_eq!(ok(&installation, &would).await["result"], "new");
+}
