@@ -67,6 +67,12 @@ pub(super) async fn a_claim_holds_its_events_until_it_ends(place: &Place) {
     };
     let renewed = store.claim_renew(&kind("t"), "one", longer).await.unwrap().unwrap();
     assert!(renewed.expires_at > first.expires_at);
+    let shorter = ClaimSpan {
+        ttl: Duration::from_secs(1),
+        grace: None,
+    };
+    let kept = store.claim_renew(&kind("t"), "one", shorter).await.unwrap().unwrap();
+    assert_eq!(kept.expires_at, renewed.expires_at, "it is prolonged, never shortened");
     assert_eq!(store.claim_release(&kind("t"), "one").await.unwrap(), 2);
     assert_eq!(store.claim_renew(&kind("t"), "one", longer).await.unwrap(), None);
     assert_eq!(claim(store, "t", "two").await.0.unwrap().events.len(), 2);

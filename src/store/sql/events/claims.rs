@@ -53,7 +53,7 @@ static CLAIMED: Statement = Statement::new(concat!(
      ORDER BY nbf, id"
 ));
 static RENEW: Statement = Statement::new(concat!(
-    "UPDATE redrive.events SET lease_until = redrive.store_now() + $3, \
+    "UPDATE redrive.events SET lease_until = GREATEST(lease_until, redrive.store_now() + $3), \
         expires_at = CASE WHEN expires_at IS NULL OR $4::bigint IS NULL THEN expires_at \
             ELSE GREATEST(expires_at, redrive.store_now() + $3 + $4) END \
      WHERE lease_claim = $1 AND type = $2 AND state = 1 AND lease_until > redrive.store_now() RETURNING ",
