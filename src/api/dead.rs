@@ -32,7 +32,8 @@ pub(super) struct Which {
     group: Option<String>,
     /// A filter, in the filter language.
     filter: Option<String>,
-    /// A column to sort by, with `-` in front descending.
+    /// A column to sort by, the latest or largest value first: `last_failed_at`, `first_failed_at`, `attempts`, `redriven` or
+    /// `size_bytes`; by `position`, the first of each queue comes first. A `-` in front changes nothing.
     sort: Option<String>,
     /// How many are answered, at most.
     limit: Option<u32>,

@@ -28,7 +28,7 @@ keys! {
         backoff_cap as "backoff_cap_s": Duration = seconds(0.001..=MONTH_S).or(Duration::from_hours(12)).bare();
         /// How long a handler may take.
         lease as "lease_s": Duration = seconds(1.0..=86_400.0).or(Duration::from_mins(5));
-        /// Events handled at once.
+        /// Events of each type handled at once.
         workers: usize = integer(1..=1000).or(8).bare();
     }
 }

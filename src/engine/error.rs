@@ -38,7 +38,7 @@ pub enum EngineError {
         what: String,
     },
     /// A queue with a lifetime is not there.
-    #[error("queue {queue:?} expired or never existed")]
+    #[error("queue {queue:?} expired or never existed, or its job is over")]
     Expired {
         /// Its name.
         queue: String,

@@ -25,7 +25,8 @@ pub struct Retry {
     /// The phase of the retry policy.
     #[schemars(with = "Option<words::RetryPhase>")]
     pub phase: Option<&'static str>,
-    /// The number of that attempt.
+    /// The number of that attempt. Where it waits for a person (`at` is null), one more than have failed: nothing is tried until
+    /// somebody redelivers.
     pub attempt: u32,
     /// How many attempts the policy allows; null where it is not known which message is tried.
     pub of: Option<u32>,
