@@ -153,9 +153,18 @@ fn freeze(state: &State, order: OrderKind, reach: Reach) -> Result<Asked, Reason
         );
         return Err(why.into());
     }
-    let note = (kind == ScopeKind::Filtered)
-        .then_some("everything that matches, also beyond what is listed; what died again after a redrive is left out");
-    let command = |selection| Command::Run(Order::new(order, selection));
+    let note = match kind {
+        ScopeKind::Filtered => {
+            Some("everything that matches, also beyond what is listed; what died again after a redrive is left out")
+        }
+        ScopeKind::One | ScopeKind::Marked => selections.first().and_then(Scope::note_on),
+    };
+    let command = |selection| {
+        Command::Run(Order {
+            without_redriven: kind == ScopeKind::Filtered,
+            ..Order::new(order, selection)
+        })
+    };
     Ok(Asked {
         scope: Scope::of_list(state, kind, note),
         commands: selections.into_iter().map(command).collect(),

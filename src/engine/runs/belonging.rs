@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::order::{Order, OrderKind};
+use super::order::{Order, OrderKind, Selection};
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::id::QueueName;
 use crate::domain::message::Message;
@@ -19,6 +19,8 @@ pub(super) struct Bound {
     to: Option<QueueName>,
     /// Queues that get dead letters which others get as well.
     pub(super) doubled: BTreeSet<QueueName>,
+    /// What died again after a redrive is left out.
+    pub(super) without_redriven: bool,
 }
 
 impl Bound {
@@ -28,6 +30,7 @@ impl Bound {
             naming: naming.clone(),
             to: order.to.clone().filter(|_| is_sent),
             doubled: BTreeSet::new(),
+            without_redriven: order.without_redriven || order.selection == Selection::All,
         }
     }
 

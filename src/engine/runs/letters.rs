@@ -450,7 +450,7 @@ async fn choose(
         );
     }
     let choices = chosen(
-        selection,
+        (selection, bound),
         sieve,
         &letters,
         |(letter, message)| (letter, Some(*message)),
@@ -617,12 +617,19 @@ pub(super) enum Chosen {
 
 /// What is meant of these, one choice a row.
 pub(super) async fn chosen<T: Sync>(
-    selection: &Selection,
+    (selection, bound): (&Selection, &Bound),
     sieve: &mut Sieve,
     rows: &[T],
     letter_of: impl for<'r> Fn(&'r T) -> (&'r DeadLetter, Option<&'r Message>) + Sync,
     now: Timestamp,
 ) -> Result<Vec<Chosen>, EngineError> {
+    let taken = |row: &T| {
+        if bound.without_redriven && letter_of(row).0.redriven > 0 {
+            Chosen::LeftOut
+        } else {
+            Chosen::Yes
+        }
+    };
     if let Selection::Filter(_) = selection {
         let is_in = |filter: &Question<'_>, row: &T| {
             let (letter, message) = letter_of(row);
@@ -631,7 +638,8 @@ pub(super) async fn chosen<T: Sync>(
         let marks = sieve.ask(rows, is_in).await?;
         let choices = marks
             .into_iter()
-            .map(|is_in| if is_in { Chosen::Yes } else { Chosen::No });
+            .zip(rows)
+            .map(|(is_in, row)| if is_in { taken(row) } else { Chosen::No });
         return Ok(choices.collect());
     }
     let mut named: HashSet<&str> = HashSet::default();
@@ -643,13 +651,13 @@ pub(super) async fn chosen<T: Sync>(
         match selection {
             Selection::Ids(_) if !named.contains(letter.id.as_str()) => Chosen::No,
             Selection::Group(fingerprint) if *fingerprint != letter.fingerprint => Chosen::No,
-            Selection::All if letter.redriven > 0 => Chosen::LeftOut,
             Selection::Ids(_)
             | Selection::Queue(_)
             | Selection::Head(_)
             | Selection::Group(_)
             | Selection::Filter(_)
-            | Selection::All => Chosen::Yes,
+            | Selection::All
+            | Selection::Run(_) => taken(row),
         }
     };
     Ok(rows.iter().map(choose).collect())

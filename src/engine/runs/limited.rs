@@ -52,7 +52,7 @@ impl RunPlanner {
                 copies.extend(message.map(|message| (letter, message)));
             }
             let choices = chosen(
-                selection,
+                (selection, bound),
                 sieve,
                 &copies,
                 |(letter, message)| (letter, Some(message)),

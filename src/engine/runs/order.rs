@@ -119,6 +119,9 @@ pub struct Order {
     pub ramp: Option<u32>,
     /// Before everything that waits in their delivery queues, instead of behind it.
     pub head: bool,
+    /// Without those that died again after a redrive, whatever selects them.
+    #[serde(default)]
+    pub without_redriven: bool,
 }
 
 impl Order {
@@ -135,6 +138,7 @@ impl Order {
             canary_watch: None,
             ramp: None,
             head: false,
+            without_redriven: false,
         }
     }
 
