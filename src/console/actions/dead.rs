@@ -1,5 +1,6 @@
 //! What an action on dead letters is about: letters by their ids, groups by their fingerprints, or what the
-//! filter says, which the plan then freezes into ids.
+//! filter says, which the plan then freezes into ids. Of a group in a filtered list it is what the filter leaves of it: the
+//! letters that its row counts.
 
 use super::report::{changed, edited};
 use crate::console::state::action::{Action, Also, Context, Possible, Reason, Shows, named, require};
@@ -10,7 +11,7 @@ use crate::console::state::{State, View};
 use crate::console::table::{Marking, Row};
 use crate::console::update::{details, edit};
 use crate::domain::dead_letter::DeadLetterId;
-use crate::domain::filter::Filter;
+use crate::domain::words::plural_of;
 use crate::engine::Command;
 use crate::engine::dead::NAMED_MAX;
 use crate::engine::runs::{Order, OrderKind, Selection};
@@ -91,12 +92,18 @@ fn compared(state: &State) -> Result<Compared, Reason> {
     let Some(group) = &dead.open else {
         let group = dead.groups.table.selected_row();
         return group
-            .map(|group| Compared::Group(group.fingerprint.clone()))
+            .map(|group| Compared::Group {
+                fingerprint: group.fingerprint.clone(),
+                filter: dead.groups.table.filter.written(),
+            })
             .ok_or_else(|| "no group is selected".into());
     };
     let marks = &dead.letters.table.marks.ids;
     match marks.len() {
-        0 => Ok(Compared::Group(group.fingerprint.clone())),
+        0 => Ok(Compared::Group {
+            fingerprint: group.fingerprint.clone(),
+            filter: dead.letters.table.filter.written(),
+        }),
         1 => Err("one letter is marked: Space marks another one".into()),
         count if count > NAMED_MAX => {
             Err(format!("{count} letters are marked: at most {NAMED_MAX} are compared").into())
@@ -126,6 +133,7 @@ fn patched(state: &State) -> Result<(ScopeKind, Selection), Reason> {
     if state.nav.details.is_empty() && dead.open.is_some() && dead.letters.table.marks.ids.is_empty() {
         return Err("open the dead letter (Enter), or mark several (Space)".into());
     }
+    no_group_is_hidden(state)?;
     let (kind, mut selections) = selections(state, Reach::Rows);
     match (selections.pop(), selections.is_empty()) {
         (Some(selection), true) => Ok((kind, selection)),
@@ -136,6 +144,9 @@ fn patched(state: &State) -> Result<(ScopeKind, Selection), Reason> {
 /// Freezes what the order is about.
 fn freeze(state: &State, order: OrderKind, reach: Reach) -> Result<Asked, Reason> {
     possible(state, reach)?;
+    if reach == Reach::Rows {
+        no_group_is_hidden(state)?;
+    }
     let (kind, selections) = selections(state, reach);
     if selections.len() > COMMANDS_MAX {
         return Err(format!(
@@ -171,6 +182,29 @@ fn freeze(state: &State, order: OrderKind, reach: Reach) -> Result<Asked, Reason
     })
 }
 
+/// A marked group without a row has nothing that the filter matches, and was marked for all that it has.
+fn no_group_is_hidden(state: &State) -> Possible {
+    let dead = &state.lists.dead;
+    if !state.nav.details.is_empty() || dead.open.is_some() || dead.groups.table.filter.applied.is_none() {
+        return Ok(());
+    }
+    let hidden = dead.groups.table.mark_counts().hidden;
+    let (groups, is) = (
+        plural_of(hidden, "marked group", "marked groups"),
+        if hidden == 1 { "is" } else { "are" },
+    );
+    let why = format!("{groups} {is} hidden by the filter: clear the filter or the marks first");
+    if hidden == 0 { Ok(()) } else { Err(why.into()) }
+}
+
+/// Of a group everything, or what matches the filter.
+fn of_group(fingerprint: &str, filter: Option<&str>) -> Selection {
+    match filter {
+        None => Selection::Group(fingerprint.to_owned()),
+        Some(filter) => Selection::Filter(format!("fingerprint = \"{fingerprint}\" and ({filter})")),
+    }
+}
+
 fn selections(state: &State, reach: Reach) -> (ScopeKind, Vec<Selection>) {
     if let Some(Subject::Letter(id)) = state.nav.details.last().map(|detail| &detail.subject) {
         return (ScopeKind::One, vec![Selection::Ids(vec![id.clone()])]);
@@ -178,7 +212,7 @@ fn selections(state: &State, reach: Reach) -> (ScopeKind, Vec<Selection>) {
     if let Some(Subject::Compared(compared)) = state.nav.details.last().map(|detail| &detail.subject) {
         return match compared {
             Compared::Letters(ids) => (ScopeKind::Marked, vec![Selection::Ids(ids.clone())]),
-            Compared::Group(group) => (ScopeKind::One, vec![Selection::Group(group.clone())]),
+            Compared::Group { fingerprint, filter } => (ScopeKind::One, vec![of_group(fingerprint, filter.as_deref())]),
         };
     }
     if reach == Reach::Shown {
@@ -207,19 +241,22 @@ fn selections(state: &State, reach: Reach) -> (ScopeKind, Vec<Selection>) {
             selected.into_iter().collect()
         };
         groups.sort();
-        groups.into_iter().map(Selection::Group).collect()
+        let filter = table.filter.written();
+        groups.iter().map(|group| of_group(group, filter.as_deref())).collect()
     };
     (kind, selections)
 }
 
 /// The filter, within the open group.
 fn everything_shown(state: &State) -> Selection {
-    let expression = |filter: &Option<Filter>| filter.as_ref().map(|filter| filter.as_str().to_owned());
-    match &state.lists.dead.open {
-        None => expression(&state.lists.dead.groups.table.filter.applied).map_or(Selection::All, Selection::Filter),
-        Some(group) => match expression(&state.lists.dead.letters.table.filter.applied) {
-            None => Selection::Group(group.fingerprint.clone()),
-            Some(filter) => Selection::Filter(format!("fingerprint = \"{}\" and ({filter})", group.fingerprint)),
-        },
+    let dead = &state.lists.dead;
+    match &dead.open {
+        None => dead
+            .groups
+            .table
+            .filter
+            .written()
+            .map_or(Selection::All, Selection::Filter),
+        Some(group) => of_group(&group.fingerprint, dead.letters.table.filter.written().as_deref()),
     }
 }

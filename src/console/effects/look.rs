@@ -108,16 +108,20 @@ async fn letter(engine: &EngineHandle, id: String) -> Result<Box<DeadDetail>, St
 }
 
 async fn comparison(engine: &EngineHandle, compared: &Compared) -> Result<About, String> {
-    let (ids, group) = match compared {
-        Compared::Letters(ids) => (ids.clone(), None),
-        Compared::Group(group) => (Vec::new(), Some(group.clone())),
+    let (ids, selection) = match compared {
+        Compared::Letters(ids) => (ids.clone(), DeadSelection::default()),
+        Compared::Group { fingerprint, filter } => {
+            let selection = DeadSelection {
+                queue: None,
+                group: Some(fingerprint.clone()),
+                filter: filter.clone(),
+            };
+            (Vec::new(), selection)
+        }
     };
     let query = DeadCompareQuery {
         ids,
-        selection: DeadSelection {
-            group,
-            ..DeadSelection::default()
-        },
+        selection,
         limit: COMPARED_MAX,
         patience: COMPARED_PATIENCE,
     };

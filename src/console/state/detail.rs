@@ -51,8 +51,13 @@ pub enum Subject {
 pub enum Compared {
     /// These, by their ids.
     Letters(Vec<String>),
-    /// The first of a group, by its fingerprint.
-    Group(String),
+    /// The first of a group.
+    Group {
+        /// The group.
+        fingerprint: String,
+        /// Only those that match this expression.
+        filter: Option<String>,
+    },
 }
 
 /// What is looked up for a detail.

@@ -11,7 +11,7 @@ use crossterm::event::KeyCode;
 
 use crate::console::state::action::Action;
 use crate::domain::time::Timestamp;
-use crate::engine::runs::Via;
+use crate::engine::runs::{Selection, Via};
 use crate::engine::{Command, Danger, Plan};
 
 /// Commands of one request, at most: more marks are refused with the number.
@@ -50,6 +50,20 @@ impl Scope {
             skipped: 0,
             skipped_because: None,
             note,
+        }
+    }
+
+    /// What is said where only a part of a group is meant.
+    #[must_use]
+    pub const fn note_on(selection: &Selection) -> Option<&'static str> {
+        match selection {
+            Selection::Filter(_) => Some("of a group only the letters that the filter matches"),
+            Selection::Ids(_)
+            | Selection::Group(_)
+            | Selection::All
+            | Selection::Run(_)
+            | Selection::Queue(_)
+            | Selection::Head(_) => None,
         }
     }
 }

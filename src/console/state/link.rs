@@ -36,7 +36,7 @@ pub fn program(state: &State) -> String {
 }
 
 fn of_detail(detail: &Detail) -> Option<Vec<String>> {
-    let with = |words: &[&str], name: &str| {
+    let with = |words: &[&str], name: &str| -> Vec<String> {
         let words = words.iter().map(|word| (*word).to_owned());
         words.chain([name.to_owned()]).collect()
     };
@@ -50,7 +50,11 @@ fn of_detail(detail: &Detail) -> Option<Vec<String>> {
         (Subject::Policy(scope), tab) => policy(scope, tab),
         (Subject::Run(id), _) => with(&["run", "show"], id),
         (Subject::Letter(id), _) => with(&["dead", "show"], id),
-        (Subject::Compared(Compared::Group(group)), _) => with(&["dead", "compare", "--group"], group),
+        (Subject::Compared(Compared::Group { fingerprint, filter }), _) => {
+            let mut words = with(&["dead", "compare", "--group"], fingerprint);
+            words.extend(filter.iter().flat_map(|filter| ["--filter".to_owned(), filter.clone()]));
+            words
+        }
         (Subject::Compared(Compared::Letters(ids)), _) => {
             let words = ["dead", "compare"].into_iter().chain(ids.iter().map(String::as_str));
             words.map(str::to_owned).collect()

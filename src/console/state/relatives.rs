@@ -123,8 +123,15 @@ pub(in crate::console) fn of_subject(state: &State, subject: &Subject) -> Relati
             target: Some(name.as_str().to_owned()),
             ..Relatives::default()
         },
-        // What is done with an event is audited under its type and reference.
-        Subject::Event(_) | Subject::Compared(_) => Relatives::default(),
+        // What is done with an event is audited under its type and reference, and its number behind them.
+        Subject::Event(_) => {
+            let open = state.nav.details.last().and_then(|detail| detail.event());
+            Relatives {
+                target: open.map(|open| format!("{} {} (", open.event.shown_type(), open.event.reference.as_str())),
+                ..Relatives::default()
+            }
+        }
+        Subject::Compared(_) => Relatives::default(),
         Subject::Letter(id) => {
             let open = state.nav.details.last().and_then(|detail| detail.letter());
             let known = open.map(|letter| of_letter(&letter.letter));
@@ -202,7 +209,7 @@ pub(in crate::console) fn name_of_subject(subject: &Subject) -> Option<String> {
         Subject::Endpoint(url) => Some(url.as_str().to_owned()),
         Subject::Policy(scope) => name_of(scope),
         Subject::Run(id) | Subject::Letter(id) => Some(id.clone()),
-        Subject::Compared(Compared::Group(group)) => Some(group.clone()),
+        Subject::Compared(Compared::Group { fingerprint, .. }) => Some(fingerprint.clone()),
         Subject::Compared(Compared::Letters(ids)) => Some(ids.join(" ")),
         Subject::Event(id) => Some(id.to_string()),
         Subject::EventType(name) => Some(name.as_str().to_owned()),

@@ -121,7 +121,7 @@ fn of_patch(state: &mut State, kind: ScopeKind, selection: Selection, text: Byte
         ..Patch::default()
     };
     Ok(Asked {
-        scope: Scope::of_list(state, kind, None),
+        scope: Scope::of_list(state, kind, Scope::note_on(&selection)),
         commands: vec![Command::PatchDead { selection, patch }],
     })
 }

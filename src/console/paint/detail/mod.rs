@@ -112,7 +112,13 @@ fn name(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, before: &str) {
         Subject::Run(id) => ("Run ", Cow::Borrowed(id.as_str())),
         Subject::Letter(id) => ("Dead letter ", Cow::Borrowed(id.as_str())),
         Subject::Compared(Compared::Letters(ids)) => ("Compared ", Cow::Owned(ids.join(" and "))),
-        Subject::Compared(Compared::Group(group)) => ("Compared: group ", Cow::Borrowed(group.as_str())),
+        Subject::Compared(Compared::Group { fingerprint, filter }) => {
+            let before = match filter {
+                None => "Compared: group ",
+                Some(_) => "Compared: what the filter leaves of group ",
+            };
+            (before, Cow::Borrowed(fingerprint.as_str()))
+        }
         Subject::Event(_) => ("Event ", event_name(detail)),
         Subject::EventType(name) => ("Event type ", Cow::Borrowed(name.as_str())),
         Subject::Policy(scope) => ("Retry policy of ", Cow::Owned(policy_form::scope(scope))),

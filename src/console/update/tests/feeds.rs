@@ -395,12 +395,21 @@ fn asked_to_compare(effects: &[Effect]) -> &Compared {
 fn a_group_is_compared_and_so_are_marked_letters_in_their_order() {
     let mut stage = at("5");
     let group = dead_letter::fingerprint("shop.example/", "status 422");
-    assert_eq!(*asked_to_compare(&stage.play("d")), Compared::Group(group.clone()));
+    let compared = |filter: Option<&str>| Compared::Group {
+        fingerprint: group.clone(),
+        filter: filter.map(str::to_owned),
+    };
+    assert_eq!(*asked_to_compare(&stage.play("d")), compared(None));
     stage.play("Esc Enter");
     stage.feed();
-    assert_eq!(*asked_to_compare(&stage.play("d")), Compared::Group(group));
+    assert_eq!(*asked_to_compare(&stage.play("d")), compared(None));
+    stage.play("Esc /attempts_>_3 Enter");
+    stage.feed();
+    assert_eq!(*asked_to_compare(&stage.play("d")), compared(Some("attempts > 3")));
+    stage.play("Esc / Ctrl+u Enter");
+    stage.feed();
     // The second is marked before the first, and one alone is compared with nothing.
-    stage.play("Esc Down Space");
+    stage.play("Down Space");
     assert!(stage.play("d").is_empty(), "{:?}", stage.state.said.toasts);
     let both = [1, 2].map(|number| letter_id(number).as_str().to_owned());
     assert_eq!(
@@ -492,6 +501,159 @@ fn dead_letters_are_named_by_group_by_id_or_by_what_the_filter_says() {
     stage.feed();
     let filter = format!("fingerprint = \"{first}\" and (attempts > 3)");
     check_order(&mut stage, "A", OrderKind::Redrive, &Selection::Filter(filter));
+}
+
+#[test]
+fn of_a_group_in_a_filtered_list_only_what_its_row_counts_is_meant() {
+    let mut stage = at("5");
+    stage.play("/status_=_422 Enter");
+    stage.feed();
+    let first = dead_letter::fingerprint("shop.example/", "status 422");
+    let part = Selection::Filter(format!("fingerprint = \"{first}\" and (status = 422)"));
+    check_order(&mut stage, "R", OrderKind::Redrive, &part);
+    check_order(&mut stage, "X", OrderKind::Discard, &part);
+    commands(&mut stage, "R");
+    let Mode::Dialog(dialog) = &stage.state.input.mode else {
+        panic!("a dialog");
+    };
+    assert_eq!(
+        dialog.scope.note,
+        Some("of a group only the letters that the filter matches")
+    );
+    let edit = stage.play("Esc E");
+    assert!(
+        matches!(&edit[..], [Effect::Edit(job)] if matches!(&job.of, EditOf::Patch(_, selection) if *selection == part)),
+        "{edit:?}"
+    );
+    assert_eq!(
+        *asked_to_compare(&stage.play("d")),
+        Compared::Group {
+            fingerprint: first,
+            filter: Some("status = 422".to_owned()),
+        }
+    );
+    // What was compared is redriven from there.
+    let (_, commands) = planned(&stage.play("R"));
+    assert!(
+        matches!(&commands[..], [Command::Run(order)] if order.selection == part),
+        "{commands:?}"
+    );
+}
+
+#[test]
+fn what_died_again_is_left_out_of_everything_that_is_shown_and_of_nothing_else() {
+    let mut stage = at("5");
+    let leaves_out = |stage: &mut Stage, key: &str| {
+        let commands = commands(stage, key);
+        stage.play("Esc");
+        match commands.as_slice() {
+            [Command::Run(order)] => order.without_redriven,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(leaves_out(&mut stage, "A") && !leaves_out(&mut stage, "R"));
+    stage.play("/status_=_422 Enter");
+    stage.feed();
+    assert!(
+        leaves_out(&mut stage, "A"),
+        "under a filter too, as its confirmation says"
+    );
+    assert!(!leaves_out(&mut stage, "R") && !leaves_out(&mut stage, "X"));
+    stage.play("Enter");
+    stage.feed();
+    assert!(leaves_out(&mut stage, "A") && !leaves_out(&mut stage, "R"));
+}
+
+#[test]
+fn a_letter_that_a_run_of_its_own_took_is_looked_at_again_when_that_is_over() {
+    let mut stage = at("5");
+    stage.play("Enter");
+    stage.feed();
+    stage.play("Enter");
+    let subject = Subject::Letter(letter_id(1).as_str().to_owned());
+    let (request, commands) = planned(&stage.play("X"));
+    stage.event(Event::Planned {
+        request,
+        result: Ok(commands.iter().map(plan).collect()),
+    });
+    stage.play("+1000 y");
+    stage.event(Event::Executed {
+        request,
+        item: 0,
+        result: Ok(Box::new(Done::Run(Box::new(run("r9", RunState::Running))))),
+    });
+    assert!(
+        stage
+            .event(Event::Ended(Box::new(run("r8", RunState::Done))))
+            .is_empty()
+    );
+    let effects = stage.event(Event::Ended(Box::new(run("r9", RunState::Done))));
+    assert!(
+        matches!(&effects[..], [Effect::Look(query)] if query.subject == subject),
+        "{effects:?}"
+    );
+    let gone = DetailAnswer {
+        about: Some(Err("dead letter not found".to_owned())),
+        ..DetailAnswer::nothing(subject, stage.now)
+    };
+    stage.event(Event::Detail(Box::new(gone)));
+    assert!(stage.play("R").is_empty());
+    assert_eq!(
+        stage.toasts().last().copied(),
+        Some("redrive: it is not there any more")
+    );
+}
+
+#[test]
+fn marked_groups_that_the_filter_hides_are_not_sent_with_it() {
+    let mut stage = at("5");
+    stage.play("*");
+    stage.play("/status_=_422 Enter");
+    let query = stage.state.feed().unwrap().asked.clone().unwrap().0;
+    let only_one = Fed {
+        rows: Ok(batch(vec![group("status 422", 10)], false).into()),
+        ..fed(query, stage.now, true)
+    };
+    stage.event(Event::Fed(only_one));
+    assert!(
+        stage
+            .play("R")
+            .iter()
+            .all(|effect| !matches!(effect, Effect::Plan { .. }))
+    );
+    assert_eq!(
+        stage.toasts().last().copied(),
+        Some("redrive: 1 marked group is hidden by the filter: clear the filter or the marks first")
+    );
+}
+
+#[test]
+fn a_group_is_opened_with_the_filter_under_which_its_row_counted() {
+    let mut stage = at("5");
+    stage.play("/status_=_422 Enter");
+    stage.feed();
+    let effects = stage.play("Enter");
+    let asked = asked(&effects);
+    let filter = asked.last().and_then(|query| query.filter.as_deref());
+    assert_eq!(filter, Some("status = 422"));
+    assert_eq!(stage.state.lists.dead.letters.table.filter.text, "status = 422");
+    let group = dead_letter::fingerprint("shop.example/", "status 422");
+    let command = crate::console::state::link::command(&stage.state);
+    assert_eq!(
+        command,
+        Some(format!("redrive dead list --group {group} --filter 'status = 422'"))
+    );
+    // Words mean the same in both lists.
+    stage.play("Esc Esc / Ctrl+u 'c-1 Enter");
+    stage.feed();
+    stage.play("Enter");
+    let lists = &stage.state.lists.dead;
+    let written = lists.letters.table.filter.written();
+    assert_eq!(written, lists.groups.table.filter.written());
+    assert!(
+        written.unwrap().contains("begins ~ \"c-1\""),
+        "also the begin of a payload"
+    );
 }
 
 #[test]

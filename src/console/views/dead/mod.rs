@@ -325,7 +325,7 @@ impl Listed for DeadGroup {
 
     fn says(&self, _: Timestamp) -> Cow<'_, str> {
         Cow::Owned(format!(
-            "{}: {} at {}; Enter shows them, R redrives the whole group",
+            "{}: {} at {}; Enter shows them, R redrives them",
             plural(self.count, "letter", "letters"),
             show(&self.what, OUTSIDE_MAX),
             show(&self.place, OUTSIDE_MAX)
