@@ -494,6 +494,10 @@ fn dead_letters_are_named_by_group_by_id_or_by_what_the_filter_says() {
     stage.feed();
     let id = |number: u8| letter_id(number).as_str().to_owned();
     check_order(&mut stage, "R", OrderKind::Redrive, &Selection::Ids(vec![id(1)]));
+    let filter = format!("fingerprint = \"{first}\" and (status = 422)");
+    check_order(&mut stage, "A", OrderKind::Redrive, &Selection::Filter(filter));
+    stage.play("/ Ctrl+u Enter");
+    stage.feed();
     check_order(&mut stage, "A", OrderKind::Redrive, &Selection::Group(first.clone()));
     stage.play("Space Down Space");
     check_order(&mut stage, "X", OrderKind::Discard, &Selection::Ids(vec![id(1), id(2)]));

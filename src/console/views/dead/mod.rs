@@ -24,7 +24,7 @@ use crate::console::state::screen::{About, Screen, Selection};
 use crate::console::state::{State, View};
 use crate::console::table::ColumnWidth::Fixed;
 use crate::console::table::export::{self, Record};
-use crate::console::table::{Column, Row, key};
+use crate::console::table::{Column, Filtering as _, Row, key};
 use crate::console::theme::Role;
 use crate::console::views::endpoints::status_role;
 use crate::console::views::list::{self, Cell, Listed, OUTSIDE_MAX};
@@ -151,6 +151,10 @@ impl Selection for Dead {
         }
         if let Some(group) = dead.groups.table.selected_row().cloned() {
             dead.set(Some(group), page);
+            // The row counted what the filter leaves of it: that is what is shown.
+            let filter = dead.groups.table.filter.text.clone();
+            dead.letters.table.filter_write(&filter);
+            dead.letters.table.filter_keep();
         }
         None
     }
@@ -188,13 +192,12 @@ impl Selection for Dead {
     }
 
     fn command(&self, state: &State) -> Option<Vec<String>> {
-        let (words, rest) = if let Some(group) = &state.lists.dead.open {
-            ("dead list --group", vec![group.fingerprint.clone()])
-        } else {
-            let filter = state.list().and_then(filtered);
-            ("dead groups", filter.unwrap_or_default())
+        let filter = state.list().and_then(filtered).unwrap_or_default();
+        let (words, group) = match &state.lists.dead.open {
+            Some(group) => ("dead list --group", vec![group.fingerprint.clone()]),
+            None => ("dead groups", Vec::new()),
         };
-        Some([command_words(words), rest].concat())
+        Some([command_words(words), group, filter].concat())
     }
 }
 
