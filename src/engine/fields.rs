@@ -10,6 +10,7 @@ use super::view::{QueueView, Retry};
 use crate::domain::dead_letter::{DeadLetter, DeadQueueKind};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::filter::{Field, FieldKind, FieldValue, Fields};
+use crate::domain::mask::MaskRules;
 use crate::domain::message::Message;
 use crate::domain::queue::{QueueKind, QueueState};
 use crate::domain::time::Timestamp;
@@ -86,6 +87,7 @@ pub const DEAD_FIELDS: &[Field] = &[
     Field::new("place", FieldKind::Text),
     Field::new("what", FieldKind::Text),
     Field::new("size", FieldKind::Number),
+    Field::new("begins", FieldKind::Text),
     Field::new("header.", FieldKind::Text),
     Field::new("body.", FieldKind::Text),
 ];
@@ -108,6 +110,9 @@ pub const DEAD_QUEUE_FIELDS: &[Field] = &[
 pub(super) struct DeadFields<'a> {
     /// The letter.
     letter: &'a DeadLetter,
+    message: Option<&'a Message>,
+    /// What is hidden of the begin of a message, for everybody.
+    rules: &'a MaskRules,
     /// What time it is.
     now: Timestamp,
     places: Places<'a>,
@@ -115,9 +120,16 @@ pub(super) struct DeadFields<'a> {
 
 impl<'a> DeadFields<'a> {
     /// The letter, with its message where it is at hand.
-    pub(super) fn of(letter: &'a DeadLetter, message: Option<&'a Message>, now: Timestamp) -> Self {
+    pub(super) fn of(
+        letter: &'a DeadLetter,
+        message: Option<&'a Message>,
+        rules: &'a MaskRules,
+        now: Timestamp,
+    ) -> Self {
         Self {
             letter,
+            message,
+            rules,
             now,
             places: Places::of(message),
         }
@@ -147,6 +159,15 @@ impl Fields for DeadFields<'_> {
             "place" => text(Some(&letter.place)),
             "what" => text(Some(&letter.what)),
             "size" => count(Some(letter.size_bytes)),
+            "begins" => match (&letter.begins, self.message) {
+                (Some(begins), _) => text(Some(begins)),
+                // One that is not from the index: the same as the index would have.
+                (None, Some(message)) => match self.rules.begins(&message.body) {
+                    Some(begins) => FieldValue::Text(begins.into()),
+                    None => FieldValue::Missing,
+                },
+                (None, None) => FieldValue::Missing,
+            },
             _ => FieldValue::Missing,
         }
     }

@@ -29,6 +29,8 @@ const PLAIN: [&str; 2] = ["type", "state"];
 #[derive(Debug)]
 pub(super) struct Sieve {
     filter: Option<Filter>,
+    /// What the configuration hides.
+    rules: Arc<MaskRules>,
     /// What whoever asks does not see.
     masks: Option<Arc<MaskRules>>,
     turns: Arc<Semaphore>,
@@ -40,6 +42,8 @@ pub(super) struct Sieve {
 #[derive(Debug)]
 pub(super) struct Question<'a> {
     filter: &'a Filter,
+    /// What the configuration hides.
+    pub(super) rules: &'a MaskRules,
     masks: Option<&'a MaskRules>,
 }
 
@@ -57,6 +61,7 @@ impl Core {
     pub(super) fn sieve(&self, filter: Option<Filter>) -> Sieve {
         Sieve {
             filter,
+            rules: Arc::clone(&self.settings.masks),
             masks: self.masks(),
             turns: Arc::clone(&self.sieves.filters),
             patience: PATIENCE,
@@ -141,6 +146,7 @@ impl Sieve {
         };
         let question = Question {
             filter,
+            rules: &self.rules,
             masks: self.masks.as_deref(),
         };
         let mut marks = Vec::with_capacity(rows.len());
@@ -211,6 +217,7 @@ mod tests {
     fn sieve(turns: usize) -> Sieve {
         Sieve {
             filter: Some(Filter::parse("depth > 0", QUEUE_FIELDS).unwrap()),
+            rules: Arc::new(MaskRules::usual()),
             masks: None,
             turns: Arc::new(Semaphore::new(turns)),
             patience: Duration::from_millis(20),

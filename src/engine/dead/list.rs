@@ -139,7 +139,7 @@ impl DeadLetters {
             items.extend(
                 sieve
                     .keep(rows, |filter, letter| {
-                        filter.matches(&DeadFields::of(letter, None, now))
+                        filter.matches(&DeadFields::of(letter, None, filter.rules, now))
                     })
                     .await?,
             );
@@ -232,7 +232,7 @@ impl DeadLetters {
         while let Some(rows) = pages.next(self).await? {
             let letters = sieve
                 .keep(rows, |filter, letter| {
-                    filter.matches(&DeadFields::of(letter, None, now))
+                    filter.matches(&DeadFields::of(letter, None, filter.rules, now))
                 })
                 .await?;
             ambient::beside(|| {
@@ -558,7 +558,7 @@ impl DeadLetters {
         }
         let is_in = |filter: &Question<'_>, row: &T| {
             let (letter, message) = fields_of(row);
-            filter.matches(&DeadFields::of(letter, message, now))
+            filter.matches(&DeadFields::of(letter, message, filter.rules, now))
         };
         sieve.keep(rows, is_in).await
     }

@@ -633,7 +633,7 @@ pub(super) async fn chosen<T: Sync>(
     if let Selection::Filter(_) = selection {
         let is_in = |filter: &Question<'_>, row: &T| {
             let (letter, message) = letter_of(row);
-            filter.matches(&DeadFields::of(letter, message, now))
+            filter.matches(&DeadFields::of(letter, message, filter.rules, now))
         };
         let marks = sieve.ask(rows, is_in).await?;
         let choices = marks

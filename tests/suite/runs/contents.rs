@@ -57,6 +57,8 @@ async fn letters_are_listed_grouped_and_redriven_by_a_header_and_by_a_place_of_t
         ("header.tenant = t2 and body./order/total > 100", 2),
         ("header.none = t1", 0),
         ("not header.tenant = t1", 3),
+        ("begins ~ \"8001\"", 1),
+        ("begins ~ \"900\" and not begins ~ \"9000\"", 1),
     ] {
         assert_eq!(count(&scene, filter).await, expected, "{filter}");
     }
@@ -73,6 +75,12 @@ async fn letters_are_listed_grouped_and_redriven_by_a_header_and_by_a_place_of_t
         .await
         .expect_code(0);
     assert_eq!((scene.ready(ORIGIN).await, scene.ready(DEAD).await), (Some(3), Some(3)));
+    // What a list shows of a message is what a run looks for, too.
+    scene
+        .run(&["dead", "redrive", "--filter", "begins ~ \"8001\"", "--yes"])
+        .await
+        .expect_code(0);
+    assert_eq!((scene.ready(ORIGIN).await, scene.ready(DEAD).await), (Some(4), Some(2)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

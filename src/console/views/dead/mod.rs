@@ -41,6 +41,20 @@ use crate::engine::dead::DeadGroup;
 use crate::engine::snapshot::{DEAD_FIELDS, Snapshot};
 use crate::wire;
 
+/// Where words are looked for, in groups as in letters: an opened group has the letters that its row counted.
+const SEARCHED: &[&str] = &[
+    "begins",
+    "message",
+    "execution",
+    "origin",
+    "queue",
+    "url",
+    "reason",
+    "error",
+    "place",
+    "what",
+];
+
 /// The view.
 pub(super) struct Dead;
 
@@ -226,7 +240,7 @@ impl Row for DeadGroup {
         }),
     ];
     const FIELDS: &'static [Field] = DEAD_FIELDS;
-    const SEARCHED: &'static [&'static str] = &["place", "what", "origin", "error"];
+    const SEARCHED: &'static [&'static str] = SEARCHED;
     const FILTERED_BEFORE: bool = true;
 
     fn id(&self) -> String {
@@ -286,7 +300,7 @@ impl Row for DeadLetter {
         }),
     ];
     const FIELDS: &'static [Field] = DEAD_FIELDS;
-    const SEARCHED: &'static [&'static str] = &["message", "execution", "origin", "error", "url"];
+    const SEARCHED: &'static [&'static str] = SEARCHED;
     const FILTERED_BEFORE: bool = true;
 
     fn id(&self) -> DeadLetterId {
