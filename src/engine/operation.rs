@@ -69,9 +69,9 @@ pub(super) trait Operation<Service> {
         self.about().undo
     }
 
-    /// Whether it changes one thing, whatever follows from it for others: the first line of its plan.
-    fn is_about_one(&self) -> bool {
-        false
+    /// What it changes, each by the name by which somebody looks for it in the audit: a line of the plan each.
+    fn changes(&self, plan: &Plan) -> Vec<String> {
+        plan.lines.iter().map(|line| line.target.clone()).collect()
     }
 
     /// Whether it is for the daemons of this store alone, so that it is refused where the broker is another store's.

@@ -93,7 +93,11 @@ impl Relatives {
 
     pub(in crate::console) fn audit(&self) -> Result<Way, Reason> {
         match &self.target {
-            Some(target) => Ok(Way::List(View::Audit, format!("target ~ {}", quoted(target)))),
+            // What was done with several in one go names them in its details.
+            Some(target) => {
+                let name = quoted(target);
+                Ok(Way::List(View::Audit, format!("target ~ {name} or detail ~ {name}")))
+            }
             None => Err("the audit has no name for it".into()),
         }
     }
@@ -111,7 +115,7 @@ pub(in crate::console) fn of_subject(state: &State, subject: &Subject) -> Relati
         Subject::Policy(scope) => Relatives {
             url: scope.url.clone(),
             policy: Some(scope.clone()),
-            target: name_of(scope),
+            target: scope.url.as_ref().map(EndpointUrl::redacted).or_else(|| name_of(scope)),
             ..Relatives::default()
         },
         Subject::Run(id) => of_run(id),

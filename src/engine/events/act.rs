@@ -40,8 +40,13 @@ impl Operation<EventOperations> for EventCommand {
         }
     }
 
-    fn is_about_one(&self) -> bool {
-        matches!(self, Self::SetType { .. } | Self::Subscribe { .. })
+    /// Of a type or a subscription itself; the other lines say what follows from that.
+    fn changes(&self, plan: &Plan) -> Vec<String> {
+        let named = match self {
+            Self::SetType { .. } | Self::Subscribe { .. } => 1,
+            Self::Retry(_) | Self::Reschedule(..) | Self::Cancel(_) | Self::Unsubscribe { .. } => plan.lines.len(),
+        };
+        plan.lines.iter().take(named).map(|line| line.target.clone()).collect()
     }
 
     async fn plan(&self, table: &Arc<EventOperations>) -> Result<Plan, EngineError> {

@@ -62,8 +62,9 @@ impl Operation<Policies> for PolicyEdit {
         }
     }
 
-    fn is_about_one(&self) -> bool {
-        true
+    /// The policy; the other lines say what follows from that.
+    fn changes(&self, plan: &Plan) -> Vec<String> {
+        plan.lines.iter().take(1).map(|line| line.target.clone()).collect()
     }
 
     async fn plan(&self, policies: &Arc<Policies>) -> Result<Plan, EngineError> {

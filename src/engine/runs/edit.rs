@@ -140,6 +140,11 @@ impl Operation<Runs> for EditDead<'_> {
         }
     }
 
+    /// The letter; the lines of the plan are what is different in it.
+    fn changes(&self, _: &Plan) -> Vec<String> {
+        vec![self.id.to_owned()]
+    }
+
     async fn plan(&self, runs: &Arc<Runs>) -> Result<Plan, EngineError> {
         let (id, edit) = (self.id, self.edit);
         let letter = runs.edited_letter(id, edit).await?;

@@ -732,6 +732,8 @@ async fn an_edited_one_is_sent_as_edited_and_the_original_is_kept() {
         .json();
     assert_eq!(edited["edited"], true);
     assert_eq!(scene.ready(DEAD).await, Some(2), "it stays where it is");
+    let audit = scene.run(&["audit", "--json"]).await.expect_code(0).json();
+    assert_eq!(audit[0]["target"], id, "body and header of one letter: {audit}");
     let plan = ["dead", "redrive", "--all", "--dry-run", "--json"];
     let plan = scene.run(&plan).await.expect_code(0).json();
     assert_eq!(plan["run"]["samples"][0], format!("{id}: 77"));
