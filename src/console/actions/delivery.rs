@@ -63,7 +63,7 @@ pub(super) const ACT: &[Action] = &[
         .reports(|task| changed(task, "resumed", "endpoint"))
         .hinted(),
     Action::new("pace_endpoint", "pace", &["F"])
-        .help("Change how fast the selected endpoint goes while it does: rate, ramp, canary, and when it stops.")
+        .help("Change how fast the selected endpoint goes, until nothing waits for it: rate, ramp, canary, and when it stops.")
         .changes(ENDPOINTS)
         .when(|state| PACE.possible(state))
         .plans(|state| PACE.freeze(state))

@@ -120,17 +120,15 @@ fn setting(pace: &RunPace, knob: Knob) -> String {
             Some(watch) => format!("watch: {watch} s"),
             None => "watch: off".to_owned(),
         },
-        Knob::Ramp if pace.of_endpoint => match pace.ramp {
-            Some(ramp) => format!("ramp: times {ramp} every 10 s"),
-            None => "ramp: off".to_owned(),
-        },
         Knob::Stop => match pace.stop_after {
             Some(stop) => format!("stop: after {stop} failures"),
             None => "stop: never".to_owned(),
         },
-        Knob::Ramp => match pace.ramp {
-            Some(ramp) => format!("ramp: {ramp} times as many"),
-            None => "ramp: all at once".to_owned(),
+        Knob::Ramp => match (pace.ramp, pace.of_endpoint) {
+            (Some(ramp), Some(steps)) => format!("ramp: times {ramp} every {} s", steps.every_s),
+            (None, Some(_)) => "ramp: off".to_owned(),
+            (Some(ramp), None) => format!("ramp: {ramp} times as many"),
+            (None, None) => "ramp: all at once".to_owned(),
         },
         Knob::Via => match pace.via.and_then(WayBack::via) {
             Some(Via::Exchange) => "way: through the exchange".to_owned(),

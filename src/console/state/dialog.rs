@@ -4,12 +4,14 @@
 //! opened the dialog; repeats and pasted text are ignored; it is armed only after [`ARMED_AFTER`],
 //! so that keys typed ahead do nothing. Friction grows with what can be lost.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crossterm::event::KeyCode;
 
 use crate::console::state::action::Action;
+use crate::domain::pace::{PaceOrder, STEP_S};
 use crate::domain::time::Timestamp;
 use crate::engine::runs::{Selection, Via};
 use crate::engine::{Command, Danger, Plan};
@@ -198,12 +200,45 @@ pub struct RunPace {
     pub ramp: Option<u32>,
     /// It is of an endpoint, and closes it again after so many failures.
     pub stop_after: Option<u32>,
-    /// Whether it is of an endpoint.
-    pub of_endpoint: bool,
+    /// It is of an endpoint, with what no knob turns of its pace.
+    pub of_endpoint: Option<Steps>,
     /// By which way back, where they go back; without it as the plan finds best.
     pub via: Option<WayBack>,
     /// Which of them is being typed, and the digits so far.
     pub typing: Option<(Knob, String)>,
+}
+
+/// What no knob turns of the pace of an endpoint: it stays as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Steps {
+    /// Messages a second at the beginning of a ramp.
+    pub from: u32,
+    /// Seconds of a step.
+    pub every_s: u32,
+    /// Whether the pace is over once the ramp has reached the rate.
+    pub ends_at_rate: bool,
+}
+
+impl Default for Steps {
+    fn default() -> Self {
+        Self {
+            from: 1,
+            every_s: STEP_S,
+            ends_at_rate: false,
+        }
+    }
+}
+
+impl Steps {
+    /// Those of a pace.
+    #[must_use]
+    pub fn of(order: &PaceOrder) -> Self {
+        order.ramp.map_or_else(Self::default, |ramp| Self {
+            from: ramp.from,
+            every_s: ramp.every_s,
+            ends_at_rate: order.ends_at_rate,
+        })
+    }
 }
 
 /// By which way what is redriven goes back.
@@ -261,8 +296,8 @@ impl RunPace {
         match knob {
             Knob::Rate | Knob::Canary => true,
             Knob::Watch => self.canary.is_some(),
-            Knob::Ramp => self.of_endpoint || self.watch_s.is_some(),
-            Knob::Stop => self.of_endpoint,
+            Knob::Ramp => self.of_endpoint.is_some() || self.watch_s.is_some(),
+            Knob::Stop => self.of_endpoint.is_some(),
             Knob::Via => self.via.is_some(),
         }
     }
@@ -276,6 +311,12 @@ impl RunPace {
             Knob::Ramp => self.ramp = number,
             Knob::Stop => self.stop_after = number,
             Knob::Via => self.via = self.via.map(WayBack::next),
+        }
+        // A limit that a person sets does not end by reaching it.
+        if knob == Knob::Rate
+            && let Some(steps) = &mut self.of_endpoint
+        {
+            steps.ends_at_rate = false;
         }
         if !self.has(Knob::Watch) {
             self.watch_s = None;
@@ -305,16 +346,22 @@ impl Knob {
 
     /// What is asked for.
     #[must_use]
-    pub const fn asks(self, of_endpoint: bool) -> &'static str {
-        match self {
-            Self::Ramp if of_endpoint => "Ramp: begin with 1 a second, times this every 10 s, 2 to 100 (empty = none)",
-            Self::Stop => "Close it again after so many failures (empty = never)",
-            Self::Rate => "Messages a second (empty = unlimited)",
-            Self::Canary => "Canary size (empty = none)",
-            Self::Watch => "Seconds to watch the canary, then continue (empty = ask me)",
-            Self::Ramp => "Ramp: so many times what is done, watched again, 2 to 100 (empty = all the rest)",
-            Self::Via => "way back",
-        }
+    pub fn asks(self, of_endpoint: Option<Steps>) -> Cow<'static, str> {
+        let text = match (self, of_endpoint) {
+            (Self::Ramp, Some(Steps { from, every_s, .. })) => {
+                return format!(
+                    "Ramp: begin with {from} a second, times this every {every_s} s, 2 to 100 (empty = none)"
+                )
+                .into();
+            }
+            (Self::Stop, _) => "Close it again after so many failures (empty = never)",
+            (Self::Rate, _) => "Messages a second (empty = unlimited)",
+            (Self::Canary, _) => "Canary size (empty = none)",
+            (Self::Watch, _) => "Seconds to watch the canary, then continue (empty = ask me)",
+            (Self::Ramp, None) => "Ramp: so many times what is done, watched again, 2 to 100 (empty = all the rest)",
+            (Self::Via, _) => "way back",
+        };
+        text.into()
     }
 }
 

@@ -7,9 +7,9 @@ use crossterm::event::{KeyCode, KeyModifiers};
 use super::State;
 use super::keys::Press;
 use crate::console::state::Mode;
-use crate::console::state::dialog::{Dialog, Friction, Knob, Planning, RunPace, WayBack};
+use crate::console::state::dialog::{Dialog, Friction, Knob, Planning, RunPace, Steps, WayBack};
 use crate::console::state::effect::Effect;
-use crate::domain::pace::{PaceOrder, Ramp, STEP_S, STOP_AFTER};
+use crate::domain::pace::{PaceOrder, Ramp, STOP_AFTER};
 use crate::engine::runs::{Order, OrderKind};
 use crate::engine::{Command, PaceWish};
 
@@ -29,7 +29,7 @@ pub(super) fn of(commands: &[Command]) -> Option<RunPace> {
             ..RunPace::default()
         }),
         Command::Redeliver(_) => Some(RunPace {
-            of_endpoint: true,
+            of_endpoint: Some(Steps::default()),
             ..RunPace::default()
         }),
         Command::RedeliverPaced { order, .. }
@@ -42,7 +42,7 @@ pub(super) fn of(commands: &[Command]) -> Option<RunPace> {
             watch_s: order.watch_s.map(u64::from),
             ramp: order.ramp.map(|ramp| ramp.factor),
             stop_after: order.stop_after,
-            of_endpoint: true,
+            of_endpoint: Some(Steps::of(order)),
             ..RunPace::default()
         }),
         _ => None,
@@ -99,20 +99,21 @@ pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
 
 /// The pace of an endpoint; `None`: nothing limits it.
 fn order_of(pace: &RunPace) -> Option<PaceOrder> {
+    let steps = pace.of_endpoint?;
     let few = |number: Option<u64>| number.and_then(|number| u32::try_from(number).ok());
     let order = PaceOrder {
         rate: pace.rate,
         ramp: pace.ramp.map(|factor| Ramp {
-            from: 1,
+            from: steps.from,
             factor,
-            every_s: STEP_S,
+            every_s: steps.every_s,
         }),
         canary: few(pace.canary),
         watch_s: few(pace.watch_s),
         stop_after: pace.stop_after,
-        ends_at_rate: false,
+        ends_at_rate: steps.ends_at_rate && pace.ramp.is_some(),
     };
-    (pace.of_endpoint && !order.is_none()).then_some(order)
+    (!order.is_none()).then_some(order)
 }
 
 /// The command at the pace that was typed; `None`: it has none.
@@ -150,7 +151,7 @@ fn turn(state: &mut State) -> Vec<Effect> {
     };
     let was_paced = order_of(pace).is_some();
     pace.turn(knob, digits.parse().ok().filter(|number| *number > 0));
-    if pace.of_endpoint && !was_paced && order_of(pace).is_some() && knob != Knob::Stop {
+    if !was_paced && order_of(pace).is_some() && knob != Knob::Stop {
         pace.stop_after = Some(STOP_AFTER);
     }
     let Some(task) = state

@@ -57,7 +57,8 @@ impl Operation<Endpoints> for ChangePace<'_> {
     }
 
     async fn plan(&self, endpoints: &Arc<Endpoints>) -> Result<Plan, EngineError> {
-        let endpoint = endpoints.endpoint_view(self.url).await?.endpoint;
+        let view = endpoints.endpoint_view(self.url).await?;
+        let endpoint = view.endpoint;
         // Who would do it is not known yet, and does not matter.
         let change = self.change(&endpoint, "")?;
         let after = pace::after(endpoint.pace.as_ref(), &change, endpoints.clock.now()).map_err(refused)?;
@@ -72,6 +73,9 @@ impl Operation<Endpoints> for ChangePace<'_> {
         if endpoint.state == EndpointState::Unavailable {
             let why = "it is unavailable: this holds once it is available again";
             plan.warnings.push(why.to_owned());
+        }
+        if matches!(self.wish, PaceWish::Go(_)) && after.is_some() {
+            plan.warnings.push(ends_when_empty(view.waiting));
         }
         Ok(plan)
     }
@@ -114,6 +118,15 @@ impl ChangePace<'_> {
             }
         })
     }
+}
+
+/// Somebody who slows a receiver down takes the pace for a limit that stays.
+fn ends_when_empty(waiting: Option<u64>) -> String {
+    let now = match waiting {
+        Some(waiting) => format!(" (now: {waiting})"),
+        None => String::new(),
+    };
+    format!("it is over once nothing waits for it{now}; a limit that stays is max_receives_per_second in [[endpoint]]")
 }
 
 fn refused(why: &'static str) -> EngineError {

@@ -15,7 +15,7 @@ use crate::console::state::effect::Effect;
 use crate::console::state::event::Event;
 use crate::console::state::{Mode, View};
 use crate::domain::endpoint::EndpointState;
-use crate::domain::pace::{self, Pace, PaceChange, PaceOrder};
+use crate::domain::pace::{self, Pace, PaceChange, PaceOrder, Ramp};
 use crate::domain::queue::QueueState;
 use crate::domain::time::Timestamp;
 use crate::engine::{Access, Command, Danger, PaceWish, RedeliverTarget};
@@ -140,7 +140,37 @@ fn an_endpoint_that_goes_is_paused_with_a_key_and_continues_with_another() {
         matches!(wish(&changed), PaceWish::Go(PaceOrder { rate: Some(9), .. })),
         "{changed:?}"
     );
-    stage.play("Esc U");
+    stage.play("Esc");
+    // What no key turned stays: where a ramp begins, and how long its steps are.
+    let ramp = Ramp {
+        from: 7,
+        factor: 3,
+        every_s: 60,
+    };
+    let slow_start = PaceOrder {
+        rate: Some(100),
+        ramp: Some(ramp),
+        ends_at_rate: true,
+        ..PaceOrder::default()
+    };
+    let mut ramped = paced.clone();
+    ramped.endpoint.pace = Some(Pace::new(slow_start, None, Timestamp::from_seconds(0)));
+    let mut other = super::fixture::stage(snapshot(1, queues(1), vec![ramped]));
+    other.plan("3 F");
+    let stopping = PaceOrder {
+        stop_after: Some(9),
+        ..slow_start
+    };
+    assert_eq!(wish(&other.plan("s 9 Enter")), PaceWish::Go(stopping));
+    let faster = PaceOrder {
+        rate: Some(50),
+        ramp: Some(Ramp { factor: 2, ..ramp }),
+        ends_at_rate: false,
+        ..stopping
+    };
+    other.plan("m 2 Enter");
+    assert_eq!(wish(&other.plan("t 5 0 Enter")), PaceWish::Go(faster));
+    stage.play("U");
     assert_eq!(stage.toasts(), ["resume: this endpoint is not paused"]);
     let brake = PaceChange::Brake { by: "ana".to_owned() };
     let pace = pace::after(paced.endpoint.pace.as_ref(), &brake, Timestamp::from_seconds(9));
