@@ -73,6 +73,7 @@ fn possible(state: &State, reach: Reach) -> Possible {
     let shown = reach == Reach::Shown;
     match state.nav.details.last().map(|detail| &detail.subject) {
         Some(_) if shown => Err("a detail is open: Esc closes it".into()),
+        Some(Subject::Letter(_)) if is_gone(state) => Err("it is not there any more".into()),
         Some(Subject::Letter(_) | Subject::Compared(_)) => Ok(()),
         Some(_) => Err("this is no dead letter".into()),
         None if shown => require(list.is_some_and(|list| !list.is_empty()), "the list is empty"),
@@ -81,6 +82,12 @@ fn possible(state: &State, reach: Reach) -> Possible {
             require(chosen, "nothing is selected")
         }
     }
+}
+
+/// Whether the letter in front could not be read again.
+fn is_gone(state: &State) -> bool {
+    let answer = state.nav.details.last().and_then(|detail| detail.answer.as_ref());
+    answer.is_some_and(|answer| matches!(answer.about, Some(Err(_))))
 }
 
 /// What would be compared: marked letters, else the group.

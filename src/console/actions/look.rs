@@ -37,8 +37,8 @@ pub(super) const LOOK: &[Action] = &[
         .when(browse)
         .does(details::browse)
         .hinted(),
-    Action::new("payload_form", "as text, bytes", &["x"])
-        .help("Show payloads formatted, as they came, or as bytes.")
+    Action::new(named::PAYLOAD_FORM, "as text, bytes", &["x"])
+        .help("Show payloads formatted, as they came, or as bytes; of an edited dead letter also the original.")
         .within(PAYLOADS)
         .when(payload_form)
         .turns(details::next_form)
@@ -125,7 +125,8 @@ fn open(state: &State) -> Possible {
 fn payload_form(state: &State) -> Possible {
     let shows = state.nav.details.last().is_some_and(|detail| {
         let begun = matches!(detail.tab, DetailTab::Messages | DetailTab::Payload);
-        begun || (detail.shows_payload() && has_text(detail))
+        let has_another = detail.letter().is_some_and(|letter| letter.edited.is_some());
+        begun || (detail.shows_payload() && has_text(detail)) || (has_another && detail.tab == DetailTab::Why)
     });
     require(shows, "no payload is open")
 }

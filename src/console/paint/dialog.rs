@@ -455,7 +455,7 @@ fn targets<'a>(
 
 /// The rules for an edited message, unless what they hide was revealed.
 fn masks<'a>(state: &'a State, dialog: &Dialog) -> Option<&'a MaskRules> {
-    let revealed = state.nav.details.last().is_some_and(Detail::reveals_letter);
+    let revealed = state.nav.details.last().is_some_and(Detail::reveals_sent);
     (dialog.action.confirm.shows == Shows::Message && !revealed).then_some(&*state.session.mask)
 }
 

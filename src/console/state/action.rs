@@ -30,6 +30,8 @@ pub mod named {
     pub const UNDO: &str = "undo";
     /// Write a retry policy.
     pub const EDIT_POLICY: &str = "edit_policy";
+    /// Show a payload in another form.
+    pub const PAYLOAD_FORM: &str = "payload_form";
     /// Send something else instead of a dead letter.
     pub const EDIT_LETTER: &str = "edit_letter";
     /// Stop a run after what is in hand.

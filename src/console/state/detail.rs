@@ -5,6 +5,7 @@ use crate::console::table::export::{self, Record};
 use crate::domain::event::{Event, EventType};
 use crate::domain::id::{NotificationId, QueueName};
 use crate::domain::mask::MaskRules;
+use crate::domain::message::Message;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::dead::{Compared as ComparedPlace, DeadComparison, DeadDetail, QueueStep};
@@ -370,6 +371,12 @@ impl Detail {
         self.revealed.is_some() && self.tab != DetailTab::Attempts
     }
 
+    /// The same of what is sent of it, where that is another message than the one that died.
+    #[must_use]
+    pub fn reveals_sent(&self) -> bool {
+        self.reveals_letter() && !self.reading.original
+    }
+
     /// Whether a payload can be read in this part.
     #[must_use]
     pub const fn shows_payload(&self) -> bool {
@@ -436,12 +443,19 @@ impl Detail {
 
     fn letter_record(&self, letter: &DeadDetail, rules: &MaskRules) -> Record {
         let mut letter = letter.clone();
-        if !self.reveals_letter() {
-            let message = &mut letter.message;
+        let hide = |message: &mut Message| {
             message.body = rules.body(&message.body).value.into_owned().into();
             for (name, value) in &mut message.headers {
                 *value = rules.header(name, value).value;
             }
+        };
+        // Of two messages only the one in front was revealed.
+        let is_original = letter.edited.is_none() || self.reading.original;
+        if !self.reveals_letter() || !is_original {
+            hide(&mut letter.message);
+        }
+        if let Some(edited) = letter.edited.as_mut().filter(|_| !self.reveals_letter() || is_original) {
+            hide(&mut edited.message);
         }
         export::of(&wire::dead::Detail::from(&letter))
     }

@@ -28,12 +28,19 @@ pub(super) fn executed(state: &mut State, request: u64, item: usize, result: Res
     let Some((well, badly)) = task.ended.as_mut().filter(|_| task.unanswered.remove(&item)) else {
         return Vec::new();
     };
+    let mut edited = None;
     match result {
         Ok(done) => {
             *well += 1;
             task.report.done.push(item);
+            if let Done::Edited(letter) = &*done {
+                edited = Some(letter.id.clone());
+            }
             if let Done::Run(run) = &*done {
                 courses::begun(&mut state.commands.begun, run);
+                if let Some([letter]) = task.commands.get(item).map(letters_of) {
+                    state.lists.dead.taken = Some((run.record.id.clone(), letter.clone()));
+                }
             }
             note(&mut task.report, *done);
         }
@@ -87,6 +94,18 @@ fn suggestion(state: &State, task: &Task) -> Option<String> {
         ),
         None => format!("it is {} still: {key} redelivers", row.endpoint.state.as_str()),
     })
+}
+
+/// The dead letters that a command names.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "every other command is about something else"
+)]
+fn letters_of(command: &Command) -> &[String] {
+    match command {
+        Command::Run(order) => order.letters(),
+        _ => &[],
+    }
 }
 
 fn note(report: &mut Report, done: Done) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{State, say};
+use super::{State, details, say};
 use crate::console::journal::Tone;
 use crate::console::state::effect::Effect;
 use crate::console::views::run_outcome;
@@ -28,11 +28,12 @@ pub(super) fn begun(all: &mut Vec<RunView>, run: &RunView) {
 }
 
 /// A run is over: how much of it was done, and how much was not. What came of one that could not be read is asked again.
-pub(super) fn ended(state: &mut State, run: &RunView) {
+pub(super) fn ended(state: &mut State, run: &RunView) -> Vec<Effect> {
     let counts = run.counts();
     let tone = match run.state() {
         RunState::Planned | RunState::Running | RunState::Canary | RunState::Paused => {
-            return begun(&mut state.commands.begun, run);
+            begun(&mut state.commands.begun, run);
+            return Vec::new();
         }
         RunState::Failed => Tone::Bad,
         RunState::Done | RunState::Cancelled if counts.failed > 0 => Tone::Bad,
@@ -44,6 +45,7 @@ pub(super) fn ended(state: &mut State, run: &RunView) {
         tone,
         &format!("run {} is over: {}", name_of(run), run_outcome(run)),
     );
+    details::run_ended(state, &run.record.id)
 }
 
 fn said(state: &mut State, tone: Tone, text: &str) {

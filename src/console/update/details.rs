@@ -96,6 +96,23 @@ pub(super) fn holds_still(detail: &Detail) -> bool {
     detail.letter().is_some() || detail.compared().is_some()
 }
 
+/// Looks once more at a dead letter that was edited from here: what is sent instead is part of it.
+pub(super) fn look_again(state: &mut State, id: &str) -> Vec<Effect> {
+    let now = state.now;
+    let is_it = |detail: &&mut Detail| matches!(&detail.subject, Subject::Letter(open) if open == id);
+    let Some(detail) = state.nav.details.iter_mut().find(is_it) else {
+        return Vec::new();
+    };
+    detail.asked_at = Some(now);
+    look(detail, Extent::Whole)
+}
+
+/// Looks once more at the letter that this run was about: it may be gone.
+pub(super) fn run_ended(state: &mut State, run: &str) -> Vec<Effect> {
+    let taken = state.lists.dead.taken.take_if(|(of, _)| of == run);
+    taken.map_or_else(Vec::new, |(_, letter)| look_again(state, &letter))
+}
+
 /// Asks again for the detail in front, unless an answer is due.
 pub(super) fn refresh(state: &mut State) -> Vec<Effect> {
     let now = state.now;
@@ -246,7 +263,12 @@ pub(super) fn jump(state: &mut State, to: End) {
 /// Shows payloads in the next form.
 pub(in crate::console) fn next_form(state: &mut State) {
     if let Some(detail) = state.nav.details.last_mut() {
-        detail.reading.next_form();
+        let about = detail.answer.as_ref().and_then(|answer| answer.about.as_ref());
+        let letter = match about {
+            Some(Ok(About::Letter(letter))) => Some(&**letter),
+            Some(_) | None => None,
+        };
+        detail.reading.next_form(letter);
     }
 }
 

@@ -29,7 +29,7 @@ fn open(state: &State) -> Option<(&DeadDetail, Bytes)> {
     let detail = state.nav.details.last()?;
     let letter = detail.letter()?;
     let whole = &in_force(letter).body;
-    let shown = if detail.reveals_letter() {
+    let shown = if detail.reveals_sent() {
         whole.clone()
     } else {
         match state.session.mask.body(whole).value {

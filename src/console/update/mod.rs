@@ -130,7 +130,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Saved(result) => verbs::saved(state, result),
         Event::Surveyed { profile, result } => profiles::answered(state, profile, result.map(|one| *one)),
         Event::Checked(result) => health::answered(state, result),
-        Event::Ended(run) => courses::ended(state, &run),
+        Event::Ended(run) => return courses::ended(state, &run),
         Event::Kept(why) => say::toast(state, Tone::Bad, &format!("not kept beyond this console: {why}")),
         Event::Themed(result) => verbs::themed(state, result),
         Event::Revealed { key, result } => reveal::answered(state, &key, result),

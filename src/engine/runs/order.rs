@@ -125,6 +125,20 @@ pub struct Order {
 }
 
 impl Order {
+    /// The dead letters that it names one by one.
+    #[must_use]
+    pub fn letters(&self) -> &[String] {
+        match &self.selection {
+            Selection::Ids(ids) => ids,
+            Selection::Group(_)
+            | Selection::Filter(_)
+            | Selection::All
+            | Selection::Run(_)
+            | Selection::Queue(_)
+            | Selection::Head(_) => &[],
+        }
+    }
+
     /// An order without anything special.
     #[must_use]
     pub const fn new(kind: OrderKind, selection: Selection) -> Self {

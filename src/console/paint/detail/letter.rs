@@ -13,7 +13,9 @@ use ratatui::layout::Rect;
 use super::super::payload;
 use super::{Fact, begin_of_payload, facts, next_steps, when};
 use crate::console::state::State;
+use crate::console::state::action::named;
 use crate::console::state::detail::{About, Detail, DetailAnswer, DetailTab};
+use crate::console::state::payload::{Reading, Which, of_letter};
 use crate::console::theme::Role;
 use crate::console::widgets::canvas::{Canvas, behind, below, row};
 use crate::console::widgets::words::{NONE, count, date, until};
@@ -60,7 +62,7 @@ fn why(canvas: &mut Canvas<'_>, area: Rect, state: &State, found: &DeadDetail, d
         ..below(area, 1)
     };
     let used = 1 + canvas.wrapped(place, &text, role);
-    let known = known(canvas, state, found, detail.reveals_letter());
+    let known = known(canvas, state, found, (&detail.reading, detail.reveals_letter()));
     let rest = known.get(detail.reading.scroll.min(known.len())..).unwrap_or_default();
     let mut room = below(area, used + 1);
     if area.height >= ROOMY {
@@ -68,10 +70,11 @@ fn why(canvas: &mut Canvas<'_>, area: Rect, state: &State, found: &DeadDetail, d
         room = below(room, steps + u16::from(steps > 0));
     }
     let taken = facts(canvas, room, rest);
-    begin_of_payload(canvas, below(room, taken + 1), state, detail, "payload");
+    let (which, _) = of_letter(found, &detail.reading);
+    begin_of_payload(canvas, below(room, taken + 1), state, detail, which.title());
 }
 
-fn known(canvas: &Canvas<'_>, state: &State, detail: &DeadDetail, revealed: bool) -> Vec<Fact> {
+fn known(canvas: &Canvas<'_>, state: &State, detail: &DeadDetail, (reading, revealed): (&Reading, bool)) -> Vec<Fact> {
     let letter = &detail.letter;
     let error = letter.error.as_deref().map(|error| {
         if revealed {
@@ -106,11 +109,13 @@ fn known(canvas: &Canvas<'_>, state: &State, detail: &DeadDetail, revealed: bool
         ),
     ];
     if let Some(edited) = &detail.edited {
-        let text = format!(
-            "by {} {}: E shows what is sent instead",
-            edited.actor,
-            when(canvas, edited.at)
-        );
+        let key = state.input.keymap.label(named::PAYLOAD_FORM).unwrap_or_default();
+        let (which, _) = of_letter(detail, reading);
+        let other = match which {
+            Which::Original => "what is sent instead",
+            Which::Only | Which::SentInstead => "the original",
+        };
+        let text = format!("by {} {}: {key} shows {other}", edited.actor, when(canvas, edited.at));
         facts.push(Fact::new("! edited", text).with(Role::Warning));
     }
     if letter.redriven > 0 {
@@ -172,9 +177,11 @@ fn message(canvas: &mut Canvas<'_>, area: Rect, state: &State, letter: &DeadDeta
         canvas.text(behind(place, name_width), value, Role::Text);
         line += 1;
     }
-    let content_type = letter.message.content_type.as_deref().unwrap_or("no content type");
+    let (which, message) = of_letter(letter, &detail.reading);
+    let content_type = message.content_type.as_deref().unwrap_or("no content type");
     let title = format!(
-        "payload: {}",
+        "{}: {}",
+        which.title(),
         payload::described(state, page).replacen(", ", &format!(", {content_type}, "), 1)
     );
     canvas.text(row(area, line), &title, Role::Title);

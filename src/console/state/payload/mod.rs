@@ -18,8 +18,9 @@ pub use self::reading::Reading;
 
 use crate::console::state::detail::{About, Detail, DetailAnswer, DetailTab, PayloadForm, Subject};
 use crate::domain::mask::MaskRules;
-use crate::domain::message::HeaderValue;
+use crate::domain::message::{HeaderValue, Message};
 use crate::domain::text::show;
+use crate::engine::dead::DeadDetail;
 
 /// Bytes of a body that are looked at.
 pub const BYTES_MAX: usize = 256 * 1024;
@@ -99,6 +100,39 @@ impl InFront<'_> {
     }
 }
 
+/// Which message of a dead letter is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// It has no other.
+    Only,
+    /// As it died, where it was edited since.
+    Original,
+    /// What is sent when it is redriven.
+    SentInstead,
+}
+
+/// The message of a dead letter that is shown: what is sent, unless its original is asked for.
+#[must_use]
+pub fn of_letter<'a>(letter: &'a DeadDetail, reading: &Reading) -> (Which, &'a Message) {
+    match &letter.edited {
+        None => (Which::Only, &letter.message),
+        Some(_) if reading.original => (Which::Original, &letter.message),
+        Some(edited) => (Which::SentInstead, &edited.message),
+    }
+}
+
+impl Which {
+    /// What stands over it.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Only => "payload",
+            Self::Original => "original payload",
+            Self::SentInstead => "sent instead",
+        }
+    }
+}
+
 /// The message whose payload, headers or answer this part of the detail shows.
 #[must_use]
 pub fn in_front<'a>(detail: &Detail, answer: &'a DetailAnswer) -> Option<InFront<'a>> {
@@ -134,11 +168,19 @@ pub fn in_front<'a>(detail: &Detail, answer: &'a DetailAnswer) -> Option<InFront
                 headers: &browsed.message.headers,
             })
         }
-        (_, DetailTab::Why | DetailTab::Payload, Some(Ok(About::Letter(letter)))) => Some(InFront {
-            what: format!("dead letter {}", letter.letter.id.as_str()),
-            body: Some(&letter.message.body),
-            headers: &letter.message.headers,
-        }),
+        (_, DetailTab::Why | DetailTab::Payload, Some(Ok(About::Letter(letter)))) => {
+            let (which, message) = of_letter(letter, &detail.reading);
+            let before = match which {
+                Which::Only => "",
+                Which::Original => "the original of ",
+                Which::SentInstead => "what is sent instead of ",
+            };
+            Some(InFront {
+                what: format!("{before}dead letter {}", letter.letter.id.as_str()),
+                body: Some(&message.body),
+                headers: &message.headers,
+            })
+        }
         (_, DetailTab::Why | DetailTab::Payload, Some(Ok(About::Event(found)))) => {
             let event = &found.event;
             Some(InFront {

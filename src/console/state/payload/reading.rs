@@ -3,6 +3,7 @@
 use super::{Find, Page, Paper};
 use crate::console::state::detail::PayloadForm;
 use crate::domain::text::width;
+use crate::engine::dead::DeadDetail;
 
 /// Columns that long lines move at once.
 const SHIFT: isize = 8;
@@ -16,6 +17,8 @@ pub struct Reading {
     pub form: PayloadForm,
     /// Whether long lines of a payload go on under themselves.
     pub wraps: bool,
+    /// Of a dead letter that was edited the original, instead of what is sent.
+    pub original: bool,
     /// First line of the payload that is shown, and of the text of the tab.
     pub scroll: usize,
     /// Columns of long lines that are left out, where they do not.
@@ -31,6 +34,7 @@ impl Default for Reading {
         Self {
             form: PayloadForm::default(),
             wraps: true,
+            original: false,
             scroll: 0,
             shift: 0,
             page: None,
@@ -98,9 +102,12 @@ impl Reading {
         self.shift = moved.min(longest.saturating_sub(1));
     }
 
-    /// Shows payloads in the next form.
-    pub(in crate::console) fn next_form(&mut self) {
-        self.form = self.form.next();
+    /// Shows payloads in the next form; of a letter that was edited, first the original in this one.
+    pub(in crate::console) fn next_form(&mut self, letter: Option<&DeadDetail>) {
+        self.original = !self.original && letter.is_some_and(|letter| letter.edited.is_some());
+        if !self.original {
+            self.form = self.form.next();
+        }
         self.rewind();
         self.turn_over();
     }

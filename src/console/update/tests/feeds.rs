@@ -953,6 +953,87 @@ fn the_payload_of_an_open_letter_is_edited_outside_and_planned() {
     };
     let effects = stage.event(changed);
     assert!(matches!(planned(&effects).1.as_slice(), [Command::EditDead { .. }]));
+    let begins_with = |stage: &mut Stage| match &stage.play("E")[..] {
+        [Effect::Edit(job)] => job.body.clone(),
+        other => panic!("{other:?}"),
+    };
+    // The confirmation is left, or the window loses the focus: what was written is there again.
+    stage.play("Esc");
+    assert_eq!(begins_with(&mut stage), "[]");
+    assert!(stage.event(written(" \n")).is_empty(), "emptied, it is forgotten");
+    assert_eq!(begins_with(&mut stage), "{}");
+    stage.event(written("[]"));
+    stage.play("Esc");
+    assert!(stage.event(written("{}")).is_empty());
+    assert_eq!(begins_with(&mut stage), "{}", "so it is with what is as before");
+}
+
+#[test]
+fn a_letter_that_was_edited_here_is_looked_at_again_and_shows_what_is_sent() {
+    let mut stage = at("5");
+    stage.play("Enter");
+    stage.feed();
+    stage.play("Enter");
+    let id = letter_id(1).as_str().to_owned();
+    let message = |body: &'static str| Message {
+        body: Bytes::from_static(body.as_bytes()),
+        ..Message::default()
+    };
+    let answer = |stage: &Stage, edited: Option<&'static str>| {
+        let detail = DeadDetail {
+            letter: letter(1),
+            message: message("\"first\""),
+            history: DeathHistory::default(),
+            target: Err("unknown".to_owned()),
+            edited: edited.map(|body| {
+                Box::new(crate::engine::dead::Instead {
+                    message: message(body),
+                    actor: "ana".to_owned(),
+                    at: stage.now,
+                })
+            }),
+        };
+        Event::Detail(Box::new(DetailAnswer {
+            about: Some(Ok(About::Letter(Box::new(detail)))),
+            ..DetailAnswer::nothing(Subject::Letter(id.clone()), stage.now)
+        }))
+    };
+    let before = answer(&stage, None);
+    stage.event(before);
+    stage.play("E");
+    let (request, commands) = planned(&stage.event(Event::Edited {
+        of: EditOf::Letter(id.clone()),
+        result: Ok(Bytes::from_static(b"\"second\"")),
+    }));
+    stage.event(Event::Planned {
+        request,
+        result: Ok(commands.iter().map(plan).collect()),
+    });
+    stage.play("+1000 y");
+    let done = crate::engine::runs::EditedLetter {
+        id: id.clone(),
+        queue: QueueName::parse("dead").unwrap(),
+        original: message("\"first\""),
+        before: message("\"first\""),
+        edited: message("\"second\""),
+    };
+    let effects = stage.event(Event::Executed {
+        request,
+        item: 0,
+        result: Ok(Box::new(Done::Edited(Box::new(done)))),
+    });
+    let looks = |effect: &Effect| matches!(effect, Effect::Look(query) if query.subject == Subject::Letter(id.clone()));
+    assert!(effects.iter().any(looks), "{effects:?}");
+    let after = answer(&stage, Some("\"second\""));
+    stage.event(after);
+    let shown = |stage: &Stage| stage.state.nav.details[0].reading.page.as_ref().unwrap().text.clone();
+    assert!(shown(&stage).contains("second"), "what is sent");
+    stage.play("x");
+    assert!(shown(&stage).contains("first"), "the original");
+    stage.play("x");
+    assert!(shown(&stage).contains("second"));
+    let draft = &stage.state.lists.dead.draft;
+    assert_eq!(*draft, None, "what was written is sent instead");
 }
 
 #[test]
