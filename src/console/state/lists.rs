@@ -83,6 +83,10 @@ pub struct DeadView {
     pub letters: FedList<DeadLetter>,
     /// The patch that was written last, to be gone on with.
     pub patch: Option<Bytes>,
+    /// The run that was begun last about an open letter, and that letter: it is looked at again when that is over.
+    pub taken: Option<(String, String)>,
+    /// The payload that was written last for a letter, by its id, until that is sent instead: to be gone on with.
+    pub draft: Option<(String, Bytes)>,
 }
 
 /// Queues that expire, and what was saved of them.

@@ -1,7 +1,7 @@
 //! What came of a confirmed action: counted as it goes, said once at the end.
 
 use super::say::{self, counted};
-use super::{State, courses, feeds, undo};
+use super::{State, courses, details, edit, feeds, undo};
 use crate::console::journal::Tone;
 use crate::console::state::action::named;
 use crate::console::state::dialog::{Report, Task};
@@ -56,7 +56,12 @@ pub(super) fn executed(state: &mut State, request: u64, item: usize, result: Res
             }
         }
     }
-    finish(state, place)
+    let mut effects = finish(state, place);
+    if let Some(letter) = edited {
+        edit::done(state, &letter);
+        effects.extend(details::look_again(state, &letter));
+    }
+    effects
 }
 
 fn finish(state: &mut State, place: usize) -> Vec<Effect> {

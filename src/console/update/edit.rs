@@ -54,9 +54,10 @@ pub(in crate::console) fn begin(state: &State, many: Option<(ScopeKind, Selectio
         .content_type
         .as_deref()
         .is_some_and(|kind| kind.contains("json"));
+    let id = letter.letter.id.as_str();
     vec![Effect::Edit(EditJob {
-        of: EditOf::Letter(letter.letter.id.as_str().to_owned()),
-        body,
+        of: EditOf::Letter(id.to_owned()),
+        body: draft(state, id).unwrap_or(body),
         suffix: if json { ".json" } else { ".txt" },
     })]
 }
@@ -68,6 +69,17 @@ fn patch(state: &State, kind: ScopeKind, selection: Selection) -> Vec<Effect> {
         body: written.unwrap_or(Bytes::from_static(EXAMPLE)),
         suffix: ".json",
     })]
+}
+
+/// What was written for the letter and is not sent instead so far.
+fn draft(state: &State, id: &str) -> Option<Bytes> {
+    let (of, body) = state.lists.dead.draft.as_ref()?;
+    (of == id).then(|| body.clone())
+}
+
+/// What was written for this letter is sent instead from now on.
+pub(super) fn done(state: &mut State, id: &str) {
+    state.lists.dead.draft.take_if(|(of, _)| of == id);
 }
 
 /// The editor was left.
@@ -96,11 +108,21 @@ pub(super) fn edited(state: &mut State, of: EditOf, result: Result<Bytes, String
 }
 
 /// What is as before changes nothing.
-fn of_letter(state: &State, id: String, body: Bytes) -> Result<Asked, (Tone, String)> {
+fn of_letter(state: &mut State, id: String, body: Bytes) -> Result<Asked, (Tone, String)> {
     let before = open(state).filter(|(letter, _)| letter.letter.id.as_str() == id);
-    if before.is_none_or(|(_, before)| before == body) || !matches!(state.input.mode, Mode::Browse) {
+    let is_as_before = before.is_none_or(|(_, before)| before == body);
+    let had_draft = draft(state, &id).is_some();
+    done(state, &id);
+    if is_as_before || !matches!(state.input.mode, Mode::Browse) {
         return Err((Tone::Note, "the payload is as it was: nothing is changed".to_owned()));
     }
+    if had_draft && body.trim_ascii().is_empty() {
+        let key = state.input.keymap.label(named::EDIT_LETTER).unwrap_or_default();
+        let text = format!("what you wrote before is forgotten: {key} begins with the payload again");
+        return Err((Tone::Note, text));
+    }
+    // It is there again when the confirmation is left without an answer.
+    state.lists.dead.draft = Some((id.clone(), body.clone()));
     let edit = Edit {
         body: Some(body),
         ..Edit::default()

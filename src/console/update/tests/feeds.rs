@@ -947,11 +947,11 @@ fn the_payload_of_an_open_letter_is_edited_outside_and_planned() {
         result: Ok(Bytes::from_static(b"{}")),
     };
     assert!(stage.event(same).is_empty());
-    let changed = Event::Edited {
-        of: EditOf::Letter(id),
-        result: Ok(Bytes::from_static(b"[]")),
+    let written = |text: &'static str| Event::Edited {
+        of: EditOf::Letter(id.clone()),
+        result: Ok(Bytes::from_static(text.as_bytes())),
     };
-    let effects = stage.event(changed);
+    let effects = stage.event(written("[]"));
     assert!(matches!(planned(&effects).1.as_slice(), [Command::EditDead { .. }]));
     let begins_with = |stage: &mut Stage| match &stage.play("E")[..] {
         [Effect::Edit(job)] => job.body.clone(),
