@@ -141,11 +141,14 @@ pub(super) struct Selected {
 
 /// Which discarded messages, and how.
 #[derive(Debug, Args)]
-#[command(group(clap::ArgGroup::new("which").required(true).args(["ids", "all"])))]
+#[command(group(clap::ArgGroup::new("which").required(true).args(["ids", "run", "all"])))]
 pub(super) struct Discarded {
     /// Their ids.
     #[arg(value_name = "ID")]
     pub(super) ids: Vec<String>,
+    /// What this run discarded, as far as it is still kept.
+    #[arg(long, value_name = "ID")]
+    pub(super) run: Option<String>,
     /// Every one that is kept.
     #[arg(long)]
     pub(super) all: bool,

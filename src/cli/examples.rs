@@ -212,6 +212,7 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
         "dead restore",
         &[
             "redrive dead restore 4f1d2c0a8e5b7d93f6a1c2e4b8d07f35",
+            "redrive dead restore --run 0197c5a2-7d1e-7c3a-9a51-2f6f0c1de001",
             "redrive dead restore --all --dry-run",
         ],
     ),

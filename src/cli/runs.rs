@@ -47,6 +47,7 @@ pub(super) async fn order(
 pub(super) async fn restore(session: &Session<'_>, discarded: &Discarded) -> Result<Exit, Failure> {
     let input = OrderInput {
         ids: discarded.ids.clone(),
+        run: discarded.run.clone(),
         all: discarded.all,
         ..paced(&discarded.pace)
     };

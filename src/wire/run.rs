@@ -318,7 +318,8 @@ impl PatchInput {
             content_type: self.content_type,
             headers: self.headers.into_iter().collect(),
         };
-        let selection = one_of(self.ids, self.group, self.filter, false);
+        let others = [self.group.map(Selection::Group), self.filter.map(Selection::Filter)];
+        let selection = one_of(self.ids, others);
         Ok((
             selection.ok_or_else(|| Problem::field("ids", "say which: exactly one of ids, group and filter"))?,
             patch,
@@ -327,16 +328,13 @@ impl PatchInput {
 }
 
 /// The one that is said; `None` where it is none or several.
-fn one_of(ids: Vec<String>, group: Option<String>, filter: Option<String>, all: bool) -> Option<Selection> {
+fn one_of<const OTHERS: usize>(ids: Vec<String>, others: [Option<Selection>; OTHERS]) -> Option<Selection> {
     let ids = Some(ids).filter(|ids| !ids.is_empty()).map(Selection::Ids);
-    let (group, filter) = (group.map(Selection::Group), filter.map(Selection::Filter));
-    let mut said = [ids, group, filter, all.then_some(Selection::All)]
-        .into_iter()
-        .flatten();
+    let mut said = ids.into_iter().chain(others.into_iter().flatten());
     said.next().filter(|_| said.next().is_none())
 }
 
-/// Which dead letters, and how: exactly one of `ids`, `group`, `filter` and `all`.
+/// Which dead letters, and how: exactly one of `ids`, `group`, `filter`, `run` and `all`.
 #[derive(Clone, Debug, Default, JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Order")]
@@ -348,6 +346,8 @@ pub struct OrderInput {
     pub group: Option<String>,
     /// Those that match.
     pub filter: Option<String>,
+    /// What this run discarded, as far as it is still kept; only to restore it.
+    pub run: Option<String>,
     /// Every one.
     #[serde(default)]
     pub all: bool,
@@ -375,9 +375,15 @@ pub struct OrderInput {
 impl OrderInput {
     /// The order that it asks for.
     pub fn order(self, kind: OrderKind) -> Result<Order, Problem> {
-        let selection = one_of(self.ids, self.group, self.filter, self.all);
-        let selection =
-            selection.ok_or_else(|| Problem::field("ids", "say which: exactly one of ids, group, filter and all"))?;
+        let others = [
+            self.group.map(Selection::Group),
+            self.filter.map(Selection::Filter),
+            self.run.map(Selection::Run),
+            self.all.then_some(Selection::All),
+        ];
+        let selection = one_of(self.ids, others);
+        let selection = selection
+            .ok_or_else(|| Problem::field("ids", "say which: exactly one of ids, group, filter, run and all"))?;
         let to: Option<QueueName> = self.to.as_deref().map(queue_of).transpose()?;
         Ok(Order {
             to,

@@ -7,7 +7,7 @@ use crate::console::state::dialog::Asked;
 use crate::console::state::pointed::{Pointed, Reach};
 use crate::console::state::{State, View};
 use crate::console::update::scope::Aim;
-use crate::domain::run::{ItemState, RunState, RunWish};
+use crate::domain::run::{RunState, RunWish};
 use crate::engine::Command;
 use crate::engine::runs::{Order, OrderKind, Selection};
 
@@ -41,7 +41,7 @@ pub(super) const ACT: &[Action] = &[
         .changes(RUNS)
         .when(|state| discarded(state).map(drop))
         .plans(|state| {
-            let order = Order::new(OrderKind::Restore, Selection::Ids(discarded(state)?));
+            let order = Order::new(OrderKind::Restore, Selection::Run(discarded(state)?));
             Ok(Asked::one(Command::Run(order)))
         })
         .reports(|task| changed(task, "restore begun:", "run"))
@@ -105,20 +105,15 @@ const fn being(state: RunState) -> &'static str {
     }
 }
 
-/// The letters that the open run took out.
-fn discarded(state: &State) -> Result<Vec<String>, Reason> {
+/// The open run, where it took letters out.
+fn discarded(state: &State) -> Result<String, Reason> {
     let run = state.nav.details.last().and_then(|detail| detail.run());
     let run = run.ok_or("open the run that discarded them (Enter)")?;
     if run.run.record.command != OrderKind::Discard.command() {
         return Err("this run discarded nothing".into());
     }
-    if run.next_after.is_some() {
-        return Err("too many to name: `redrive dead restore --all`".into());
-    }
-    let taken = run.items.iter().filter(|item| item.item.state == ItemState::Settled);
-    let ids: Vec<String> = taken.map(|item| item.item.letter.clone()).collect();
-    if ids.is_empty() {
+    if run.run.record.counts.done == 0 {
         return Err("this run has discarded nothing yet".into());
     }
-    Ok(ids)
+    Ok(run.run.record.id.clone())
 }

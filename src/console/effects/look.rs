@@ -156,6 +156,7 @@ async fn run(engine: &EngineHandle, id: &str) -> Result<RunDetail, String> {
         let more = page(Some(after)).await?;
         next = more.next_after;
         found.items.extend(more.items);
+        found.next_after = next;
     }
     // What did not go well stands first.
     found.items.sort_by_key(|item| {

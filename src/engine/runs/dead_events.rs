@@ -21,7 +21,9 @@ impl RunPlanner {
                 };
                 self.store.dead_letters(&query).await?.into_iter().find(is_event)
             }
-            Selection::Filter(_) | Selection::All | Selection::Queue(_) | Selection::Head(_) => None,
+            Selection::Filter(_) | Selection::All | Selection::Run(_) | Selection::Queue(_) | Selection::Head(_) => {
+                None
+            }
         };
         match found {
             Some(letter) => Err(EngineError::Refused {

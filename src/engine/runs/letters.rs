@@ -186,14 +186,15 @@ impl RunPlanner {
         let mut bound = Bound::of(order, &self.settings.naming);
         let mut told = None;
         let from = match (order.kind, &order.selection) {
-            (OrderKind::Restore, Selection::Ids(_) | Selection::All) => From::Kept {
+            (OrderKind::Restore, Selection::Ids(_) | Selection::All | Selection::Run(_)) => From::Kept {
                 after: None,
                 over: false,
             },
             (OrderKind::Restore, _) => {
                 return Err(EngineError::Invalid {
                     field: "ids".to_owned(),
-                    message: "discarded messages are restored by ids, or all of them".to_owned(),
+                    message: "discarded messages are restored by ids, by the run that discarded them, or all of them"
+                        .to_owned(),
                 });
             }
             (_, Selection::Head(queue)) => From::Read(self.read_ours(queue, &bound, 1).await?),
@@ -217,7 +218,12 @@ impl RunPlanner {
         };
         let filter = match &order.selection {
             Selection::Filter(expression) => Some(dead_filter(expression)?),
-            Selection::Ids(_) | Selection::Group(_) | Selection::All | Selection::Queue(_) | Selection::Head(_) => None,
+            Selection::Ids(_)
+            | Selection::Group(_)
+            | Selection::All
+            | Selection::Run(_)
+            | Selection::Queue(_)
+            | Selection::Head(_) => None,
         };
         Ok(Letters {
             from,
@@ -361,7 +367,7 @@ async fn kept_behind(
 ) -> Result<Vec<KeptMessage>, EngineError> {
     let query = KeptQuery {
         kind: KeptKind::Discarded,
-        run: None,
+        run: run_of(selection).map(ToOwned::to_owned),
         letters: named(selection),
         after,
         limit: u32::try_from(BATCH).unwrap_or(u32::MAX),
@@ -391,7 +397,7 @@ fn left_out(why: &str) -> Batch {
 /// Whether the selection is over several queues, so that one of them stops nothing.
 const fn is_of_several(selection: &Selection) -> bool {
     match selection {
-        Selection::Ids(_) | Selection::Group(_) | Selection::Filter(_) | Selection::All => true,
+        Selection::Ids(_) | Selection::Group(_) | Selection::Filter(_) | Selection::All | Selection::Run(_) => true,
         Selection::Queue(_) | Selection::Head(_) => false,
     }
 }
@@ -426,9 +432,25 @@ fn or_left_out(batch: Result<Batch, EngineError>, queue: &QueueName, of: &Select
 fn named(selection: &Selection) -> Vec<String> {
     match selection {
         Selection::Ids(ids) => ids.clone(),
-        Selection::Queue(_) | Selection::Head(_) | Selection::Group(_) | Selection::Filter(_) | Selection::All => {
-            Vec::new()
-        }
+        Selection::Queue(_)
+        | Selection::Head(_)
+        | Selection::Group(_)
+        | Selection::Filter(_)
+        | Selection::All
+        | Selection::Run(_) => Vec::new(),
+    }
+}
+
+/// The run whose discarded messages are meant.
+pub(super) fn run_of(selection: &Selection) -> Option<&str> {
+    match selection {
+        Selection::Run(run) => Some(run),
+        Selection::Ids(_)
+        | Selection::Queue(_)
+        | Selection::Head(_)
+        | Selection::Group(_)
+        | Selection::Filter(_)
+        | Selection::All => None,
     }
 }
 

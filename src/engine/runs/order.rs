@@ -21,6 +21,8 @@ pub enum Selection {
     Filter(String),
     /// Every dead letter, but for those that died again after a redrive.
     All,
+    /// What this run discarded, as far as it is still kept.
+    Run(String),
     /// Every message of a queue.
     Queue(QueueName),
     /// The first message of a delivery queue.

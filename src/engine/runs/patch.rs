@@ -90,6 +90,16 @@ impl Operation<Runs> for PatchDead<'_> {
         }
     }
 
+    /// What it was asked for: the lines of the plan are examples.
+    fn changes(&self, _: &Plan) -> Vec<String> {
+        match self.selection {
+            Selection::Ids(ids) => each_once(ids),
+            Selection::Group(group) => vec![format!("group {group}")],
+            Selection::Filter(filter) => vec![filter.clone()],
+            Selection::All | Selection::Run(_) | Selection::Queue(_) | Selection::Head(_) => Vec::new(),
+        }
+    }
+
     /// What is read to be kept is compared with the plan: that reads every letter once, not twice.
     fn is_planned_again(&self) -> bool {
         false
@@ -213,7 +223,7 @@ impl PatchDead<'_> {
             }
             Selection::Group(group) => selection.group = Some(group.clone()),
             Selection::Filter(filter) => selection.filter = Some(filter.clone()),
-            Selection::All | Selection::Queue(_) | Selection::Head(_) => {
+            Selection::All | Selection::Run(_) | Selection::Queue(_) | Selection::Head(_) => {
                 return Err(EngineError::Invalid {
                     field: "group".to_owned(),
                     message: "a patch is for dead letters by their ids, a group or a filter".to_owned(),

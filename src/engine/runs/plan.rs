@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::RunPlanner;
-use super::letters::{Batch, Letter, Letters};
+use super::letters::{Batch, Letter, Letters, run_of};
 use super::order::{Order, OrderKind, Selection, WINDOW};
 use super::outgoing::marks_a_death;
 use super::receivers::WaysBack;
@@ -122,6 +122,7 @@ impl Operation<RunPlanner> for Order {
                 | Selection::Group(_)
                 | Selection::Filter(_)
                 | Selection::All
+                | Selection::Run(_)
                 | Selection::Queue(_) => Subject::Words(self.kind.command()),
             },
             friction: Friction::Messages(match self.kind {
@@ -166,6 +167,7 @@ impl RunPlanner {
     async fn plan_run(&self, order: &Order) -> Result<Plan, EngineError> {
         check(order)?;
         self.check_to(order).await?;
+        self.check_run(order).await?;
         self.refuse_events(order).await?;
         let id = ambient::new_id();
         let new = NewRun {
@@ -246,6 +248,16 @@ impl RunPlanner {
         Err(EngineError::NotFound {
             what: format!("target queue {:?}", to.as_str()),
         })
+    }
+
+    /// The run whose messages are restored is there.
+    async fn check_run(&self, order: &Order) -> Result<(), EngineError> {
+        match run_of(&order.selection) {
+            Some(run) if self.store.run_get(run).await?.is_none() => Err(EngineError::NotFound {
+                what: format!("run {run:?}"),
+            }),
+            Some(_) | None => Ok(()),
+        }
     }
 
     async fn freeze_batch(
@@ -402,6 +414,7 @@ impl RunPlanner {
             warnings.extend(warn_of_room(self, &self.sent_to_others(gathered)).await?);
         }
         warnings.extend(self.warn_of_events(order).await?);
+        warnings.extend(self.warn_of_restored(order, gathered.ordinal).await?);
         let sources = gathered.pairs.keys().map(|(source, _)| source.as_str()).collect();
         warnings.splice(0..0, self.run_reader.others_at(id, &sources).await?);
         Ok(Plan {
@@ -425,6 +438,23 @@ impl RunPlanner {
                 receivers: gathered.ways.receivers(),
             }),
         })
+    }
+
+    /// Where a run is asked for of whose messages not all are kept any more.
+    async fn warn_of_restored(&self, order: &Order, kept: u64) -> Result<Option<String>, EngineError> {
+        let Some(run) = run_of(&order.selection) else {
+            return Ok(None);
+        };
+        let discarded = self.store.run_get(run).await?.map_or(kept, |run| run.counts.done);
+        let gone = discarded.saturating_sub(kept);
+        Ok((gone > 0).then(|| {
+            let are = if gone == 1 {
+                "is not kept any more: it was"
+            } else {
+                "are not kept any more: they were"
+            };
+            format!("{gone} of the {discarded} that the run discarded {are} put back already, or their time is over")
+        }))
     }
 
     /// What goes to queues of others.
@@ -694,6 +724,10 @@ fn check(order: &Order) -> Result<(), EngineError> {
     if let Selection::Ids(ids) = &order.selection {
         at_most(ids.len(), "ids", "use a filter for more")?;
     }
+    if run_of(&order.selection).is_some() && order.kind != OrderKind::Restore {
+        let why = "a run says only what is restored: name dead letters by ids, a group or a filter";
+        return invalid("run", why);
+    }
     if order.rate == Some(0) {
         return invalid("rate", "rate is 0; possible are 1 and more messages a second");
     }
@@ -743,6 +777,11 @@ fn nothing(order: &Order, gathered: &Gathered) -> EngineError {
     if gathered.lacks_some {
         return EngineError::Refused {
             why: gathered.noted.join("; "),
+        };
+    }
+    if run_of(&order.selection).is_some() {
+        return EngineError::Refused {
+            why: "what the run discarded was put back already, or is not kept any more".to_owned(),
         };
     }
     let (verb, left_out) = (order.kind.verb(), gathered.left_out);

@@ -344,6 +344,53 @@ async fn what_is_discarded_can_be_restored() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_run_discarded_is_restored_by_that_run_and_what_another_one_did_is_not() {
+    for scene in [Scene::sqlite().await, Scene::postgres().await] {
+        scene.die(6).await;
+        let ids = scene.run(&["dead", "list", "--json"]).await.expect_code(0).json();
+        let ids: Vec<&str> = ids
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["id"].as_str().unwrap())
+            .collect();
+        let discard = async |ids: &[&str]| {
+            let arguments = [&["dead", "discard"], ids, &["--yes", "--json"]].concat();
+            let run = scene.run(&arguments).await.expect_code(0).json();
+            run["id"].as_str().unwrap().to_owned()
+        };
+        let (mine, other) = (discard(&ids[..4]).await, discard(&ids[4..]).await);
+        // One of them is back already.
+        scene.run(&["dead", "restore", ids[0], "--yes"]).await.expect_code(0);
+        let plan = ["dead", "restore", "--run", &mine, "--dry-run", "--json"];
+        let plan = scene.run(&plan).await.expect_code(0).json();
+        assert_eq!(plan["messages"], 3, "{plan}");
+        assert!(
+            plan["warnings"]
+                .to_string()
+                .contains("1 of the 4 that the run discarded"),
+            "{plan}"
+        );
+        scene
+            .run(&["dead", "restore", "--run", &mine, "--yes"])
+            .await
+            .expect_code(0);
+        assert_eq!(scene.ready(DEAD).await, Some(4), "those of the other run stay away");
+        let again = scene.run(&["dead", "restore", "--run", &mine, "--yes"]).await;
+        assert!(again.stderr.contains("was put back already"), "{}", again.stderr);
+        scene
+            .run(&["dead", "restore", "--run", "nothing", "--yes"])
+            .await
+            .expect_code(4);
+        scene
+            .run(&["dead", "restore", "--run", &other, "--yes"])
+            .await
+            .expect_code(0);
+        assert_eq!(scene.ready(DEAD).await, Some(6));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plan_names_what_a_message_does_not_keep_and_nothing_that_it_keeps() {
     let scene = Scene::sqlite().await;
     let (connection, channel) = scene.channel().await;
