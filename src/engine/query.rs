@@ -170,7 +170,12 @@ queries! { of_others, engine, false;
         limit: u32,
     } -> Vec<BrowsedMessage> { engine.0.queues.browse(&queue, limit) }
     /// One endpoint.
-    Endpoint(url: EndpointUrl) -> EndpointView { engine.0.endpoints.endpoint_view(&url) }
+    Endpoint(url: EndpointUrl) -> EndpointView {
+        async {
+            let url = engine.0.endpoints.meant(url).await?;
+            engine.0.endpoints.endpoint_view(&url).await
+        }
+    }
     /// Messages that were taken out of quarantined queues, newest first, without their bytes.
     Rescued {
         /// Out of this queue.
@@ -219,7 +224,15 @@ queries! { of_others, engine, false;
         }
     }
     /// The attempt log, newest first.
-    Attempts(query: AttemptQuery) -> Page<AttemptView> { engine.0.daemon.delivery.attempts(query) }
+    Attempts(query: AttemptQuery) -> Page<AttemptView> {
+        async {
+            let url = match query.url {
+                Some(url) => Some(engine.0.endpoints.meant(url).await?),
+                None => None,
+            };
+            engine.0.daemon.delivery.attempts(AttemptQuery { url, ..query }).await
+        }
+    }
     /// The audit, newest first.
     Audit {
         /// Before this id.

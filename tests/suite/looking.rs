@@ -360,6 +360,15 @@ async fn a_filter_of_who_may_only_look_compares_what_he_is_shown() {
     assert_eq!(count(daemon, OPERATOR, "/v1/dead", &exact).await, 2);
     assert_eq!(count(daemon, READER, "/v1/dead", &exact).await, 0);
     assert_eq!(count(daemon, READER, "/v1/dead/groups", &exact).await, 0);
+    // By what he is shown he finds the one endpoint that is meant.
+    let shown = scene.receiver.url("/dead?api_key=***");
+    let shown: String = url::form_urlencoded::byte_serialize(shown.as_bytes()).collect();
+    for token in [READER, OPERATOR] {
+        let found = ask(daemon, token, ("GET", &format!("/v1/endpoints?url={shown}"), None)).await;
+        let tried = ask(daemon, token, ("GET", &format!("/v1/attempts?url={shown}"), None)).await;
+        let attempts = tried.json()["items"].as_array().unwrap().len();
+        assert_eq!((found.status == 200, attempts > 0), (token == READER, token == READER));
+    }
     // Nor does a plan count them.
     for (path, filter) in [
         ("/v1/dead/redrive?dry_run=true", "url ~ \"S3CRET\""),

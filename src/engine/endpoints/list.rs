@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Endpoints;
 use crate::ambient::HashMap;
 use crate::domain::endpoint::{Endpoint, EndpointState};
+use crate::domain::mask::MASK;
 use crate::domain::pace::Pace;
 use crate::domain::queue::{Head, QueueRecord};
 use crate::domain::url::EndpointUrl;
@@ -14,8 +15,12 @@ use crate::engine::paging::{bounded, offset_of};
 use crate::engine::queues::listing::{Listing, Oldest};
 use crate::engine::queues::seen::Seen;
 use crate::engine::queues::world::PACED_MAX;
+use crate::engine::sight::Sight;
 use crate::engine::view::{EndpointView, EndpointsQuery, Page};
 use crate::store::{EndpointQuery, QueuesOnly};
+
+/// Endpoints that are read at once, where all are looked through.
+const LIMIT_MAX: u32 = 1_000;
 
 /// What waits for each URL.
 pub(super) type Waiting = HashMap<EndpointUrl, Sum>;
@@ -105,6 +110,42 @@ impl Endpoints {
             held.push((endpoint, queues));
         }
         Ok(held)
+    }
+
+    /// The endpoint that is meant by a URL. Who may only look knows it without the values in its query.
+    pub(in crate::engine) async fn meant(&self, url: EndpointUrl) -> Result<EndpointUrl, EngineError> {
+        let is_whole = matches!(Sight::present(), Sight::Whole) || !url.as_str().contains(MASK);
+        if is_whole || self.store.endpoint_get(&url).await?.is_some() {
+            return Ok(url);
+        }
+        let mut query = EndpointQuery {
+            not_available: false,
+            offset: 0,
+            limit: LIMIT_MAX,
+        };
+        let mut alike = Vec::new();
+        loop {
+            let page = self.store.endpoints_page(&query).await?;
+            let is_last = page.len() < LIMIT_MAX as usize;
+            let urls = page.into_iter().map(|(endpoint, _)| endpoint.url);
+            alike.extend(urls.filter(|known| known.redacted() == url.as_str()));
+            if is_last {
+                break;
+            }
+            query.offset += u64::from(LIMIT_MAX);
+        }
+        match (alike.pop(), alike.is_empty()) {
+            (Some(one), true) => Ok(one),
+            (Some(_), false) => Err(EngineError::Refused {
+                why: format!(
+                    "{} endpoints are {} without the values in their queries: a token with the scope \"operate\" tells \
+                     them apart",
+                    alike.len() + 1,
+                    url.as_str()
+                ),
+            }),
+            (None, _) => Ok(url),
+        }
     }
 
     pub(in crate::engine) async fn endpoint_view(&self, url: &EndpointUrl) -> Result<EndpointView, EngineError> {
