@@ -187,9 +187,9 @@ pub(in crate::console) fn of_letter(letter: &DeadLetter) -> Relatives {
 }
 
 /// What a line of the audit is about, by its form.
-pub(in crate::console) fn audited(target: &str) -> Relatives {
+pub(in crate::console) fn audited(state: &State, target: &str) -> Relatives {
     let is_run = uuid::Uuid::try_parse(target).is_ok();
-    let url = EndpointUrl::parse(target).ok();
+    let url = audited_url(state, target);
     let queue = QueueName::parse(target).ok().filter(|_| url.is_none() && !is_run);
     Relatives {
         queue,
@@ -198,6 +198,17 @@ pub(in crate::console) fn audited(target: &str) -> Relatives {
         target: Some(target.to_owned()),
         ..Relatives::default()
     }
+}
+
+/// The audit has URLs without the values in their queries: it may be that of one endpoint, and of no other.
+fn audited_url(state: &State, target: &str) -> Option<EndpointUrl> {
+    let Some((before, _)) = target.split_once('?') else {
+        return EndpointUrl::parse(target).ok();
+    };
+    let snapshot = state.data.snapshot.as_ref()?;
+    let urls = snapshot.endpoints.iter().map(|row| &row.endpoint.url);
+    let mut alike = urls.filter(|url| url.as_str().starts_with(before) && url.redacted() == target);
+    alike.next().filter(|_| alike.next().is_none()).cloned()
 }
 
 /// A text as a value of a filter expression.

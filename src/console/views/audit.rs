@@ -69,7 +69,11 @@ impl Screen for Audit {
     }
 
     fn glance(&self, canvas: &mut Canvas<'_>, area: Rect, state: &State) {
-        let more = "Enter opens what it is about.";
+        let row = state.lists.audit.table.selected_row();
+        let more = match row.and_then(|row| subject(state, row)) {
+            Some(_) => "Enter opens what it is about.",
+            None => "",
+        };
         list::glance(canvas, area, state, &state.lists.audit.table, more);
     }
 
@@ -81,11 +85,11 @@ impl Screen for Audit {
 impl Selection for Audit {
     fn opens(&self, state: &State) -> Possible {
         let row = state.lists.audit.table.selected_row().ok_or("nothing is selected")?;
-        require(subject(row).is_some(), "it is about nothing that can be opened")
+        require(subject(state, row).is_some(), "it is about nothing that can be opened")
     }
 
     fn subject(&self, state: &State) -> Option<Subject> {
-        subject(state.lists.audit.table.selected_row()?)
+        subject(state, state.lists.audit.table.selected_row()?)
     }
 
     // A line is about what was done, not about how its target is now.
@@ -100,7 +104,7 @@ impl Selection for Audit {
 
     fn relatives(&self, state: &State) -> Option<Relatives> {
         let row = state.lists.audit.table.selected_row();
-        row.map(|row| relatives::audited(&row.entry.target))
+        row.map(|row| relatives::audited(state, &row.entry.target))
     }
 
     fn command(&self, _: &State) -> Option<Vec<String>> {
@@ -230,8 +234,8 @@ async fn rows(engine: &EngineHandle, limit: u32) -> Result<Batch<AuditEntry>, St
 }
 
 /// What a line is about, where that can be opened.
-fn subject(row: &AuditEntry) -> Option<Subject> {
-    let found = relatives::audited(&row.entry.target);
+fn subject(state: &State, row: &AuditEntry) -> Option<Subject> {
+    let found = relatives::audited(state, &row.entry.target);
     let run = found.run.map(Subject::Run);
     run.or_else(|| found.url.map(Subject::Endpoint))
         .or_else(|| found.queue.map(Subject::Queue))
