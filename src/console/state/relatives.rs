@@ -67,7 +67,8 @@ impl Relatives {
         let group = self.group.as_ref().map(|group| named("fingerprint", group));
         let url = self.url.as_ref().map(|url| named("url", url.as_str()));
         let queue = self.queue.as_ref().map(|queue| named("origin", queue.as_str()));
-        match group.or(url).or(queue) {
+        // Those of a queue are not all of its endpoint.
+        match group.or(queue).or(url) {
             Some(expression) => Ok(Way::List(View::Dead, expression)),
             None => Err("neither its endpoint nor its queue is known".into()),
         }

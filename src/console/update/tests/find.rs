@@ -187,12 +187,20 @@ fn from_a_queue_to_everything_that_belongs_to_it() {
     assert_eq!(stage.state.nav.details.last().unwrap().tab, DetailTab::Attempts);
     stage.play("o d");
     assert_eq!(
+        stage.state.lists.dead.groups.table.filter.text, "origin = \"dlv.orders.a\"",
+        "those of the queue, not all of its endpoint"
+    );
+    stage.play("3 /orders Enter o d");
+    assert_eq!(
         stage.state.lists.dead.groups.table.filter.text,
         "url = \"https://shop.example/orders\""
     );
     assert!(stage.state.lists.dead.groups.table.filter.error.is_none());
     stage.play("2 o h");
-    assert_eq!(stage.state.lists.audit.table.filter.text, "target ~ \"dlv.orders.a\"");
+    assert_eq!(
+        stage.state.lists.audit.table.filter.text,
+        "target ~ \"dlv.orders.a\" or detail ~ \"dlv.orders.a\""
+    );
     assert!(stage.state.lists.audit.table.filter.error.is_none());
 }
 
