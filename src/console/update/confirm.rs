@@ -26,6 +26,12 @@ const TYPED_BYTES_MAX: usize = 255;
 
 /// Opens the confirmation of these commands and asks for their plans.
 pub(super) fn begin(state: &mut State, action: &'static Action, trigger: KeyCode, asked: Asked) -> Vec<Effect> {
+    // A form, or an editor, that was opened within the time for changes may be left after it.
+    if let Some(why) = &state.session.place.read_only {
+        let text = format!("{}: read-only: {why}", action.title);
+        say::toast(state, Tone::Warning, &text);
+        return Vec::new();
+    }
     let Asked { scope, commands } = asked;
     let request = state.commands.next_request;
     state.commands.next_request += 1;

@@ -89,10 +89,15 @@ fn endpoints(state: &mut State, before: &Snapshot, now: &Snapshot) {
         }
     }
     let kinds = [
-        (EndpointState::Unavailable, Tone::Warning, "unavailable"),
-        (EndpointState::Parked, Tone::Bad, "parked: it waits for a person"),
-        (EndpointState::Disabled, Tone::Bad, "disabled"),
-        (EndpointState::Available, Tone::Good, "available again"),
+        (EndpointState::Unavailable, Tone::Warning, "unavailable", ["", ""]),
+        (
+            EndpointState::Parked,
+            Tone::Bad,
+            "parked",
+            [": it waits for a person", ": they wait for a person"],
+        ),
+        (EndpointState::Disabled, Tone::Bad, "disabled", ["", ""]),
+        (EndpointState::Available, Tone::Good, "available again", ["", ""]),
     ];
     let mut changed: [Vec<&EndpointRow>; 4] = Default::default();
     let changes = now.endpoints.iter().filter(|row| known(row) != row.endpoint.state);
@@ -102,18 +107,18 @@ fn endpoints(state: &mut State, before: &Snapshot, now: &Snapshot) {
             rows.push(row);
         }
     }
-    for ((_, tone, what), rows) in kinds.into_iter().zip(changed) {
+    for ((_, tone, what, [one, many]), rows) in kinds.into_iter().zip(changed) {
         let sentences = rows.iter().map(|row| {
             let error = row.endpoint.last_error.as_deref().filter(|_| tone != Tone::Good);
             let why = error.map_or_else(String::new, |error| format!(" ({})", say::name(error)));
-            format!("{} is {what}{why}", say::url(&row.endpoint.url))
+            format!("{} is {what}{one}{why}", say::url(&row.endpoint.url))
         });
         let cause = match rows.as_slice() {
             [one] => say::url(&one.endpoint.url),
             _ => "endpoints".to_owned(),
         };
-        several(state, tone, &cause, sentences, |many| {
-            format!("{} are {what}", counted(many, "endpoint"))
+        several(state, tone, &cause, sentences, |number| {
+            format!("{} are {what}{many}", counted(number, "endpoint"))
         });
         if tone == Tone::Good && !rows.is_empty() {
             suggest_redrive(state, &rows);

@@ -338,6 +338,42 @@ fn in_a_protected_profile_the_number_is_typed_from_two_targets_on() {
 }
 
 #[test]
+fn what_was_begun_within_the_time_for_changes_ends_without_a_confirmation_after_it() {
+    use crate::console::state::dialog::ScopeKind;
+    use crate::console::state::effect::EditOf;
+    use crate::engine::runs::Selection;
+    let mut stage = protected();
+    stage.play(": 'write_1m_INC-42 Enter 5 +61000");
+    let effects = stage.event(Event::Edited {
+        of: EditOf::Patch(ScopeKind::One, Selection::Group("f00".to_owned())),
+        result: Ok(bytes::Bytes::from_static(br#"[{"op":"remove","path":"/a"}]"#)),
+    });
+    assert!(effects.is_empty(), "{effects:?}");
+    let said = stage.toasts().last().copied().unwrap_or_default();
+    assert!(said.starts_with("edit: read-only"), "{:?}", stage.toasts());
+}
+
+#[test]
+fn a_url_of_the_audit_is_that_of_the_one_endpoint_that_is_called_so() {
+    use crate::console::state::relatives::audited;
+    let urls = [
+        "https://a.example/twin?token=1",
+        "https://a.example/twin?token=2",
+        "https://a.example/one?key=3",
+    ];
+    let endpoints = urls.map(|url| endpoint(url, EndpointState::Available));
+    let stage = stage(snapshot(1, Vec::new(), endpoints.into()));
+    let found = |target: &str| audited(&stage.state, target).url.map(|url| url.as_str().to_owned());
+    assert_eq!(found("https://a.example/one?key=***").as_deref(), Some(urls[2]));
+    assert_eq!(found("https://a.example/twin?token=***"), None, "one of two");
+    assert_eq!(found("https://a.example/gone?key=***"), None);
+    assert_eq!(
+        found("https://a.example/plain").as_deref(),
+        Some("https://a.example/plain")
+    );
+}
+
+#[test]
 fn another_profile_is_gone_to_by_its_name_once_nothing_runs() {
     let mut stage = protected();
     stage.play(": 'profile_nowhere Enter");
