@@ -65,6 +65,13 @@ pub(super) fn target(cli: &Cli, config: &Config, environment: &Environment) -> R
     }))
 }
 
+impl Target {
+    /// Whether it is known with which token.
+    pub(super) const fn has_token(&self) -> bool {
+        self.token.is_some()
+    }
+}
+
 /// The daemon that a profile names, with the token that is known; nothing is asked for.
 pub(super) fn of_profile(config: &Config, environment: &Environment) -> Result<Option<Target>, Failure> {
     let Some(daemon) = &config.profile.daemon else {
@@ -77,8 +84,8 @@ pub(super) fn of_profile(config: &Config, environment: &Environment) -> Result<O
 }
 
 /// An engine there.
-pub(super) async fn engine(target: &Target) -> Result<EngineHandle, String> {
-    let daemon = open_to_look(target).await.map_err(|error| error.why)?;
+pub(super) async fn engine(target: &Target) -> Result<EngineHandle, ConnectError> {
+    let daemon = open_to_look(target).await?;
     Ok(EngineHandle::Remote(Arc::new(daemon)))
 }
 

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{attach, compose};
 use crate::config::{Config, ConfigChoice, Environment};
-use crate::console::state::settings::Survey;
+use crate::console::state::settings::{LookProblem, Survey};
 use crate::domain::schema::SchemaMode;
 use crate::domain::text::show;
 use crate::engine::EngineHandle;
@@ -32,24 +32,46 @@ pub(super) fn survey(choice: ConfigChoice, environment: Environment) -> Survey {
     })
 }
 
-async fn look(choice: ConfigChoice, environment: Environment) -> Result<Arc<Snapshot>, String> {
-    let safe = |text: String| show(&text, PROBLEM_MAX);
-    let config = Config::load(&choice, &environment).map_err(|error| safe(error.to_string()))?;
-    let engine = open(&config, &environment).await.map_err(safe)?;
+async fn look(choice: ConfigChoice, environment: Environment) -> Result<Arc<Snapshot>, LookProblem> {
+    let config = Config::load(&choice, &environment).map_err(|error| closed(&error.to_string()))?;
+    let engine = open(&config, &environment).await?;
     let stop = CancellationToken::new();
     let snapshot = newest(&engine, stop.clone()).await;
     stop.cancel();
     engine.close().await;
-    snapshot.ok_or_else(|| "it was closed before it was read".to_owned())
+    snapshot.ok_or_else(|| unread("it was closed before it was read"))
 }
 
-async fn open(config: &Config, environment: &Environment) -> Result<EngineHandle, String> {
-    if let Some(target) = attach::of_profile(config, environment).map_err(|failure| failure.causes().join(": "))? {
-        return attach::engine(&target).await;
+async fn open(config: &Config, environment: &Environment) -> Result<EngineHandle, LookProblem> {
+    let target = attach::of_profile(config, environment).map_err(|failure| closed(&failure.causes().join(": ")))?;
+    if let Some(target) = target {
+        return attach::engine(&target).await.map_err(|error| {
+            // Without a token, a console there asks for one.
+            if error.waiting_helps || !target.has_token() {
+                unread(&error.why)
+            } else {
+                closed(&error.why)
+            }
+        });
     }
+    // A console makes what is missing there, which a look does not.
     let engine = compose::engine(config, SchemaMode::Expect, None, compose::memory(config)).await;
-    let engine = engine.map_err(|error| error.failure.causes().join(": "))?;
+    let engine = engine.map_err(|error| unread(&error.failure.causes().join(": ")))?;
     Ok(EngineHandle::from(engine))
+}
+
+fn closed(text: &str) -> LookProblem {
+    LookProblem {
+        is_closed: true,
+        ..unread(text)
+    }
+}
+
+fn unread(text: &str) -> LookProblem {
+    LookProblem {
+        text: show(text, PROBLEM_MAX),
+        is_closed: false,
+    }
 }
 
 /// What was read, once both broker and store were, or could not be for a while.

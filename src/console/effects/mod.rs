@@ -24,7 +24,7 @@ use crate::ambient::{self, Clock};
 use crate::console::state::effect::{Effect, RevealJob};
 use crate::console::state::event::{Event, Input};
 use crate::console::state::profiles::Condition;
-use crate::console::state::settings::{Reload, Survey};
+use crate::console::state::settings::{LookProblem, Reload, Survey};
 use crate::domain::time::Timestamp;
 use crate::engine::error::chain;
 use crate::engine::observe::Observer;
@@ -34,6 +34,8 @@ use crate::engine::{Access, Command, Done, EngineHandle, Plan, WriteGrant};
 
 /// A profile that has not answered by then counts as silent.
 const SURVEY_MAX: Duration = Duration::from_secs(15);
+/// How long it is tried to open one before the console goes there.
+const TRY_MAX: Duration = Duration::from_secs(3);
 /// Plans made at once.
 const PLANS_AT_ONCE: usize = 4;
 /// What is asked for while there is no engine is refused with this.
@@ -210,6 +212,7 @@ impl Executor {
                 tokio::task::spawn_blocking(move || inputs.blocking_send(Event::Saved(save::write(&job)).into()));
             }
             Effect::Survey(profiles) => self.look_at(profiles),
+            Effect::TryProfile(profile) => self.try_profile(profile),
             Effect::Check => self.check(),
             Effect::Outcome(run) => self.outcome(*run),
             Effect::Keep { path, text } => self.keep(path, text),
@@ -258,13 +261,34 @@ impl Executor {
             ambient::spawn("console survey", async move {
                 let looked = match survey {
                     Some(survey) => ambient::timeout(SURVEY_MAX, survey.look(profile.clone())).await,
-                    None => Ok(Err(NO_CONFIGURATION.to_owned())),
+                    None => Ok(Err(LookProblem {
+                        text: NO_CONFIGURATION.to_owned(),
+                        is_closed: false,
+                    })),
                 };
-                let result = looked.unwrap_or_else(|_| Err(format!("no answer within {} s", SURVEY_MAX.as_secs())));
+                let result = match looked {
+                    Ok(result) => result.map_err(|problem| problem.text),
+                    Err(_) => Err(format!("no answer within {} s", SURVEY_MAX.as_secs())),
+                };
                 let result = result.map(|snapshot| Box::new(Condition::of(&snapshot)));
                 let _ = inputs.send(Event::Surveyed { profile, result }.into()).await;
             });
         }
+    }
+
+    /// Whether a console can be opened there, before this one is left for it. What has not answered by then is waited for
+    /// there, where it is seen why.
+    fn try_profile(&self, profile: String) {
+        let (survey, inputs) = (self.survey.clone(), self.inputs.clone());
+        ambient::spawn("console profile", async move {
+            let looked = match survey {
+                Some(survey) => ambient::timeout(TRY_MAX, survey.look(profile.clone())).await.ok(),
+                None => None,
+            };
+            let closed = looked.and_then(Result::err).filter(|problem| problem.is_closed);
+            let closed = closed.map(|problem| problem.text);
+            let _ = inputs.send(Event::Tried { profile, closed }.into()).await;
+        });
     }
 
     /// What doctor finds.

@@ -368,6 +368,7 @@ impl<W: Write> Screen<W> {
                 | Effect::Save(_)
                 | Effect::Keep { .. }
                 | Effect::Survey(_)
+                | Effect::TryProfile(_)
                 | Effect::Check
                 | Effect::Window(_)
                 | Effect::Reload

@@ -148,6 +148,8 @@ pub enum Effect {
     Pace(Duration),
     /// The state says whether the mouse is wanted: tell the terminal.
     Mouse,
+    /// Look whether the profile of that name can be opened.
+    TryProfile(String),
     /// Leave, and go on with the profile of that name.
     Profile(String),
     /// Leave, and begin anew: with the configuration as it is now.

@@ -72,6 +72,13 @@ pub enum Event {
         /// How it is.
         result: Result<Box<Condition>, String>,
     },
+    /// A profile was tried, to be gone to.
+    Tried {
+        /// Its name.
+        profile: String,
+        /// Why no console can be opened there (safe to show); `None`: it can, or nobody knows.
+        closed: Option<String>,
+    },
     /// What doctor found, or why that is not known (from outside).
     Checked(Result<Vec<Check>, String>),
     /// A run is over: what came of it, or how it was known last where that cannot be read.

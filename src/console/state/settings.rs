@@ -150,14 +150,23 @@ pub struct Survey(Arc<Look>);
 type Look = dyn Fn(String) -> Looking + Send + Sync;
 
 /// One look.
-pub type Looking = Pin<Box<dyn Future<Output = Result<Arc<Snapshot>, String>> + Send>>;
+pub type Looking = Pin<Box<dyn Future<Output = Result<Arc<Snapshot>, LookProblem>> + Send>>;
+
+/// Why a profile could not be looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LookProblem {
+    /// The whole chain in one line (safe to show).
+    pub text: String,
+    /// A console there would end at once with this text.
+    pub is_closed: bool,
+}
 
 impl Survey {
     /// From a function that begins a look at the profile of that name.
     pub fn new<F, T>(look: F) -> Self
     where
         F: Fn(String) -> T + Send + Sync + 'static,
-        T: Future<Output = Result<Arc<Snapshot>, String>> + Send + 'static,
+        T: Future<Output = Result<Arc<Snapshot>, LookProblem>> + Send + 'static,
     {
         Self(Arc::new(move |profile| Box::pin(look(profile))))
     }

@@ -129,6 +129,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Found(found) => palette::found(state, found),
         Event::Saved(result) => verbs::saved(state, result),
         Event::Surveyed { profile, result } => profiles::answered(state, profile, result.map(|one| *one)),
+        Event::Tried { profile, closed } => return profiles::tried(state, profile, closed),
         Event::Checked(result) => health::answered(state, result),
         Event::Ended(run) => return courses::ended(state, &run),
         Event::Kept(why) => say::toast(state, Tone::Bad, &format!("not kept beyond this console: {why}")),

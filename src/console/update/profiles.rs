@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{State, page, say, verbs};
 use crate::console::journal::Tone;
+use crate::console::state::Mode;
 use crate::console::state::action::{Possible, require};
 use crate::console::state::effect::Effect;
 use crate::console::state::page::PageKind;
@@ -41,6 +42,26 @@ pub(super) fn answered(state: &mut State, profile: String, result: Result<Condit
     let answer = Answer { at: state.now, result };
     state.data.surveyed.insert(profile, answer);
     page::answered(state, PageKind::Profiles);
+}
+
+/// A profile was tried: this console is left for it, unless that would be its end.
+pub(super) fn tried(state: &mut State, profile: String, closed: Option<String>) -> Vec<Effect> {
+    let name = say::name(&profile);
+    let stays = match closed {
+        Some(why) => Err(format!("profile {name} cannot be opened: {why}")),
+        None if !matches!(state.input.mode, Mode::Browse) => Err(format!(
+            "profile {name} can be opened now; something else was begun meanwhile"
+        )),
+        None => verbs::nothing_runs(state),
+    };
+    match stays {
+        Ok(()) => vec![Effect::Profile(profile)],
+        Err(why) => {
+            say::toast(state, Tone::Bad, &why);
+            say::did(state, Tone::Bad, &why);
+            Vec::new()
+        }
+    }
 }
 
 /// The place of the last profile.

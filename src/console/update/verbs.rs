@@ -185,7 +185,7 @@ pub(super) fn profile(state: &State, rest: &str) -> Result<Vec<Effect>, String> 
         return Err(format!("the configuration has no profile {name:?}"));
     }
     nothing_runs(state)?;
-    Ok(vec![Effect::Profile(name)])
+    Ok(vec![Effect::TryProfile(name)])
 }
 
 /// What was confirmed is not broken off by leaving.

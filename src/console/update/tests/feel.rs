@@ -507,7 +507,7 @@ fn the_page_of_profiles_asks_each_says_the_worst_and_goes_there() {
     assert!(
         effects
             .iter()
-            .any(|effect| matches!(effect, Effect::Profile(name) if name == "live")),
+            .any(|effect| matches!(effect, Effect::TryProfile(name) if name == "live")),
         "{effects:?}"
     );
     assert!(!asked(&stage.play("+31000")), "it is closed");

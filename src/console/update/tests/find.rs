@@ -379,6 +379,22 @@ fn another_profile_is_gone_to_by_its_name_once_nothing_runs() {
     stage.play(": 'profile_nowhere Enter");
     assert!(matches!(stage.state.input.mode, Mode::Palette(_)));
     let effects = stage.play("Esc : 'profile_staging Enter");
+    assert!(matches!(effects.as_slice(), [Effect::TryProfile(name)] if name == "staging"));
+    let tried = |closed: Option<&str>| Event::Tried {
+        profile: "staging".to_owned(),
+        closed: closed.map(str::to_owned),
+    };
+    assert!(
+        stage
+            .event(tried(Some("the daemon does not know the token")))
+            .is_empty()
+    );
+    assert!(
+        stage.toasts().last().unwrap().contains("does not know the token"),
+        "this console stays: {:?}",
+        stage.toasts()
+    );
+    let effects = stage.event(tried(None));
     assert!(matches!(effects.as_slice(), [Effect::Profile(name)] if name == "staging"));
 }
 

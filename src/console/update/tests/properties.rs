@@ -208,6 +208,10 @@ impl Play {
             Effect::Save(_) => vec![Event::Saved(if well { Ok("file".to_owned()) } else { Err(why()) })],
             Effect::Reload => vec![Event::Reloaded(Err(why()))],
             Effect::Outcome(run) => vec![Event::Ended(run)],
+            Effect::TryProfile(profile) => vec![Event::Tried {
+                profile,
+                closed: if well { None } else { Some(why()) },
+            }],
             Effect::Refresh
             | Effect::Copy(_)
             | Effect::Call(_)
