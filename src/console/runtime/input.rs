@@ -8,6 +8,7 @@
 //! what is typed from then on is the shell's.
 
 use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -34,9 +35,12 @@ const GAP: Duration = Duration::from_millis(50);
 /// Starts both threads; they end with the channel, or wait until the process ends.
 pub(super) fn start(inputs: &mpsc::Sender<Input>) -> std::io::Result<()> {
     let sender = inputs.clone();
-    thread::Builder::new()
-        .name("console input".to_owned())
-        .spawn(move || read(&sender))?;
+    thread::Builder::new().name("console input".to_owned()).spawn(move || {
+        // A console that hears nothing any more ends; what could end it from the keyboard would not be heard either.
+        if catch_unwind(AssertUnwindSafe(|| read(&sender))).is_err() {
+            let _ = sender.blocking_send(Input::Gone);
+        }
+    })?;
     let sender = inputs.clone();
     thread::Builder::new()
         .name("console hang-up".to_owned())
