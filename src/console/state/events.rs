@@ -167,7 +167,12 @@ pub fn group_rows(found: EventGroups) -> Vec<GroupRow> {
         state: None,
         what: "everything".to_owned(),
         count: found.looked,
-        next_due: groups.iter().map(|group| group.first_nbf).min(),
+        // What is dead is never due, whatever time it was for.
+        next_due: groups
+            .iter()
+            .filter(|group| group.state != EventState::Dead)
+            .map(|group| group.first_nbf)
+            .min(),
         oldest: groups.iter().map(|group| group.oldest).min(),
         last_failed_at: groups.iter().filter_map(|group| group.last_failed_at).max(),
     };

@@ -63,7 +63,9 @@ impl<R: Row> Records for Shown<R> {
             .order
             .iter()
             .filter_map(|index| self.rows.get(usize::try_from(*index).ok()?));
-        rows.map(|row| row.record(self.now)).collect()
+        rows.filter(|row| !row.is_sum())
+            .map(|row| row.record(self.now))
+            .collect()
     }
 }
 

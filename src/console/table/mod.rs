@@ -83,6 +83,10 @@ pub trait Row: Debug + Send + Sync + Sized + 'static {
     /// The value of a field at this time; anything unknown is missing.
     fn field(&self, name: &str, now: Timestamp) -> FieldValue<'_>;
 
+    /// Whether it is the sum of the other rows: other programs get those.
+    fn is_sum(&self) -> bool {
+        false
+    }
     /// What is known of it, for other programs.
     #[must_use]
     fn record(&self, now: Timestamp) -> Record {

@@ -440,3 +440,16 @@ fn another_question_lets_the_one_before_be_asked_again() {
         "the first one is answered no more"
     );
 }
+
+#[test]
+fn the_sum_of_all_types_is_in_no_export() {
+    use crate::console::table::List as _;
+    use crate::console::table::export::{Form, write};
+    let mut stage = stage(incident());
+    stage.play("0");
+    stage.feed();
+    let records = stage.state.lists.events.types.table.records(stage.now);
+    let text = write(&*records, Form::Json);
+    assert!(text.contains("hr") && text.contains("price"), "{text}");
+    assert!(!text.contains("all types"), "{text}");
+}

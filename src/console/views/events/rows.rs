@@ -64,6 +64,10 @@ impl Row for TypeRow {
     ];
     const FIELDS: &'static [Field] = TYPE_FIELDS;
 
+    fn is_sum(&self) -> bool {
+        self.choice == TypeChoice::Every
+    }
+
     fn id(&self) -> TypeChoice {
         self.choice.clone()
     }
@@ -165,6 +169,10 @@ impl Row for GroupRow {
     const FIELDS: &'static [Field] = EVENT_FIELDS;
     const SEARCHED: &'static [&'static str] = &["reference", "reason"];
     const FILTERED_BEFORE: bool = true;
+
+    fn is_sum(&self) -> bool {
+        self.id.is_none()
+    }
 
     fn id(&self) -> Option<String> {
         self.id.clone()
