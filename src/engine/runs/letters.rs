@@ -744,9 +744,14 @@ fn discarded(kept: KeptMessage) -> Letter {
 }
 
 pub(super) fn sample(id: &str, message: &Message) -> String {
-    let end = message.body.len().min(SAMPLE_MAX);
-    let body = String::from_utf8_lossy(&message.body[..end]);
-    format!("{id}: {body}")
+    let body = &message.body;
+    let end = body.len().min(SAMPLE_MAX);
+    // A character has at most four bytes, and all but its first look like this.
+    let is_inside = |end: &usize| body.get(*end).is_some_and(|byte| byte & 0xC0 == 0x80);
+    let whole = (end.saturating_sub(3)..=end).rev().find(|end| !is_inside(end));
+    let text = String::from_utf8_lossy(&body[..whole.unwrap_or(end)]);
+    let more = if body.len() > SAMPLE_MAX { "…" } else { "" };
+    format!("{id}: {text}{more}")
 }
 
 /// What is told of messages that a plan could not look at.
@@ -840,5 +845,29 @@ impl RunPlanner {
             Ok(batch)
         })
         .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_ends_between_characters_and_says_that_more_follows() {
+        let of = |body: &str| {
+            let message = Message {
+                body: body.to_owned().into(),
+                ..Message::default()
+            };
+            sample("a", &message)
+        };
+        assert_eq!(of("{}"), "a: {}");
+        let long = of(&format!("{}é and more", "x".repeat(SAMPLE_MAX - 1)));
+        assert_eq!(long, format!("a: {}…", "x".repeat(SAMPLE_MAX - 1)));
+        let binary = Message {
+            body: vec![0x80; SAMPLE_MAX + 1].into(),
+            ..Message::default()
+        };
+        assert!(sample("a", &binary).ends_with('…'));
     }
 }
