@@ -30,7 +30,7 @@ async fn play(seat: Seat) {
     let mut operator = Operator::seated(seat, &scene.installation, &daemon).await;
     operator.press("5");
     operator
-        .sees(&["3,000", "rejected", "orders", "mails", "R redrives the whole group"])
+        .sees(&["3,000", "rejected", "orders", "mails", "R redrives them"])
         .await;
     operator.asks("R").await;
     operator

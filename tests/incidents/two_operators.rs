@@ -20,7 +20,7 @@ const TOKENS: [(&str, &str); 2] = [
 /// She sends everything back, nine a second.
 async fn redrives(operator: &mut Operator) {
     operator.press("5");
-    operator.sees(&["600", "rejected", "R redrives the whole group"]).await;
+    operator.sees(&["600", "rejected", "R redrives them"]).await;
     operator.asks("R").await;
     operator.press("t");
     operator.sees(&["Messages a second (empty = unlimited)"]).await;
@@ -68,7 +68,7 @@ async fn play(seat: Seat) {
     })
     .await;
     ben.press("5");
-    ben.sees(&["rejected", "R redrives the whole group"]).await;
+    ben.sees(&["rejected", "R redrives them"]).await;
     ben.press("R");
     ben.sees(&[&format!("a dead redrive of {by_ana} is running"), "pause or cancel it"])
         .await;
@@ -121,7 +121,7 @@ async fn a_plan_tells_of_a_run_of_somebody_else_that_waits_for_an_answer() {
     ben.sees(&["dead redrive", "10 of 50", "asks", &format!("by {by_ana}")])
         .await;
     ben.press("5");
-    ben.sees(&["rejected", "R redrives the whole group"]).await;
+    ben.sees(&["rejected", "R redrives them"]).await;
     ben.asks("R").await;
     ben.sees(&[
         &format!("a dead redrive of {by_ana} waits for an answer, 10 of 50 done"),

@@ -75,6 +75,20 @@ fn many_changes_at_once_are_one_sentence() {
     receive(&mut stage, endpoints(2, &[Unavailable; 40]));
     assert_eq!(stage.log(), ["40 endpoints are unavailable"]);
     assert_eq!(stage.toasts(), ["40 endpoints are unavailable"]);
+    receive(&mut stage, endpoints(3, &[Parked; 40]));
+    assert_eq!(stage.log()[0], "40 endpoints are parked: they wait for a person");
+}
+
+#[test]
+fn of_endpoints_that_look_alike_to_who_may_only_look_none_is_told_to_change() {
+    let twins = |generation, other| {
+        let twin = |state| endpoint("https://a.example/?token=***", state);
+        let one = endpoint("https://a.example/plain", other);
+        snapshot(generation, Vec::new(), vec![twin(Parked), twin(Disabled), one])
+    };
+    let mut stage = stage(twins(1, Available));
+    receive(&mut stage, twins(2, Unavailable));
+    assert_eq!(stage.log(), ["https://a.example/plain is unavailable"]);
 }
 
 #[test]
