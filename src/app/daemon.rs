@@ -23,7 +23,7 @@ use crate::engine::Engine;
 use crate::files;
 #[cfg(feature = "otlp")]
 use crate::telemetry;
-use crate::telemetry::{LogFormat, Metrics, StatsdDialect, StatsdTarget, names};
+use crate::telemetry::{LogFormat, LoggedAt, Metrics, StatsdDialect, StatsdTarget, names};
 
 use super::{compose, supervised};
 
@@ -183,6 +183,7 @@ async fn open(
     backend: &Backend,
     stop: &CancellationToken,
 ) -> Result<Option<Engine>, Failure> {
+    let (told, mut told_why) = (LoggedAt::never(), String::new());
     loop {
         let error = match compose::engine(config, SchemaMode::Bring, Some(bound), memory.clone()).await {
             Ok(engine) => return Ok(Some(engine)),
@@ -192,7 +193,11 @@ async fn open(
             return Err(error.failure);
         }
         let why = error.failure.causes().join(": ");
-        tracing::warn!(?why, "waiting for store and broker");
+        // The same once a minute: who waits for a day has no need of 86,400 lines.
+        if told.is_due(Clock::system().uptime()) || why != told_why {
+            tracing::warn!(?why, "waiting for store and broker");
+            told_why.clone_from(&why);
+        }
         supervised::does(&format!("waiting: {}", crate::domain::text::show(&why, STATUS_MAX)));
         let source = match error.opening {
             Opening::Store => "store",

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::source;
 use crate::support::daemon::Installation;
+use crate::support::servers::{Database, Vhost};
 use crate::support::wait::patient;
 
 const BOUND: std::time::Duration = std::time::Duration::from_mins(1);
@@ -211,12 +212,40 @@ fn the_configurations_of_compose_and_kubernetes_are_valid() {
         let mut program = Command::new(env!("CARGO_BIN_EXE_redrive"));
         program.env_clear().env("HOME", folder).arg("--config").arg(&file);
         if path == "compose.yaml" {
-            program.env("REDRIVE_STORE_URL", "postgres://redrive:redrive@postgres/redrive");
+            program.env("REDRIVE_STORE_URL", compose_variable("REDRIVE_STORE_URL"));
             program.env("REDRIVE_BROKER_URL", "amqp://redrive:redrive@rabbitmq");
         }
         let checked = program.args(["config", "check"]).output().unwrap();
         assert!(checked.status.success(), "{path}: {checked:?}\n{config}");
     }
+}
+
+/// What compose.yaml gives to redrive in its environment.
+fn compose_variable(name: &str) -> String {
+    let text = fs::read_to_string(source::root().join("assets/packaging/compose.yaml")).unwrap();
+    let line = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(": "));
+    line.unwrap_or_else(|| panic!("compose.yaml has no {name}")).to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_store_of_compose_is_reached_though_its_postgresql_has_no_certificate() {
+    let (vhost, database) = (Vhost::create().await, Database::create().await);
+    let mut url = url::Url::parse(&database.url()).unwrap();
+    // 127.0.0.1 under a name that says nothing of this machine.
+    url.set_host(Some("127.1")).unwrap();
+    let mut installation = Installation::on_servers(&vhost, url.as_str());
+    let refused = installation.run(&["queues"]).await.expect_code(69);
+    for word in ["does not support TLS", "sslmode=disable"] {
+        assert!(refused.stderr.contains(word), "{refused:?}");
+    }
+    let compose = url::Url::parse(&compose_variable("REDRIVE_STORE_URL")).unwrap();
+    url.set_query(compose.query());
+    installation.set("store", "url", url.as_str());
+    let mut daemon = installation.daemon().await;
+    installation.run(&["queues"]).await.expect_code(0);
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
 }
 
 fn write_private(path: &Path, text: &str) {

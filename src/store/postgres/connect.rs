@@ -76,11 +76,14 @@ impl Server {
         let options = options(url)?
             // Poolers refuse a start with a parameter that they do not know.
             .extra_float_digits(None);
-        let options = if proves_itself(url, &options) {
+        let must_prove_itself = proves_itself(url, &options);
+        let options = if must_prove_itself {
             options.ssl_mode(PgSslMode::VerifyFull)
         } else {
             options
         };
+        let mut whereabouts = Whereabouts::of(&options, patience);
+        whereabouts.must_prove_itself = must_prove_itself;
         // Nobody is idle in a transaction for longer than a call takes: a session that is was given up, and
         // others wait for what it has locked.
         let idle_max = format!("{}ms", patience.as_millis());
@@ -95,7 +98,7 @@ impl Server {
             .map(|(name, value)| format!("set_config('{name}', '{value}', false)"));
         let settings = format!("SELECT {}", assignments.collect::<Vec<_>>().join(", "));
         Ok(Self {
-            whereabouts: Whereabouts::of(&options, patience),
+            whereabouts,
             options,
             settings,
             refused: Arc::default(),

@@ -79,6 +79,8 @@ pub(super) struct Whereabouts {
     at: String,
     user: String,
     patience: Duration,
+    /// By a certificate, though the URL does not say so.
+    pub(super) must_prove_itself: bool,
 }
 
 impl Whereabouts {
@@ -90,6 +92,7 @@ impl Whereabouts {
             },
             user: options.get_username().to_owned(),
             patience,
+            must_prove_itself: false,
         }
     }
 
@@ -115,7 +118,8 @@ impl Whereabouts {
             return locked(operation);
         }
         let full = || self.full(&source.downcast_ref::<Said>()?.0);
-        let words = connection::told(source.as_ref(), &self.at).or_else(full);
+        let words = self.unproven(source.as_ref());
+        let words = words.or_else(|| connection::told(source.as_ref(), &self.at).or_else(full));
         let silent = || took_too_long(source.as_ref()).then(|| self.silence());
         match words.or_else(silent) {
             Some(words) => StoreError::Unreachable {
@@ -135,6 +139,24 @@ impl Whereabouts {
                  server or the limit of the role or database",
                 self.at,
                 refusal.message()
+            )
+        })
+    }
+
+    /// It does not prove who it is, or speaks no TLS at all, and that it has to is our own choice.
+    fn unproven(&self, source: &(dyn std::error::Error + 'static)) -> Option<String> {
+        let Said(error @ sqlx::Error::Tls(_)) = source.downcast_ref()? else {
+            return None;
+        };
+        self.must_prove_itself.then(|| {
+            let why = connection::told(error, &self.at).unwrap_or_else(|| {
+                let cause = std::error::Error::source(error);
+                cause.map_or_else(|| error.to_string(), ToString::to_string)
+            });
+            format!(
+                "{why}: a PostgreSQL on another machine has to prove who it is over TLS; give {} a certificate, or write \
+                 sslmode= in store.url (sslmode=disable: without TLS)",
+                self.at
             )
         })
     }
