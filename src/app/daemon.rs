@@ -35,6 +35,10 @@ const STATUS_MAX: usize = 200;
 const NOTICE_MAX: usize = 400;
 /// Between two sweeps of the numbers.
 const METRICS_SWEEP: Duration = Duration::from_secs(5);
+/// What a stop takes at most beside what is in flight: the answers of the API, records, and the ends of connections.
+pub(super) const CLOSING: Duration = Duration::from_secs(25);
+/// Between two lookups of where statsd is.
+const STATSD_LOOKUP: Duration = Duration::from_mins(1);
 
 pub(super) async fn run(config: Config, log: LogFormat) -> Result<Exit, Failure> {
     let notice = |line: &str| match log {
@@ -266,7 +270,22 @@ pub(super) fn metrics(statsd: Option<&StatsdTarget>) -> Result<Metrics, Failure>
             swept.sweep();
         }
     });
+    if statsd.is_some() {
+        ambient::spawn("statsd", find_statsd(metrics.clone()));
+    }
     Ok(metrics)
+}
+
+/// Nothing but numbers waits for a name server.
+async fn find_statsd(metrics: Metrics) {
+    loop {
+        let looking = metrics.clone();
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(move || looking.find_statsd()).await {
+            let why = Failure::of(Exit::Failed, &error).causes().join(": ");
+            tracing::warn!(?why, "statsd was not found; the lookup is repeated each minute");
+        }
+        ambient::sleep(STATSD_LOOKUP).await;
+    }
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
 //! The numbers: kept for Prometheus, which fetches them over the HTTP API, and sent to statsd where one
 //! is configured. There is no listener of its own.
 
-use std::net::Ipv6Addr;
+use std::sync::Arc;
 
 use metrics::{Recorder, SharedString};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use metrics_exporter_statsd::StatsdBuilder;
+use metrics_exporter_statsd::{StatsdBuilder, StatsdError};
 use metrics_util::layers::FanoutBuilder;
 
 use super::names::{METRICS, Metric, MetricKind};
-use super::statsd::{Statsd, StatsdDialect};
+use super::statsd::{Sent, Statsd, StatsdDialect, Way};
 use super::{TelemetryError, present, process};
 
 /// Bounds of every histogram, in seconds: a local commit at the one end, a request's deadline at the
@@ -18,10 +18,6 @@ const BOUNDS_S: &[f64] = &[
     0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 600.0, 3600.0,
     86_400.0,
 ];
-/// Numbers that wait for the statsd socket; more are dropped.
-const STATSD_WAITING_MAX: usize = 5000;
-/// One datagram on usual networks.
-const STATSD_DATAGRAM_BYTES: usize = 1400;
 
 /// Where statsd listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +32,10 @@ pub struct StatsdTarget {
 
 /// Reads the numbers of this process.
 #[derive(Clone)]
-pub struct Metrics(PrometheusHandle);
+pub struct Metrics {
+    kept: PrometheusHandle,
+    statsd: Option<Arc<Way>>,
+}
 
 impl std::fmt::Debug for Metrics {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -47,10 +46,10 @@ impl std::fmt::Debug for Metrics {
 type BoxedRecorder = Box<dyn Recorder + Sync>;
 
 impl Metrics {
-    /// Sets the process's numbers.
+    /// Sets the process's numbers. Statsd gets them once it was found.
     ///
     /// # Errors
-    /// Numbers that are set already, or a statsd whose name cannot be resolved.
+    /// Numbers that are set already.
     pub fn install(statsd: Option<&StatsdTarget>) -> Result<Self, TelemetryError> {
         let (recorder, metrics) = build(statsd)?;
         metrics::set_global_recorder(recorder).map_err(|_| TelemetryError::Twice { what: "metrics" })?;
@@ -60,7 +59,7 @@ impl Metrics {
     /// Everything in the text format of Prometheus.
     #[must_use]
     pub fn render(&self) -> String {
-        let mut text = self.0.render();
+        let mut text = self.kept.render();
         text.push_str(&present::kinds_missing(&text));
         text.push_str(&process::text());
         text
@@ -68,21 +67,34 @@ impl Metrics {
 
     /// Has to be called every few seconds: histograms keep what nobody fetched until then.
     pub fn sweep(&self) {
-        self.0.run_upkeep();
+        self.kept.run_upkeep();
+    }
+
+    /// Looks up where statsd is, where one is configured; has to be called now and then, as the name may be moved. It
+    /// waits for the name server.
+    ///
+    /// # Errors
+    /// There is no way to it now.
+    pub fn find_statsd(&self) -> Result<(), TelemetryError> {
+        let Some(way) = &self.statsd else { return Ok(()) };
+        way.find().map_err(|source| no_way(&way.target, source))
     }
 }
 
 fn build(statsd: Option<&StatsdTarget>) -> Result<(BoxedRecorder, Metrics), TelemetryError> {
     let prometheus = PrometheusBuilder::new().set_buckets(BOUNDS_S)?.build_recorder();
-    let metrics = Metrics(prometheus.handle());
+    let metrics = Metrics {
+        kept: prometheus.handle(),
+        statsd: statsd.cloned().map(Way::new),
+    };
     metrics::with_local_recorder(&prometheus, present::begin);
     // A fan-out costs an allocation a number: only where there are two.
-    let recorder: BoxedRecorder = match statsd {
+    let recorder: BoxedRecorder = match &metrics.statsd {
         None => Box::new(prometheus),
-        Some(target) => Box::new(
+        Some(way) => Box::new(
             FanoutBuilder::default()
                 .add_recorder(prometheus)
-                .add_recorder(statsd_recorder(target)?)
+                .add_recorder(statsd_recorder(way)?)
                 .build(),
         ),
     };
@@ -92,24 +104,24 @@ fn build(statsd: Option<&StatsdTarget>) -> Result<(BoxedRecorder, Metrics), Tele
     Ok((recorder, metrics))
 }
 
-fn statsd_recorder(target: &StatsdTarget) -> Result<Statsd, TelemetryError> {
-    let is_v6 = target.host.parse::<Ipv6Addr>().is_ok();
-    let mut builder = StatsdBuilder::from(target.host.clone(), target.port)
-        .with_client_udp_host(if is_v6 { "[::]" } else { "0.0.0.0" })
-        .with_queue_size(STATSD_WAITING_MAX)
-        .with_buffer_size(STATSD_DATAGRAM_BYTES);
+fn statsd_recorder(way: &Arc<Way>) -> Result<Statsd, TelemetryError> {
+    let target = &way.target;
+    let mut builder = StatsdBuilder::from(target.host.clone(), target.port).with_sink(Sent(Arc::clone(way)));
     if target.dialect == StatsdDialect::Statsd {
         builder = builder.histogram_is_timer();
     }
-    let recorder = builder.build(None).map_err(|source| TelemetryError::Statsd {
+    Ok(Statsd {
+        recorder: builder.build(None).map_err(|source| no_way(target, source))?,
+        dialect: target.dialect,
+    })
+}
+
+fn no_way(target: &StatsdTarget, source: StatsdError) -> TelemetryError {
+    TelemetryError::Statsd {
         host: target.host.clone(),
         port: target.port,
         source,
-    })?;
-    Ok(Statsd {
-        recorder,
-        dialect: target.dialect,
-    })
+    }
 }
 
 fn describe(recorder: &BoxedRecorder, metric: &Metric) {
@@ -215,26 +227,27 @@ mod tests {
             dialect,
         };
         let (recorder, metrics) = build(Some(&target)).unwrap();
+        metrics.find_statsd().unwrap();
         record(&recorder);
         assert!(metrics.render().contains("redrive_workers_busy 3"));
-        // What is buffered is sent when its owner goes.
-        drop(recorder);
+        // What is buffered is sent when its owners go.
+        drop((recorder, metrics));
         let mut datagram = [0; 2048];
         let length = socket.recv(&mut datagram).unwrap();
         String::from_utf8_lossy(&datagram[..length]).into_owned()
     }
 
     #[test]
-    fn a_statsd_that_cannot_be_found_is_named() {
+    fn a_statsd_that_cannot_be_found_is_named_and_the_numbers_are_kept() {
         let target = StatsdTarget {
             host: "nowhere.invalid".into(),
             port: 8125,
             dialect: StatsdDialect::default(),
         };
-        let Err(error) = build(Some(&target)) else {
-            panic!("a name that does not exist was resolved")
-        };
-        let text = error.to_string();
+        let (recorder, metrics) = build(Some(&target)).unwrap();
+        record(&recorder);
+        assert!(metrics.render().contains("redrive_workers_busy 3"));
+        let text = metrics.find_statsd().unwrap_err().to_string();
         assert!(
             text.contains("nowhere.invalid") && text.contains("metrics.statsd"),
             "{text}"

@@ -2,11 +2,24 @@
 //!
 //! The original statsd knows no labels and no seconds: their values become the last parts of the name, and durations
 //! are timers in milliseconds. `DogStatsD` has both. A gauge that is no number is not sent: neither has a word for it.
+//!
+//! The host is looked up again and again: a name that no server knows yet, or one that was moved, costs the numbers of
+//! that time and nothing else.
 
-use std::sync::Arc;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
+use std::sync::{Arc, PoisonError, RwLock};
 
+use cadence::{BufferedUdpMetricSink, MetricSink, QueuingMetricSink};
 use metrics::{Counter, Gauge, GaugeFn, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
-use metrics_exporter_statsd::StatsdRecorder;
+use metrics_exporter_statsd::{StatsdError, StatsdRecorder};
+
+use super::StatsdTarget;
+
+/// Numbers that wait for the socket; more are dropped.
+const WAITING_MAX: usize = 5000;
+/// One datagram on usual networks.
+const DATAGRAM_BYTES: usize = 1400;
 
 /// What a statsd understands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,6 +29,54 @@ pub enum StatsdDialect {
     Statsd,
     /// With labels, as Datadog's agent, Telegraf and others take them.
     DogStatsD,
+}
+
+/// Leads to where statsd listens, once that is known.
+pub(super) struct Way {
+    pub(super) target: StatsdTarget,
+    found: RwLock<Option<(SocketAddr, QueuingMetricSink)>>,
+}
+
+impl Way {
+    pub(super) fn new(target: StatsdTarget) -> Arc<Self> {
+        Arc::new(Self {
+            target,
+            found: RwLock::default(),
+        })
+    }
+
+    /// Looks the host up, and sends there from now on. Where it cannot be looked up, the numbers go where they went.
+    pub(super) fn find(&self) -> Result<(), StatsdError> {
+        let mut addresses = (self.target.host.as_str(), self.target.port).to_socket_addrs()?;
+        let none = || io::Error::other("the name has no address");
+        let address = addresses.next().ok_or_else(none)?;
+        let is_known = |found: &Option<(SocketAddr, QueuingMetricSink)>| {
+            found.as_ref().is_some_and(|(known, _)| *known == address)
+        };
+        if is_known(&self.found.read().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(());
+        }
+        let own: SocketAddr = match address {
+            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        };
+        let socket = UdpSocket::bind(own)?;
+        socket.set_nonblocking(true)?;
+        let datagrams = BufferedUdpMetricSink::with_capacity(address, socket, DATAGRAM_BYTES)?;
+        let sink = QueuingMetricSink::with_capacity(datagrams, WAITING_MAX);
+        *self.found.write().unwrap_or_else(PoisonError::into_inner) = Some((address, sink));
+        Ok(())
+    }
+}
+
+/// Sends on a [`Way`].
+pub(super) struct Sent(pub(super) Arc<Way>);
+
+impl MetricSink for Sent {
+    fn emit(&self, metric: &str) -> io::Result<usize> {
+        let found = self.0.found.read().unwrap_or_else(PoisonError::into_inner);
+        found.as_ref().map_or(Ok(0), |(_, sink)| sink.emit(metric))
+    }
 }
 
 /// Sends.
