@@ -25,6 +25,7 @@
 //! | 1 | `src/sqlite` | the one writer and the readers of a SQLite file |
 //! | 1 | `src/command.rs` | runs a handler's program |
 //! | 1 | `src/ambient.rs` | time, randomness, tasks |
+//! | 1 | `src/authorities.rs` | whom connections over TLS trust |
 //! | 1 | `src/budget.rs` | how many bytes are in memory |
 //! | 1 | `src/files.rs` | new files, private and whole |
 //! | 1 | `src/config` | as written → resolved |
@@ -77,6 +78,7 @@
 mod ambient;
 mod api;
 mod app;
+mod authorities;
 mod broker;
 mod budget;
 mod cli;

@@ -18,11 +18,11 @@ use hyper::http::Extensions;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpInfo;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use rustls::{ClientConfig, RootCertStore};
-use rustls_platform_verifier::BuilderVerifierExt;
+use rustls::ClientConfig;
 use secrecy::SecretString;
 
 use crate::ambient::{self, Clock};
+use crate::authorities::Authorities;
 use crate::domain::egress::{AddressRefusal, AddressRules};
 use crate::domain::outcome::{FailureKind, Outcome};
 use crate::domain::signature::SigningSecret;
@@ -112,7 +112,7 @@ impl HttpSender {
     pub fn new(settings: SenderSettings, clock: Clock) -> Result<SenderHandle, SenderError> {
         let guard = Arc::new(Guard::new(settings.rules, clock.clone()));
         let resolver = CheckedResolver::new(Arc::clone(&guard));
-        let connector = Connector::new(resolver.clone(), tls(), clock.clone());
+        let connector = Connector::new(resolver.clone(), tls(clock.clone()), clock.clone());
         Ok(Arc::new(Self {
             pooled: client(connector.clone(), IDLE_PER_HOST_MAX),
             fresh: client(connector, 0),
@@ -308,16 +308,12 @@ fn method_of(method: &Method) -> Result<hyper::Method, Failed> {
 
 /// A machine without any root certificate can still deliver over plain HTTP: HTTPS fails there, attempt
 /// by attempt, as untrusted.
-fn tls() -> ClientConfig {
-    let mut config = match ClientConfig::builder().with_platform_verifier() {
-        Ok(verified) => verified.with_no_client_auth(),
-        Err(error) => {
-            tracing::warn!(?error, "no root certificates: no HTTPS endpoint can be trusted");
-            ClientConfig::builder()
-                .with_root_certificates(RootCertStore::empty())
-                .with_no_client_auth()
-        }
-    };
+fn tls(clock: Clock) -> ClientConfig {
+    let authorities = Authorities::read(Vec::new(), clock);
+    if authorities.is_empty() {
+        tracing::warn!("no root certificates: no HTTPS endpoint can be trusted");
+    }
+    let mut config = authorities.client();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     config
 }

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::ambient::{self, Clock};
+use crate::authorities::Authorities;
 use crate::domain::connection;
 use crate::domain::naming::Naming;
 use crate::domain::text::show;
@@ -116,7 +117,7 @@ impl Daemon {
             waiting_helps: false,
         };
         let base = base_of(base).map_err(refused)?;
-        let client = client().map_err(refused)?;
+        let client = client(clock.clone()).map_err(refused)?;
         let http = Http {
             client,
             base,
@@ -187,8 +188,9 @@ pub(crate) fn is_this_machine(base: &str) -> bool {
             .is_ok_and(|address: std::net::IpAddr| address.is_loopback())
 }
 
-fn client() -> Result<reqwest::Client, String> {
+fn client(clock: Clock) -> Result<reqwest::Client, String> {
     reqwest::Client::builder()
+        .tls_backend_preconfigured(Authorities::read(Vec::new(), clock).client())
         .connect_timeout(CONNECT)
         .redirect(reqwest::redirect::Policy::none())
         .no_proxy()

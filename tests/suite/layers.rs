@@ -13,11 +13,12 @@ use crate::source::{self, SourceFile, is_program};
 const MAY_NAME: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("ambient", &["domain"]),
+    ("authorities", &["ambient"]),
     ("budget", &[]),
     ("sqlite", &["domain", "ambient", "telemetry"]),
     ("store", &["domain", "ambient", "sqlite", "telemetry"]),
-    ("broker", &["domain", "ambient", "sqlite", "telemetry"]),
-    ("delivery", &["domain", "ambient", "telemetry"]),
+    ("broker", &["domain", "ambient", "authorities", "sqlite", "telemetry"]),
+    ("delivery", &["domain", "ambient", "authorities", "telemetry"]),
     ("command", &["domain", "ambient", "telemetry"]),
     ("files", &["ambient"]),
     ("config", &["domain"]),
@@ -42,7 +43,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("console", FRONT),
     ("jobs", &["engine", "domain", "library"]),
     // An engine of another process, behind the engine's own seam.
-    ("remote", &["engine", "domain", "ambient", "wire"]),
+    ("remote", &["engine", "domain", "ambient", "authorities", "wire"]),
     // It is a receiver: nothing of what delivers.
     ("listen", &["domain", "ambient", "wire"]),
 ];

@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
+use rustls::ClientConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore};
+
+use crate::ambient::Clock;
+use crate::authorities::Authorities;
 
 /// Files of a client's certificate (`broker.tls`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,20 +45,21 @@ impl ClientTls {
 
 /// Trusts the roots of the system and proves who we are where that is configured.
 pub(super) fn config(tls: Option<&ClientTls>) -> io::Result<ClientConfig> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if let Some(authority) = tls.and_then(|tls| tls.authority.as_deref()) {
-        roots.add_parsable_certificates(certificates("authority", authority)?);
-    }
-    if roots.is_empty() {
+    let own = match tls.and_then(|tls| tls.authority.as_deref()) {
+        Some(authority) => certificates("authority", authority)?,
+        None => Vec::new(),
+    };
+    let authorities = Authorities::read(own, Clock::system());
+    if authorities.is_empty() {
         return Err(io::Error::other("the system has no root certificates"));
     }
-    let builder = ClientConfig::builder().with_root_certificates(roots);
     let Some(tls) = tls else {
-        return Ok(builder.with_no_client_auth());
+        return Ok(authorities.client());
     };
     let (chain, key) = tls.identity()?;
-    builder
+    ClientConfig::builder()
+        .dangerous()
+        .with_custom_certificate_verifier(authorities)
         .with_client_auth_cert(chain, key)
         .map_err(|error| io::Error::other(format!("broker.tls: certificate and key do not fit: {error}")))
 }
@@ -112,7 +116,8 @@ fn client(tls: Option<&ClientTls>) -> Result<reqwest::Client, String> {
         .no_proxy();
     let builder = match tls {
         Some(tls) => builder.tls_backend_preconfigured(config(Some(tls)).map_err(|error| error.to_string())?),
-        None => builder,
+        // Without any authority it can still ask over plain HTTP.
+        None => builder.tls_backend_preconfigured(Authorities::read(Vec::new(), Clock::system()).client()),
     };
     builder.build().map_err(|error| error.without_url().to_string())
 }

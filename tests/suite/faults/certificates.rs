@@ -58,6 +58,35 @@ async fn a_receiver_with_a_private_certificate_gets_its_notifications_once_it_is
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_authority_that_is_trusted_later_is_trusted_without_a_restart() {
+    let mut scene = Scene::embedded().await;
+    let (before, added) = (Authority::create(), Authority::create());
+    let bundle = scene.installation.path("authorities.pem");
+    std::fs::copy(before.root(), &bundle).unwrap();
+    scene
+        .installation
+        .set_environment(TRUSTED, &bundle.display().to_string());
+    let front = added.front(scene.receiver.address()).await;
+    scene.receiver.behave("*", Behaviour::Status(200));
+    let url = front.url("/hook");
+    let mut daemon = scene.installation.daemon().await;
+    let body = json!({"execution_id": "run", "url": url, "body": "the body"});
+    assert_eq!(daemon.post("/v1/notifications", &body).await.status, 202);
+    wait_until("an endpoint that is not trusted", BOUND, async || {
+        let shown = scene.installation.run(&["endpoint", "show", &url, "--json"]).await;
+        (shown.code == Some(0) && shown.json()["state"] == "unavailable").then_some(())
+    })
+    .await;
+    std::fs::copy(added.root(), &bundle).unwrap();
+    wait_until("the delivery", BOUND, async || {
+        scene.installation.run(&["redeliver", &url, "--yes"]).await;
+        (scene.receiver.count() == 1).then_some(())
+    })
+    .await;
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broker_with_a_private_certificate_is_used_once_it_is_trusted() {
     let authority = Authority::create();
     let node = PrivateRabbit::start_with_certificate(authority.directory()).await;
