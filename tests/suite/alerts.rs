@@ -260,6 +260,27 @@ async fn of_two_daemons_one_tells_and_when_it_dies_the_other_tells_that() {
     assert_eq!(other.stop().await, Some(0), "{}", other.log());
 }
 
+/// Also those that were dead before the daemon began.
+#[tokio::test(flavor = "multi_thread")]
+async fn dead_events_are_told_by_their_number_again_after_a_restart() {
+    let receiver = Receiver::start().await;
+    let mut installation = alerting(&receiver);
+    installation.set("events", "cutoff", 1);
+    installation.append("\n[[handler]]\ntype = \"fails\"\ncommand = [\"/bin/false\"]\n");
+    let mut daemon = installation.daemon().await;
+    for reference in ["a", "b"] {
+        let pushed = daemon
+            .post("/v1/types/fails/events", &json!({"reference": reference}))
+            .await;
+        assert_eq!(pushed.status, 201);
+    }
+    told_saying(&receiver, "/ops", &["in (event table)", "`redrive dead groups`"]).await;
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+    let again = installation.daemon().await;
+    told_saying(&receiver, "/ops", &["2 more dead letters in (event table), 2 in all"]).await;
+    drop(again);
+}
+
 /// A queue that a policy shortens takes no publishes, whatever else is told of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_that_takes_no_publishes_any_more_is_told() {

@@ -77,6 +77,44 @@ fn promtool_takes_the_rules() {
     }
 }
 
+/// Series of two minutes and the rules that they have to fire: what a daemon counts at its start is there at its first
+/// scrape.
+const FIRED: &str = r#"
+rule_files: [RULES]
+evaluation_interval: 1m
+tests:
+  - interval: 15s
+    input_series:
+      - series: 'redrive_turns_total{kind="daemon_dead", job="redrive", instance="new"}'
+        values: '_x3 1x20'
+      - series: 'redrive_turns_total{kind="messages_lost", job="redrive", instance="new"}'
+        values: '_x3 1x20'
+      - series: 'redrive_turns_total{kind="daemon_dead", job="redrive", instance="old"}'
+        values: '5x20'
+      - series: 'redrive_events{type="mail", state="dead", job="redrive", instance="new"}'
+        values: '2x20'
+      - series: 'process_start_time_seconds{job="redrive", instance="new"}'
+        values: '_x3 40x20'
+      - series: 'process_start_time_seconds{job="redrive", instance="old"}'
+        values: '-90000x20'
+    alert_rule_test:
+      - {eval_time: 2m, alertname: RedriveDaemonDied, exp_alerts: [{exp_labels: {severity: ticket}, exp_annotations: {summary: 'A daemon was found dead, and its queues were taken over.'}}]}
+      - {eval_time: 2m, alertname: RedriveQueuesLost, exp_alerts: [{exp_labels: {severity: page}, exp_annotations: {summary: 'Messages were lost with queues that somebody deleted, or whose time was over.', description: '`redrive audit` says with which, and how many.'}}]}
+      - {eval_time: 2m, alertname: RedriveDeadEvents, exp_alerts: [{exp_labels: {severity: ticket, type: mail}, exp_annotations: {summary: '2 events of mail are dead.', description: '`redrive dead groups` shows what failed alike; `redrive event retry` handles them again.'}}]}
+      - {eval_time: 2m, alertname: RedriveMessagesLost, exp_alerts: []}
+"#;
+
+#[test]
+fn the_rules_see_what_a_daemon_counts_before_it_is_scraped_for_the_first_time() {
+    let rules = source::root().join("assets/alerts.yml");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("fired.yml");
+    fs::write(&file, FIRED.replace("RULES", rules.to_str().unwrap())).unwrap();
+    if let Some((fired, said)) = promtool(&["test", "rules", file.to_str().unwrap()], "") {
+        assert!(fired, "{said}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_and_what_is_dead_is_told_and_promtool_takes_it() {
     let receiver = Receiver::start().await;

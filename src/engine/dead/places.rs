@@ -8,7 +8,7 @@ use super::sum::{Place, was_claimed};
 use super::{DeadSum, DeadTargets};
 use crate::ambient::{HashMap, HashSet};
 use crate::broker::ListedQueue;
-use crate::domain::dead_letter::STORE;
+use crate::domain::dead_letter::{EVENT_TABLE, STORE};
 use crate::domain::event::EventState;
 use crate::domain::id::QueueName;
 use crate::engine::EngineError;
@@ -140,8 +140,17 @@ impl DeadPlaces {
         let places: Vec<(&str, Place)> = listed.chain([(STORE, stored)]).collect();
         let sum = DeadSum::of(places.iter().map(|(_, place)| *place), self.events);
         let is_known = seen.is_some() && self.is_found;
+        // Dead events are told of as dead letters are, and have a number of their own.
+        let events = (
+            EVENT_TABLE,
+            Place {
+                letters: self.events,
+                consumed: false,
+            },
+        );
         let counted = places
             .iter()
+            .chain(std::iter::once(&events))
             .filter(|(_, place)| !place.consumed)
             .filter_map(|(name, place)| Some(((*name).to_owned(), place.letters?)));
         DeadCounts {
@@ -158,6 +167,19 @@ impl DeadPlaces {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dead_events_are_a_place_of_their_own_and_no_letters() {
+        let places = DeadPlaces {
+            events: Some(3),
+            is_found: true,
+            ..DeadPlaces::default()
+        };
+        let counts = places.count(Some(&[]), Some(1));
+        assert_eq!((counts.sum.letters, counts.sum.events), (Some(1), Some(3)));
+        let expected = [(EVENT_TABLE.to_owned(), 3), (STORE.to_owned(), 1)];
+        assert_eq!(counts.places, Some(expected.into()));
+    }
 
     #[test]
     fn what_could_not_be_read_is_read_again_soon_however_long_the_failure_took() {
