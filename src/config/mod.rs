@@ -385,12 +385,17 @@ fn resolve_with(
         let sections = known.iter().filter(|name| **name != PROFILE);
         let keys: Vec<&str> = sections.chain(ProfileKeys::KEYS).copied().collect();
         Section::new(Some(profile), "", &keys, environment)?;
+        let url = profile.get("broker").and_then(|broker| broker.get("url"));
+        leave_management_of_another_broker(&mut merged, url.map(|url| &url.written));
         merged.overlay(profile);
     }
     let exposed = exposed::of_secrets(&merged)?;
     if broker.is_some() {
         // They are of the broker that the file means.
         merged.remove("broker", &["vhost", "management_url"]);
+    }
+    if let Some(url) = environment.variable("REDRIVE_BROKER_URL") {
+        leave_management_of_another_broker(&mut merged, Some(&Written::Text(url.to_owned())));
     }
     override_from_variables(&mut merged, environment);
     if let Some(BrokerUrl(url)) = broker {
@@ -401,6 +406,28 @@ fn resolve_with(
     let root = Section::new(Some(&merged), "", &keys, environment)?;
     let config = sections(root, profile)?;
     Ok(Config { exposed, ..config })
+}
+
+/// The management API that was written beside another broker is not that of this one: its queues are others, by whatever
+/// names.
+fn leave_management_of_another_broker(below: &mut Node, url: Option<&Written>) {
+    let host = |written: &Written| match written {
+        Written::Text(url) => Some(url::Url::parse(url).ok()?.host_str()?.to_owned()),
+        // A file or a variable, which may say anything.
+        Written::Integer(_)
+        | Written::Number(_)
+        | Written::Bool(_)
+        | Written::Date(_)
+        | Written::List(_)
+        | Written::Table(_) => None,
+    };
+    let before = below.get("broker").and_then(|broker| broker.get("url"));
+    let (Some(before), Some(url)) = (before.map(|before| &before.written), url) else {
+        return;
+    };
+    if host(before).is_none_or(|before| Some(before) != host(url)) {
+        below.remove("broker", &["management_url"]);
+    }
 }
 
 /// In the order in which they are printed.

@@ -649,6 +649,32 @@ fn a_broker_that_is_typed_stands_in_the_place_of_the_configured_one_and_is_never
 }
 
 #[test]
+fn the_management_api_of_another_broker_does_not_hold_for_that_of_a_profile_or_a_variable() {
+    let text = "[broker]\nurl = \"amqp://a:b@one\"\nmanagement_url = \"http://one:1\"\nvhost = \"shop\"\n\
+                [profile.other.broker]\nurl = \"amqp://a:b@two\"\n\
+                [profile.both.broker]\nurl = \"amqp://a:b@two\"\nmanagement_url = \"http://two:2\"\n\
+                [profile.user.broker]\nurl = \"amqp://c:d@one\"";
+    let asked = |profile: Option<&str>, variables: &[(&str, &str)]| {
+        let config = Config::resolve(text, profile, &environment(variables)).unwrap();
+        assert_eq!(config.broker.naming.vhost, "shop");
+        match config.broker.kind {
+            BrokerKind::RabbitMq { management_url, .. } => management_url.expose().to_owned(),
+            BrokerKind::Embedded => panic!("it is a RabbitMQ"),
+        }
+    };
+    assert_eq!(asked(None, &[]), "http://a:b@one:1/");
+    assert_eq!(asked(Some("other"), &[]), "http://a:b@two:15672/");
+    assert_eq!(asked(Some("both"), &[]), "http://a:b@two:2/");
+    assert_eq!(asked(Some("user"), &[]), "http://c:d@one:1/");
+    let three = ("REDRIVE_BROKER_URL", "amqp://a:b@three");
+    assert_eq!(asked(None, &[three]), "http://a:b@three:15672/");
+    let management = ("REDRIVE_MANAGEMENT_URL", "http://four:4");
+    assert_eq!(asked(None, &[three, management]), "http://a:b@four:4/");
+    let same = ("REDRIVE_BROKER_URL", "amqp://e:f@one");
+    assert_eq!(asked(None, &[same]), "http://e:f@one:1/");
+}
+
+#[test]
 fn without_a_home_a_store_has_to_be_named() {
     let nowhere = Environment::default();
     let error = Config::resolve("", None, &nowhere).unwrap_err().to_string();

@@ -30,7 +30,7 @@ pub(super) async fn health(broker: &RabbitMq) -> BrokerHealth {
     management(broker, &mut health).await;
     cluster(broker, &mut health).await;
     if health.version.is_none() && health.reachable {
-        health.version = wire::version(&broker.dialer).await;
+        health.version = wire::greeting(&broker.dialer).await.version;
         health
             .warnings
             .extend(health.version.as_deref().and_then(unchecked_series));
@@ -78,6 +78,17 @@ pub(super) async fn management(broker: &RabbitMq, health: &mut BrokerHealth) {
                     .push("the management API collects no statistics: counts of listings are not known".to_owned());
             }
             health.version = overview.version;
+            if health.reachable
+                && let Some(why) = other_cluster(
+                    wire::greeting(&broker.dialer).await.cluster.as_deref(),
+                    overview.cluster.as_deref(),
+                )
+            {
+                health.management = false;
+                health.management_problem = Some(why);
+                health.management_mend = Some("give the broker.management_url of the broker of broker.url".to_owned());
+                return;
+            }
             if let Ok(Some(alarm)) = management.alarms().await {
                 health.blocked.get_or_insert(alarm);
             }
@@ -131,6 +142,16 @@ async fn dead_letters(broker: &RabbitMq, health: &mut BrokerHealth) {
     }
 }
 
+/// Whether the two are not of one broker; a broker that does not say its name may be.
+fn other_cluster(broker: Option<&str>, management: Option<&str>) -> Option<String> {
+    let (broker, management) = broker
+        .zip(management)
+        .filter(|(broker, management)| broker != management)?;
+    Some(format!(
+        "broker.management_url leads to the broker {management:?}, and broker.url to {broker:?}"
+    ))
+}
+
 fn unchecked_series(version: &str) -> Option<String> {
     let (oldest, newest) = CHECKED;
     (!Version::parse(version)?.is_checked()).then(|| {
@@ -144,6 +165,14 @@ fn unchecked_series(version: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_management_api_of_another_broker_is_named() {
+        assert_eq!(other_cluster(Some("rabbit@a"), Some("rabbit@a")), None);
+        assert_eq!(other_cluster(None, Some("rabbit@a")), None);
+        let why = other_cluster(Some("rabbit@b"), Some("rabbit@a")).unwrap();
+        assert!(why.contains("\"rabbit@a\", and broker.url to \"rabbit@b\""), "{why}");
+    }
 
     #[test]
     fn only_unchecked_series_are_warned_of() {

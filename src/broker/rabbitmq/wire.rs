@@ -80,8 +80,19 @@ impl From<io::Error> for Fault {
     }
 }
 
-/// What the broker says of its version before anybody logs in.
-pub(super) async fn version(dialer: &Dialer) -> Option<String> {
+/// What the broker says of itself before anybody logs in.
+#[derive(Default)]
+pub(super) struct Greeting {
+    pub(super) version: Option<String>,
+    pub(super) cluster: Option<String>,
+}
+
+/// Hears the broker's greeting; what it does not say is not known.
+pub(super) async fn greeting(dialer: &Dialer) -> Greeting {
+    greeted(dialer).await.unwrap_or_default()
+}
+
+async fn greeted(dialer: &Dialer) -> Option<Greeting> {
     let asking = async {
         let mut stream = stream(dialer).await?;
         stream.write_all(b"AMQP\0\0\x09\x01").await?;
@@ -92,8 +103,11 @@ pub(super) async fn version(dialer: &Dialer) -> Option<String> {
     let (id, mut arguments) = start.method()?;
     // The protocol's own version comes first.
     let properties = (id == START && arguments.u16().is_some()).then(|| arguments.long_string())??;
-    let version = frames::text_in(properties, b"version")?;
-    std::str::from_utf8(version).ok().map(str::to_owned)
+    let text = |name: &[u8]| String::from_utf8(frames::text_in(properties, name)?.to_vec()).ok();
+    Some(Greeting {
+        version: text(b"version"),
+        cluster: text(b"cluster_name"),
+    })
 }
 
 /// What a connection is read from and written to.
