@@ -15,10 +15,11 @@ use clap_complete::env::{Bash, EnvCompleter as _, Fish, Zsh};
 use clap_complete::{CompleteEnv, Shell};
 use serde_json::Value;
 
+use super::Exit;
 use super::args::Cli;
 
-/// The variable by which the scripts of the shells ask.
-const VARIABLE: &str = "COMPLETE";
+/// The variable by which the scripts of the shells ask; not the usual `COMPLETE`, which others set for their own purposes.
+pub(super) const VARIABLE: &str = "REDRIVE_COMPLETE";
 const PROGRAM: &str = "redrive";
 /// How long a person waits at Tab.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -166,22 +167,21 @@ fn command() -> clap::Command {
     naming(Cli::arguments())
 }
 
-/// Answers a shell that asks at Tab; says whether it did.
-pub(super) fn answer() -> bool {
-    if std::env::var_os(VARIABLE).is_none() {
-        return false;
-    }
+/// Answers a shell that asks at Tab, if one does.
+pub(super) fn answer() -> Option<Exit> {
+    std::env::var_os(VARIABLE)?;
     let environment = CompleteEnv::with_factory(command)
         .var(VARIABLE)
         .bin(PROGRAM)
         .completer(PROGRAM);
     let here = std::env::current_dir().ok();
-    environment
-        .try_complete(std::env::args_os(), here.as_deref())
-        .unwrap_or_else(|error| {
+    match environment.try_complete(std::env::args_os(), here.as_deref()) {
+        Ok(answered) => answered.then_some(Exit::Done),
+        Err(error) => {
             let _ = error.print();
-            true
-        })
+            Some(Exit::Usage)
+        }
+    }
 }
 
 /// The script that a shell reads.

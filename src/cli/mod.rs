@@ -92,8 +92,8 @@ pub enum Mode {
 
 /// Reads the arguments of the process. `Err`: they are answered already, with help, completions or an error.
 pub fn parse() -> Result<Cli, Exit> {
-    if complete::answer() {
-        return Err(Exit::Done);
+    if let Some(exit) = complete::answer() {
+        return Err(exit);
     }
     let cli = Cli::typed(std::env::args_os()).map_err(|error| {
         // A broken pipe behind `--help` is no failure.

@@ -62,6 +62,21 @@ impl Typist {
     }
 }
 
+/// Others use that variable, and each has its own meaning for it.
+#[tokio::test]
+async fn a_variable_of_others_keeps_no_command_from_its_work() {
+    let mut installation = Installation::embedded();
+    let publish = ["publish", "--execution", "e", "--url", URL];
+    installation.set_environment("COMPLETE", "1");
+    installation.run(&publish).await.expect_code(0);
+    let queues = installation.run(&["queues", "--json"]).await.expect_code(0).json();
+    let published = queues.as_array().unwrap().iter();
+    let published = published.filter(|queue| queue["kind"] == "delivery");
+    assert_eq!(published.count(), 1, "{queues}");
+    installation.set_environment("REDRIVE_COMPLETE", "nushell");
+    installation.run(&publish).await.expect_code(2);
+}
+
 #[tokio::test]
 async fn tab_offers_the_queues_and_endpoints_that_there_are() {
     let typist = Typist::new().await;
