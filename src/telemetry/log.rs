@@ -9,6 +9,7 @@ use std::io;
 use std::sync::Mutex;
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::TelemetryError;
@@ -50,7 +51,18 @@ pub fn log_to(target: LogTarget, format: LogFormat, filter: Option<&str>) -> Res
     }
 }
 
+/// A word alone that is no level would be the name of a part that logs nothing, and all others would be silent.
 fn parse(filter: &str) -> Result<EnvFilter, TelemetryError> {
+    let is_plain = !filter.contains('[');
+    let mut words = filter.split(',').map(str::trim).filter(|_| is_plain);
+    let is_known =
+        |word: &str| word.is_empty() || word.contains('=') || word == "redrive" || word.parse::<LevelFilter>().is_ok();
+    if let Some(word) = words.find(|word| !is_known(word)) {
+        return Err(TelemetryError::Level {
+            filter: filter.to_owned(),
+            word: word.to_owned(),
+        });
+    }
     EnvFilter::builder()
         .parse(filter)
         .map_err(|source| TelemetryError::Filter {
@@ -127,6 +139,21 @@ mod tests {
             error.contains("redrive=loud") && error.contains("redrive=debug"),
             "{error}"
         );
-        assert!(parse(FILTER_DEFAULT).is_ok());
+        for filter in [
+            FILTER_DEFAULT,
+            "WARN",
+            "off",
+            "redrive",
+            "redrive::engine=debug,sqlx=warn",
+        ] {
+            assert!(parse(filter).is_ok(), "{filter}");
+        }
+        for (filter, word) in [("warning", "warning"), ("info,verbose", "verbose")] {
+            let error = parse(filter).unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("{word:?} is no level")) && error.contains("warn, info"),
+                "{error}"
+            );
+        }
     }
 }

@@ -33,6 +33,16 @@ pub enum TelemetryError {
         /// What the parser says.
         source: tracing_subscriber::filter::ParseError,
     },
+    /// A word in the filter of the log is neither a level nor an assignment.
+    #[error(
+        "log filter {filter:?}: {word:?} is no level; write error, warn, info, debug, trace or off, and the level of a part as sqlx=warn"
+    )]
+    Level {
+        /// As given.
+        filter: String,
+        /// Which word.
+        word: String,
+    },
     /// It was set up before.
     #[error("{what} is set up already")]
     Twice {
