@@ -50,7 +50,7 @@ pub(super) async fn run(config: Config, log: LogFormat) -> Result<Exit, Failure>
         notice(&vhost);
     }
     let stop = CancellationToken::new();
-    ambient::spawn("signals", signals(stop.clone())?);
+    ambient::spawn("signals", signals(stop.clone(), config.delivery.drain + CLOSING)?);
     let metrics = metrics(statsd(&config).as_ref())?;
     let listener = bind("api.listen", config.api.listen).await?;
     let bound = listener.local_addr()?;
@@ -216,9 +216,9 @@ async fn open(
     }
 }
 
-/// The first signal stops in order, the second at once. A terminal that is closed says so more than once, and a process that
+/// The first signal stops in order, `within` that time, the second at once. A terminal that is closed says so more than once, and a process that
 /// was begun to outlive it (`nohup`) does not hear that.
-pub(super) fn signals(stop: CancellationToken) -> Result<impl Future<Output = ()> + use<>, Failure> {
+pub(super) fn signals(stop: CancellationToken, within: Duration) -> Result<impl Future<Output = ()> + use<>, Failure> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let hears_hang_up = !is_ignored(SignalKind::hangup());
@@ -228,7 +228,7 @@ pub(super) fn signals(stop: CancellationToken) -> Result<impl Future<Output = ()
             () = either(&mut terminate, &mut interrupt) => {}
             Some(_) = OptionFuture::from(hang_up.as_mut().map(Signal::recv)) => {}
         }
-        supervised::stops();
+        supervised::stops(within);
         tracing::info!("stopping: finishing what is in flight; a second signal stops at once");
         stop.cancel();
         either(&mut terminate, &mut interrupt).await;

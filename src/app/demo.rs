@@ -47,7 +47,7 @@ pub(super) async fn serve() -> Result<Exit, Failure> {
 
 fn stopped_by_signals() -> Result<CancellationToken, Failure> {
     let stop = CancellationToken::new();
-    ambient::spawn("signals", daemon::signals(stop.clone())?);
+    ambient::spawn("signals", daemon::signals(stop.clone(), daemon::CLOSING)?);
     Ok(stop)
 }
 

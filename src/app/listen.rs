@@ -30,7 +30,7 @@ pub(super) async fn run(asked: ListenAsked) -> Result<Exit, Failure> {
         Failure::new(Exit::Failed, why)
     })?;
     let stop = CancellationToken::new();
-    ambient::spawn("signals", daemon::signals(stop.clone())?);
+    ambient::spawn("signals", daemon::signals(stop.clone(), daemon::CLOSING)?);
     cli::notice(&format!(
         "listening on http://{}; Ctrl-C ends it",
         listener.local_addr()?

@@ -36,10 +36,13 @@ pub(super) fn does(what: &str) {
     say(&[NotifyState::Status(what)]);
 }
 
-/// That it stops in order.
-pub(super) fn stops() {
+/// That it stops in order, and may need so long for it: a manager that gives it less would cut off requests in flight, which
+/// are then sent twice.
+pub(super) fn stops(within: Duration) {
+    let within_us = u32::try_from(within.as_micros()).unwrap_or(u32::MAX);
     say(&[
         NotifyState::Stopping,
+        NotifyState::ExtendTimeoutUsec(within_us),
         NotifyState::Status("finishing what is in flight"),
     ]);
 }
