@@ -230,6 +230,14 @@ impl Config {
                 path.display()
             ));
         }
+        if let StoreConfig::Postgres { url } = &self.store
+            && is_unprotected(url.expose())
+        {
+            warnings.push(format!(
+                "store.url sends its password and everything in the store in the clear to {}: use sslmode=verify-full",
+                url.shown()
+            ));
+        }
         if !self.api.listen.ip().is_loopback() && self.api.tls.is_none() {
             warnings.push(format!(
                 "api.listen is {}, and tokens and messages come there in the clear: set api.tls, or let a proxy with TLS \
@@ -314,6 +322,18 @@ fn goes_out(url: &str, scheme: &str) -> bool {
     let Ok(url) = url::Url::parse(url) else { return false };
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     url.scheme() == scheme && !is_this_machine(host)
+}
+
+/// Whether this URL of a database leaves the machine, and says that TLS may be left out.
+fn is_unprotected(url: &str) -> bool {
+    let Ok(url) = url::Url::parse(url) else { return false };
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let is_here = host.is_empty() || host.starts_with("%2F") || is_this_machine(host);
+    let mut pairs = url.query_pairs();
+    !is_here
+        && pairs.any(|(key, value)| {
+            matches!(&*key, "sslmode" | "ssl-mode") && matches!(&*value, "disable" | "allow" | "prefer")
+        })
 }
 
 fn is_this_machine(host: &str) -> bool {

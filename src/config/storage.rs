@@ -225,13 +225,16 @@ fn written_store(secret: &Secret) -> Result<StoreConfig, Problem> {
                 is_default: false,
             })
         }
-        Some(("postgres" | "postgresql", _)) => match (database::refusal(written), Url::parse(written)) {
-            (Some(why), _) => Err(secret.problem(why)),
-            (None, Ok(url)) => Ok(StoreConfig::Postgres {
-                url: SecretUrl::new(&url),
-            }),
-            (None, Err(error)) => Err(secret.problem(format!("cannot be read: {error}"))),
-        },
+        Some(("postgres" | "postgresql", _)) => {
+            unencoded(secret)?;
+            match (database::refusal(written), Url::parse(written)) {
+                (Some(why), _) => Err(secret.problem(why)),
+                (None, Ok(url)) => Ok(StoreConfig::Postgres {
+                    url: SecretUrl::new(&url),
+                }),
+                (None, Err(error)) => Err(secret.problem(format!("cannot be read: {error}; {ENCODED}"))),
+            }
+        }
         _ => Err(secret.problem("must begin with postgres:// or sqlite:")),
     }
 }
@@ -351,13 +354,31 @@ impl BrokerKeys {
     }
 }
 
+/// What ends the host of a URL, where it stands in a password.
+const ENCODED: &str = "in a password write / as %2F, ? as %3F, # as %23, @ as %40 and % as %25";
+
+/// A password whose signs end the host early would be a part of the URL that is shown.
+fn unencoded(secret: &Secret) -> Result<(), Problem> {
+    let (_, rest) = secret.expose().split_once("://").unwrap_or_default();
+    let (host, behind) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let (path, query) = behind.split_once('?').unwrap_or((behind, ""));
+    let is_login = |text: &str| !host.contains('@') && text.contains('@');
+    // `?user=name@place` is a parameter.
+    let is_login_in_query = is_login(query) && query.split('@').next().is_some_and(|name| !name.contains('='));
+    if behind.contains('#') || is_login(path) || is_login_in_query {
+        return Err(secret.problem(format!("has a # or an @ behind its host: {ENCODED}")));
+    }
+    Ok(())
+}
+
 fn server(secret: &Secret) -> Result<Server, Problem> {
     if secret.expose() == "embedded:" {
         return Ok(Server::Embedded);
     }
+    unencoded(secret)?;
     let mut amqp = Url::parse(secret.expose()).map_err(|error| {
         secret.problem(format!(
-            "cannot be read: {error}; write it as amqp://user:password@host or embedded:"
+            "cannot be read: {error}; write it as amqp://user:password@host or embedded:, and {ENCODED}"
         ))
     })?;
     if !matches!(amqp.scheme(), "amqp" | "amqps") {

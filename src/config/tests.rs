@@ -908,6 +908,28 @@ fn an_intake_of_a_queue_of_our_own_is_warned_of() {
 }
 
 #[test]
+fn a_password_that_ends_the_host_of_its_url_is_refused_and_not_shown() {
+    for password in ["77#geheim", "#geheim", "77?geheim", "77/geheim", "a/77#geheim"] {
+        for text in [
+            format!("[broker]\nurl = \"amqp://redrive:{password}@broker.example/v\""),
+            format!("[store]\nurl = \"postgres://redrive:{password}@db.example/v\""),
+        ] {
+            let error = Config::resolve(&text, None, &environment(&[])).unwrap_err().to_string();
+            assert!(
+                error.contains("%23") && !error.contains("geheim"),
+                "{password}: {error}"
+            );
+        }
+    }
+    for url in ["amqp://u:77%23x@h/a%2Fb", "amqp://u:p@h/name@place", "amqp://h/v"] {
+        let text = format!("[broker]\nurl = \"{url}\"");
+        assert!(Config::resolve(&text, None, &environment(&[])).is_ok(), "{url}");
+    }
+    let user = "[store]\nurl = \"postgres://db.example/v?user=me@place\"\n[broker]\nurl = \"amqp://h\"";
+    assert!(Config::resolve(user, None, &environment(&[])).is_ok());
+}
+
+#[test]
 fn what_goes_over_the_network_in_the_clear_is_warned_of() {
     let warned = |text: &str, part: &str| {
         let warnings = config(text).warnings();
@@ -923,6 +945,19 @@ fn what_goes_over_the_network_in_the_clear_is_warned_of() {
         "amqp://[::1]",
     ] {
         assert_eq!(config(&broker(quiet)).warnings(), Vec::<String>::new(), "{quiet}");
+    }
+    let store = |url: &str| format!("[store]\nurl = \"{url}\"\n[broker]\nurl = \"amqps://localhost\"");
+    for mode in ["disable", "allow", "prefer"] {
+        let url = format!("postgres://u:p@db.example/redrive?sslmode={mode}");
+        assert!(warned(&store(&url), "store.url sends"), "{mode}");
+    }
+    for quiet in [
+        "postgres://db.example/redrive",
+        "postgres://db.example/redrive?sslmode=verify-full",
+        "postgres://localhost/redrive?sslmode=disable",
+        "postgres://%2Frun%2Fpostgresql/redrive?sslmode=disable",
+    ] {
+        assert!(!warned(&store(quiet), "store.url sends"), "{quiet}");
     }
     let api = |rest: &str| format!("[api]\ntokens = [\"a-token-of-24-characters\"]\nlisten = \"0.0.0.0:8470\"\n{rest}");
     assert!(warned(&api(""), "api.tls"));
