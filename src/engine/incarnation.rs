@@ -16,7 +16,7 @@ use crate::ambient;
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::IncarnationId;
 use crate::store::{Beat, Begun, NewIncarnation, StoreError};
-use crate::telemetry::names;
+use crate::telemetry::{LoggedAt, names};
 
 /// Between two heartbeats.
 const BEAT: Duration = Duration::from_secs(1);
@@ -120,6 +120,7 @@ impl Core {
 impl Delivery {
     /// Beats until `generation` ends or the incarnation is disowned, which closes the fence.
     pub(super) async fn beat(self: Arc<Self>, id: IncarnationId, generation: CancellationToken) {
+        let told = LoggedAt::never();
         while !generation.is_cancelled() {
             let sent = self.clock.uptime();
             self.healing.health.beat_sent(sent);
@@ -132,7 +133,10 @@ impl Delivery {
                     self.disowned(id);
                     return;
                 }
-                Err(error) => tracing::warn!(error = ?error, "heartbeat failed"),
+                Err(error) if told.is_due(self.clock.uptime()) => {
+                    tracing::warn!(why = ?super::error::chain(&error), "heartbeat failed");
+                }
+                Err(_) => {}
             }
             ambient::wait(&generation, BEAT).await;
         }

@@ -227,6 +227,13 @@ impl Doctor {
     }
 
     async fn daemon_checks(&self) -> Vec<Check> {
+        if let Some(why) = self.healing.health.beat_problem() {
+            return vec![Check::broken(
+                "daemon",
+                format!("this process delivers nothing: its heartbeats do not reach the store: {why}"),
+                "mend that; a password that was changed is read again when the daemon is restarted",
+            )];
+        }
         let incarnations = match self.store.incarnations_living().await {
             Ok(incarnations) => as_evident(&self.store, incarnations).await,
             Err(error) => Err(error),

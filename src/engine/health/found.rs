@@ -111,6 +111,11 @@ impl Health {
         found.beats.last = Some(PartState::follow(found.beats.last.as_ref(), problem, now));
     }
 
+    /// Why the store does not take the heartbeats of this process, which then delivers nothing.
+    pub(in crate::engine) fn beat_problem(&self) -> Option<String> {
+        self.found().beats.last.as_ref()?.problem.clone()
+    }
+
     /// Delivery cannot begin; a store that is the reason has no heartbeats that would tell.
     pub(in crate::engine) fn waits_for(&self, error: &EngineError, now: Timestamp) {
         let why = chain(error);

@@ -361,6 +361,8 @@ async fn a_database_that_takes_no_writes_is_told() {
         }
         if read_only == "on" {
             not_ready(&daemon, "store").await;
+            let checks = daemon.get("/v1/doctor").await.text();
+            assert!(checks.contains("its heartbeats do not reach the store"), "{checks}");
         }
     }
     connection.close().await.unwrap();
