@@ -234,11 +234,12 @@ impl Endpoint {
         }
     }
 
-    /// As it is shown where so much waits to be tried for it: where nothing does, or only what waits for a person, nothing
-    /// is tried before the next notification comes; where it is paused, nothing before somebody resumes it.
+    /// As it is shown where so much waits to be tried for it, of which the first waits by itself until `first_at`: where
+    /// nothing does, or only what waits for a person, nothing is tried before the next notification comes; where it is
+    /// paused, nothing before somebody resumes it.
     #[must_use]
-    pub fn with_untried(mut self, untried: Option<u64>) -> Self {
-        self.next_attempt_at = self.next_attempt();
+    pub fn with_untried(mut self, untried: Option<u64>, first_at: Option<Timestamp>) -> Self {
+        self.next_attempt_at = self.next_attempt().max(self.next_attempt().and(first_at));
         if self.state == EndpointState::Unavailable && untried == Some(0) {
             self.next_attempt_at = None;
         }
@@ -339,6 +340,21 @@ mod tests {
 
     #[test]
     fn one_that_is_paused_is_found_by_that_word_and_says_since_when() {
+    #[test]
+    fn its_next_attempt_is_that_of_the_first_message_that_may_be_tried() {
+        let next = |untried, first_at| {
+            let down = Endpoint {
+                next_attempt_at: Some(at(5)),
+                ..down(None)
+            };
+            down.with_untried(untried, first_at).next_attempt_at
+        };
+        assert_eq!(next(Some(1), Some(at(90))), Some(at(90)), "it waits by itself");
+        assert_eq!(next(Some(1), Some(Timestamp::EPOCH)), Some(at(5)));
+        assert_eq!(next(None, None), Some(at(5)));
+        assert_eq!(next(Some(0), None), None);
+    }
+
         let all = [
             EndpointState::Available,
             EndpointState::Unavailable,

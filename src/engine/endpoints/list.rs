@@ -8,6 +8,7 @@ use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::mask::MASK;
 use crate::domain::pace::Pace;
 use crate::domain::queue::{Head, QueueRecord};
+use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::EngineError;
 use crate::engine::kept::good_until;
@@ -31,6 +32,30 @@ pub(super) struct Sum {
     all: Option<u64>,
     /// Without those behind a head that waits for a person.
     untried: Option<u64>,
+    /// When the first of these may be tried.
+    first_at: Option<Timestamp>,
+}
+
+/// What becomes of the first message of a queue.
+#[derive(Clone, Copy, Debug)]
+enum First {
+    /// It waits for a person.
+    Parked,
+    /// It may be tried from then on.
+    From(Timestamp),
+}
+
+impl First {
+    fn of(head: Option<&Head>) -> Self {
+        match head {
+            Some(head) if head.parked => Self::Parked,
+            Some(Head {
+                next_attempt_at: Some(at),
+                ..
+            }) => Self::From(*at),
+            Some(_) | None => Self::From(Timestamp::EPOCH),
+        }
+    }
 }
 
 impl Endpoints {
@@ -70,7 +95,7 @@ impl Endpoints {
                 let sum = waiting.as_ref().map(|waiting| of(waiting, &endpoint.url));
                 EndpointView {
                     problems: Vec::new(),
-                    endpoint: endpoint.with_untried(sum.and_then(|sum| sum.untried)),
+                    endpoint: endpoint.with_untried(sum.and_then(|sum| sum.untried), sum.and_then(|sum| sum.first_at)),
                     waiting: sum.and_then(|sum| sum.all),
                     queues,
                     taken_at: self.clock.now(),
@@ -156,23 +181,18 @@ impl Endpoints {
         let mut queues = HashMap::default();
         let mut pages = self.queue_pages(QueuesOnly::OfUrl(url.clone()));
         while let Some(rows) = pages.next().await? {
-            queues.extend(
-                rows.into_iter()
-                    .map(|row| (row.name, waits_for_a_person(row.head.as_ref()))),
-            );
+            queues.extend(rows.into_iter().map(|row| (row.name, First::of(row.head.as_ref()))));
         }
         let listing = self.queues.seen_if_possible(Oldest::Nowhere).await;
         let mut sum = Sum::NOTHING;
         for queue in &listing.seen {
-            match queues.get(&queue.name) {
-                Some(true) => sum.add_parked(queue),
-                Some(false) => sum.add(queue),
-                None => {}
+            if let Some(first) = queues.get(&queue.name) {
+                sum.add(queue, *first);
             }
         }
         let known = |count: Option<u64>| count.filter(|_| listing.unread.is_none());
         Ok(EndpointView {
-            endpoint: endpoint.with_untried(known(sum.untried)),
+            endpoint: endpoint.with_untried(known(sum.untried), sum.first_at),
             taken_at: self.clock.now(),
             queues: queues.len() as u64,
             waiting: known(sum.all),
@@ -196,19 +216,13 @@ impl Endpoints {
         let mut urls = HashMap::default();
         let mut pages = self.queue_pages(QueuesOnly::All);
         while let Some(rows) = pages.next().await? {
-            let known = |row: QueueRecord| Some((row.name, (row.url?, waits_for_a_person(row.head.as_ref()))));
+            let known = |row: QueueRecord| Some((row.name, (row.url?, First::of(row.head.as_ref()))));
             urls.extend(rows.into_iter().filter_map(known));
         }
         let mut waiting = Waiting::default();
         for queue in &listing.seen {
-            let Some((url, is_parked)) = urls.get(&queue.name) else {
-                continue;
-            };
-            let sum = waiting.entry(url.clone()).or_insert(Sum::NOTHING);
-            if *is_parked {
-                sum.add_parked(queue);
-            } else {
-                sum.add(queue);
+            if let Some((url, first)) = urls.get(&queue.name) {
+                waiting.entry(url.clone()).or_insert(Sum::NOTHING).add(queue, *first);
             }
         }
         let waiting = Arc::new(waiting);
@@ -222,22 +236,18 @@ impl Sum {
     const NOTHING: Self = Self {
         all: Some(0),
         untried: Some(0),
+        first_at: None,
     };
 
     /// With what waits in one more queue.
-    fn add(&mut self, queue: &Seen) {
-        self.add_parked(queue);
-        self.untried = with(self.untried, queue);
-    }
-
-    /// The same of a queue whose head waits for a person.
-    fn add_parked(&mut self, queue: &Seen) {
+    fn add(&mut self, queue: &Seen, first: First) {
         self.all = with(self.all, queue);
+        let First::From(at) = first else { return };
+        self.untried = with(self.untried, queue);
+        if with(Some(0), queue) != Some(0) {
+            self.first_at = Some(self.first_at.map_or(at, |first_at| first_at.min(at)));
+        }
     }
-}
-
-fn waits_for_a_person(head: Option<&Head>) -> bool {
-    head.is_some_and(|head| head.parked)
 }
 
 /// One count that is missing makes a sum unknown, not smaller.

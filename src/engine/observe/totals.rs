@@ -22,6 +22,8 @@ struct Sum {
     waiting: Option<u64>,
     /// Without those behind a head that waits for a person.
     untried: Option<u64>,
+    /// When the first of these may be tried.
+    first_at: Option<Timestamp>,
     oldest_at: Option<Timestamp>,
 }
 
@@ -29,6 +31,7 @@ impl Sum {
     const NOTHING: Self = Self {
         waiting: Some(0),
         untried: Some(0),
+        first_at: None,
         oldest_at: None,
     };
 
@@ -37,6 +40,9 @@ impl Sum {
         self.waiting = with(self.waiting);
         if row.state != Some(QueueState::Parked) {
             self.untried = with(self.untried);
+            if row.depth() != Some(0) {
+                self.first_at = earlier(self.first_at, row.next_attempt_at().or(Some(Timestamp::EPOCH)));
+            }
         }
         if row.depth() != Some(0) {
             self.oldest_at = earlier(self.oldest_at, row.oldest_at());
@@ -151,7 +157,7 @@ pub(super) fn endpoint_rows(
             queues,
             waiting,
             oldest_at: sum.oldest_at,
-            endpoint: endpoint.with_untried(sum.untried.filter(|_| listed.known)),
+            endpoint: endpoint.with_untried(sum.untried.filter(|_| listed.known), sum.first_at),
         };
         kept::item(row, before)
     });
