@@ -49,7 +49,7 @@ pub(super) const ACT: &[Action] = &[
         .reports(|task| changed(task, "paused", "queue"))
         .hinted(),
     Action::new("pause_endpoint", "pause", &["P"])
-        .help("Send nothing to the selected endpoint until somebody resumes it, at once; for marked rows it asks first. It stays available. Probes of an endpoint that is down go on until it answers; nothing else is sent then until it is resumed.")
+        .help("Send nothing to the selected endpoint until somebody resumes it, at once; for marked rows it asks first. An endpoint that is down gets no probe either.")
         .changes(ENDPOINTS)
         .when(|state| BRAKE.possible(state))
         .plans(|state| BRAKE.freeze(state))

@@ -71,7 +71,13 @@ impl Operation<Endpoints> for ChangePace<'_> {
         let mut plan = simple(format!("{title} {url}"), url, effect);
         plan.lines[0].now = in_words(endpoint.pace.as_ref());
         if endpoint.state == EndpointState::Unavailable {
-            let why = "it is unavailable: this holds once it is available again";
+            let why = match self.wish {
+                PaceWish::Pause => "it is unavailable, and stays so until somebody resumes it: no probe is sent either",
+                PaceWish::Resume if endpoint.paused().is_some() => "it is unavailable: it is probed again from now on",
+                PaceWish::Resume | PaceWish::Go(_) | PaceWish::Release => {
+                    "it is unavailable: this holds once it is available again"
+                }
+            };
             plan.warnings.push(why.to_owned());
         }
         if matches!(self.wish, PaceWish::Go(_)) && after.is_some() {

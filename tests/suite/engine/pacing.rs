@@ -236,7 +236,16 @@ pub(super) async fn an_endpoint_that_is_paused_while_it_is_unavailable_gets_no_p
     stage.execute(Command::Policy(slow)).await;
     stage.publish("a", "/hook").await;
     stage.endpoint_is("/hook", "unavailable").await;
+    let warned = async |wish| {
+        let url = stage.url("/hook");
+        let plan = stage.engine.plan(Command::PaceEndpoint { url, wish }).await.unwrap();
+        plan.warnings.join("; ")
+    };
+    let why = warned(PaceWish::Pause).await;
+    assert!(why.contains("no probe is sent either"), "{why}");
     wish(&stage, PaceWish::Pause).await;
+    let why = warned(PaceWish::Resume).await;
+    assert!(why.contains("it is probed again"), "{why}");
     let before = stage.receiver.count();
     stage.receiver.behave("/hook", Behaviour::Status(200));
     stays_absent("a request to a paused endpoint", Duration::from_secs(3), async || {
