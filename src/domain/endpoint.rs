@@ -255,13 +255,15 @@ impl Endpoint {
             Some((order, by)) => Some(Pace {
                 brake: self.paused().cloned(),
                 revision: before.map_or(1, |pace| pace.revision + 1),
-                ..Pace::new(order, Some(by.to_owned()), now)
+                ..Pace::new(order, Some(by.to_owned()), now).opened(now)
             }),
             None => before
                 .filter(|pace| pace.is_of_a_person())
                 .map(|pace| match self.state {
                     EndpointState::Available => pace.clone(),
-                    EndpointState::Unavailable | EndpointState::Parked | EndpointState::Disabled => pace.reopened(now),
+                    EndpointState::Unavailable | EndpointState::Parked | EndpointState::Disabled => {
+                        pace.reopened(now).opened(now)
+                    }
                 }),
         }
     }

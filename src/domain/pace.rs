@@ -23,6 +23,8 @@ pub const STEP_S: u32 = 10;
 pub const STOP_AFTER: u32 = 5;
 /// So long after its last request a canary passes although the end of one of them is not known: its daemon is gone.
 const UNKNOWN_FOR: Duration = Duration::from_secs(90);
+/// A success of before the endpoint was made available is recorded within this.
+const RECORDED_WITHIN: Duration = Duration::from_secs(1);
 
 /// A request to a paced endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,8 +94,14 @@ pub struct Pace {
     pub moved_at: Timestamp,
     /// Whether the canary is over, or there is none.
     pub passed: bool,
-    /// Failed attempts since it began.
+    /// Failed attempts since it was ordered.
     pub failed: u32,
+    /// Requests of the canary that failed.
+    #[serde(default)]
+    pub canary_failed: u32,
+    /// When a person made the endpoint available at this pace.
+    #[serde(default)]
+    pub opened_at: Option<Timestamp>,
     /// A person stopped it.
     pub brake: Option<Brake>,
 }
@@ -101,7 +109,7 @@ pub struct Pace {
 /// A change of a pace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PaceChange {
-    /// A person asks for something else; what was counted stays.
+    /// A person asks for something else; failures are counted from there, and what was counted of the canary stays.
     Order {
         /// What.
         order: PaceOrder,
@@ -328,7 +336,18 @@ impl Pace {
             moved_at: now,
             passed: order.canary.is_none(),
             failed: 0,
+            canary_failed: 0,
+            opened_at: None,
             brake: None,
+        }
+    }
+
+    /// The same, where a person makes the endpoint available at this pace.
+    #[must_use]
+    pub fn opened(self, now: Timestamp) -> Self {
+        Self {
+            opened_at: Some(now),
+            ..self
         }
     }
 
@@ -355,6 +374,7 @@ impl Pace {
         Self {
             ramp_at: now,
             moved_at: now,
+            opened_at: None,
             revision: self.revision + 1,
             ..self.clone()
         }
@@ -378,7 +398,7 @@ impl Pace {
             let left = self.order.canary.unwrap_or(0).saturating_sub(self.taken);
             return match self.order.watch_s {
                 _ if left > 0 => Stage::Canary(left),
-                Some(watch) if self.failed == 0 => {
+                Some(watch) if self.failed == 0 && self.canary_failed == 0 => {
                     Stage::Watched(self.moved_at.plus(Duration::from_secs(u64::from(watch))))
                 }
                 _ => Stage::Asks,
@@ -459,10 +479,17 @@ impl Pace {
                 self.taken,
                 until.since(now).as_secs()
             ),
-            Stage::Asks if self.failed > 0 => {
+            Stage::Asks if self.canary_failed > 0 => {
                 format!(
                     "canary of {} is sent, {} failed: waits for a person to resume it",
-                    self.taken, self.failed
+                    self.taken, self.canary_failed
+                )
+            }
+            Stage::Asks if self.failed > 0 => {
+                let failed = plural(self.failed.into(), "attempt", "attempts");
+                format!(
+                    "canary of {} is sent, and {failed} failed: waits for a person to resume it",
+                    self.taken
                 )
             }
             Stage::Asks => format!("canary of {} is sent: waits for a person to resume it", self.taken),
@@ -481,12 +508,26 @@ impl Pace {
         }
     }
 
-    /// One more attempt failed; whether that closes the endpoint.
+    /// Whether a request that failed counts. A probe does where a person made the endpoint available at this pace, and
+    /// it has answered nothing with a 2xx since, the last of which was at `last_success_at`: any other time that it is down
+    /// is a matter of its retry policy.
+    #[must_use]
+    pub fn counts(&self, request: Request, last_success_at: Option<Timestamp>) -> bool {
+        match request {
+            Request::InTurn => true,
+            Request::Probe => self
+                .opened_at
+                .is_some_and(|opened| last_success_at.is_none_or(|last| last <= opened.plus(RECORDED_WITHIN))),
+        }
+    }
+
+    /// One more attempt failed that counts; whether that closes the endpoint.
     pub fn failed(&mut self, request: Request, now: Timestamp) -> bool {
         self.failed += 1;
         self.revision += 1;
         if !self.passed && request == Request::InTurn {
             self.ended += 1;
+            self.canary_failed += 1;
             self.moved_at = now;
         }
         self.order.stop_after.is_some_and(|stop| self.failed >= stop)
@@ -511,6 +552,8 @@ pub fn after(before: Option<&Pace>, change: &PaceChange, now: Timestamp) -> Resu
             pace.passed = order.canary.is_none_or(|canary| pace.passed && canary <= pace.taken);
             pace.order = *order;
             pace.by = Some(by.clone());
+            pace.failed = 0;
+            pace.opened_at = None;
         }),
         (PaceChange::Order { order, by }, None) => Ok(Some(Pace::new(*order, Some(by.clone()), now))),
         (PaceChange::Brake { .. }, Some(pace)) if pace.brake.is_some() => Err("this endpoint is paused already"),
@@ -722,6 +765,54 @@ mod tests {
         pace.failed(Request::Probe, at(1));
         assert_eq!(pace.stage(at(1)), Stage::Canary(2), "a probe is none of the canary's");
         assert!(!pace.failed(Request::Probe, at(2)) && pace.failed(Request::Probe, at(3)));
+    }
+
+    #[test]
+    fn probes_count_after_an_opening_at_its_pace_until_the_first_success() {
+        let ordered = Pace::new(RAMP, Some("ana".to_owned()), at(0));
+        let counts = |pace: &Pace, last| pace.counts(Request::Probe, last);
+        assert!(
+            !counts(&ordered, None) && ordered.counts(Request::InTurn, None),
+            "while it is down it was ordered alone"
+        );
+        let opened = ordered.opened(at(10));
+        assert!(counts(&opened, None) && counts(&opened, Some(at(10))));
+        assert!(!counts(&opened, Some(at(12))), "it answered at this pace");
+        assert!(!counts(&opened.reopened(at(20)), None), "a probe was answered");
+        let order = PaceChange::Order {
+            order: PaceOrder {
+                stop_after: Some(1),
+                ..RAMP
+            },
+            by: "bob".to_owned(),
+        };
+        let mut opened = opened;
+        opened.failed(Request::Probe, at(11));
+        let anew = changed(&opened, &order, at(12));
+        assert!(anew.failed == 0 && !counts(&anew, None));
+    }
+
+    #[test]
+    fn failures_of_a_canary_are_told_from_those_of_probes() {
+        let mut pace = canary(Some(30));
+        for second in [1, 2] {
+            pace = changed(&pace, &PaceChange::Take, at(second));
+        }
+        for request in [Request::Probe, Request::InTurn, Request::Probe] {
+            pace.order.stop_after = None;
+            pace.failed(request, at(3));
+        }
+        let says = pace.in_words(at(4));
+        assert!(says.contains("canary of 2 is sent, 1 failed:"), "{says}");
+        // Another order does not have a canary go on that failed.
+        let order = PaceChange::Order {
+            order: PaceOrder {
+                rate: Some(9),
+                ..pace.order
+            },
+            by: "ana".to_owned(),
+        };
+        assert_eq!(changed(&pace, &order, at(5)).stage(at(5)), Stage::Asks);
     }
 
     #[test]

@@ -148,7 +148,7 @@ pub fn pace_changed(mut endpoint: Endpoint, expected: Option<i64>, change: &Pace
     }
 }
 
-/// The endpoint after an attempt at it failed that was no probe, where it is paced; the failure may be one too many.
+/// The endpoint after an attempt at it failed, where that counts for its pace; the failure may be one too many.
 #[must_use]
 pub fn endpoint_after_failure(
     before: &Endpoint,
@@ -156,7 +156,10 @@ pub fn endpoint_after_failure(
     now: Timestamp,
 ) -> Option<Endpoint> {
     let mut after = before.clone();
-    let pace = after.pace.as_mut()?;
+    let pace = after
+        .pace
+        .as_mut()
+        .filter(|pace| pace.counts(request, before.last_success_at))?;
     if !pace.failed(request, now) {
         return Some(after);
     }

@@ -67,7 +67,7 @@ pub struct Pace {
     pub canary_watch_s: Option<u32>,
     /// Stop after so many failures in a row; 0: never.
     pub stop_after: Option<u32>,
-    /// Failures in a row.
+    /// Failed attempts since it was asked for.
     pub failed: u32,
     /// Who set it.
     pub by: Option<String>,
