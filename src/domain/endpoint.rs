@@ -341,8 +341,6 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_paused_is_found_by_that_word_and_says_since_when() {
-    #[test]
     fn its_next_attempt_is_that_of_the_first_message_that_may_be_tried() {
         let next = |untried, first_at| {
             let down = Endpoint {
@@ -357,6 +355,8 @@ mod tests {
         assert_eq!(next(Some(0), None), None);
     }
 
+    #[test]
+    fn one_that_is_paused_is_found_by_that_word_and_says_since_when() {
         let all = [
             EndpointState::Available,
             EndpointState::Unavailable,

@@ -316,9 +316,15 @@ pub trait Deliveries: Send + Sync {
     /// An attempt that settles nothing (interrupted, or stale): its row only.
     async fn attempt_record(&self, attempt: &crate::domain::attempt::Attempt) -> Result<(), StoreError>;
 
-    /// How many queues of `url` have a head that failed or was refused after the last 2xx (the later
-    /// of `since`, by the store's clock, and the stored one), and how many queues the URL has.
-    async fn heads_failing(&self, url: &EndpointUrl, since: Option<Timestamp>) -> Result<Tally, StoreError>;
+    /// Of how many queues of `url`, `but` aside, a head failed or was refused after the last 2xx (the later of `since`,
+    /// by the store's clock, and the stored one), and how many queues the URL has. One that was refused counts also when
+    /// its message is a dead letter by now.
+    async fn heads_failing(
+        &self,
+        url: &EndpointUrl,
+        since: Option<Timestamp>,
+        but: &QueueName,
+    ) -> Result<Tally, StoreError>;
 
     /// Commits a decision before it is carried out, guarded by the queue's epoch.
     async fn decision_open(&self, queue: &QueueName, decision: &Decision) -> Result<bool, StoreError>;

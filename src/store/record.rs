@@ -334,7 +334,7 @@ pub struct Success {
 /// How many queues of a URL are in trouble.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Queues whose head failed or was refused since the last 2xx.
+    /// Queues of which a head failed or was refused since the last 2xx.
     pub failing: u32,
     /// Queues of the URL.
     pub queues: u32,

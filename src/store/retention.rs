@@ -9,6 +9,7 @@
 //! | table | bound |
 //! |---|---|
 //! | `attempts` | `attempts_s`, and a number of rows |
+//! | `refused_queues` | `attempts_s`, but a day at least, and a 2xx of their URL |
 //! | `audit` | `audit_s`; `audit_chain` keeps the end of what went |
 //! | `policies` | `audit_s` and a number of versions, but never the newest of what is set |
 //! | `runs`, `run_items`, `run_sources` | `runs_s` after their end and a number of runs; plans an hour; items per run |

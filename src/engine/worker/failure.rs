@@ -62,14 +62,21 @@ impl Worker {
         if matches!(tried.sent.outcome, Outcome::Failure(FailureKind::BadRequest)) {
             return self.cannot_be_sent(attached, hand, &tried).await;
         }
-        if self.hold.probe.is_none() && hand.endpoint.epoch() != tried.epoch {
-            return Step::Stop(self.hold.stale(tried).await);
-        }
         let engine = Arc::clone(&self.hold.engine);
         let looked_up = engine.insist(self.hold.incarnation, || engine.policy_for(&hand.notification));
         let Ok(applied) = looked_up.await else {
             return Step::Stop(End::Fenced);
         };
+        let endpoint = Arc::clone(&hand.endpoint);
+        let is_refusal = tried.attempt.class == OutcomeClass::Refused && applied.policy.on_refused != OnRefused::Accept;
+        let turn = if is_refusal {
+            Some(endpoint.refusals.lock().await)
+        } else {
+            None
+        };
+        if self.hold.probe.is_none() && endpoint.epoch() != tried.epoch {
+            return Step::Stop(self.hold.stale(tried).await);
+        }
         let terms = self.hold.terms(hand, &tried);
         let schedule = applied.policy.schedule_with(terms.own);
         let verdict = match self
@@ -90,6 +97,7 @@ impl Worker {
             Ok(Counted::No) => return Step::Stop(End::EndpointClosed),
             Ok(Counted::Yes) => {}
         }
+        drop(turn);
         if let Some(failures) = consequence.carried {
             hand.endpoint.carry(failures);
         }
@@ -233,14 +241,21 @@ impl Worker {
         if endpoint_changed {
             return Ok(Counted::Yes);
         }
-        // Somebody changed the endpoint while the request was in flight: the failure does not count.
-        let scope = HeadScope::Queue(self.hold.queue.clone(), self.hold.epoch);
+        // Somebody changed the endpoint while the request was in flight: the failure does not count for it.
         engine
-            .insist(self.hold.incarnation, || engine.store.heads_reset(&scope))
+            .insist(self.hold.incarnation, || {
+                engine.look_at_endpoint(&hand.notification.url)
+            })
             .await
             .map_err(|()| End::Fenced)?;
-        if let Err(error) = engine.look_at_endpoint(&hand.notification.url).await {
-            tracing::debug!(error = ?error, "an endpoint is read with the next poll");
+        // Nor for the message, where it was opened: every head has its whole budget again then. Where the head of another
+        // queue closed it, this one failed as well.
+        if hand.endpoint.is_available() {
+            let scope = HeadScope::Queue(self.hold.queue.clone(), self.hold.epoch);
+            engine
+                .insist(self.hold.incarnation, || engine.store.heads_reset(&scope))
+                .await
+                .map_err(|()| End::Fenced)?;
         }
         Ok(if consequence.decision.is_some() {
             Counted::Yes
@@ -353,7 +368,7 @@ impl Hold {
         }
     }
 
-    /// Queues of the URL in trouble, this one included whether or not its failure is recorded yet.
+    /// Queues of the URL in trouble, this one included.
     async fn tally(&self, hand: &InHand) -> Result<Tally, End> {
         let (engine, url, since) = (
             Arc::clone(&self.engine),
@@ -361,12 +376,11 @@ impl Hold {
             hand.endpoint.last_success(),
         );
         let tally = engine
-            .insist(self.incarnation, || engine.store.heads_failing(url, since))
+            .insist(self.incarnation, || engine.store.heads_failing(url, since, &self.queue))
             .await
             .map_err(|()| End::Fenced)?;
-        let recorded = self.failures_of(hand) > 0 || self.record.refusals_in_row > 0;
         Ok(Tally {
-            failing: tally.failing + u32::from(!recorded),
+            failing: tally.failing + 1,
             queues: tally.queues,
         })
     }

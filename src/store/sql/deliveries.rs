@@ -7,6 +7,7 @@ use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointChange};
 use crate::domain::fingerprint::Fingerprint;
 use crate::domain::id::{EndpointEpoch, Epoch, QueueName};
+use crate::domain::outcome::OutcomeClass;
 use crate::domain::policy::Phase;
 use crate::domain::queue::Decision;
 use crate::domain::time::Timestamp;
@@ -60,10 +61,28 @@ static SUCCEEDED: Statement = Statement::new(
      last_error = CASE WHEN state = 'available' THEN NULL ELSE last_error END \
      WHERE url_key IN (SELECT redrive.url_key(asked) FROM unnest($1::text[]) AS a (asked))",
 );
-static FAILING: Statement = Statement::new(
-    "SELECT count(*) AS queues, count(*) FILTER (WHERE head_last_failed_at > GREATEST(COALESCE($2::bigint, 0), \
-     COALESCE((SELECT last_success_at FROM redrive.endpoints WHERE url_key = redrive.url_key($1)), 0))) AS failing \
-     FROM redrive.delivery_queues WHERE redrive.url_key(url) = redrive.url_key($1)",
+/// What ends a row of failures: `$2`, or what is stored, whichever is later.
+macro_rules! last_success {
+    () => {
+        "GREATEST(COALESCE($2::bigint, 0), \
+         COALESCE((SELECT last_success_at FROM redrive.endpoints WHERE url_key = redrive.url_key($1)), 0))"
+    };
+}
+/// A queue whose message was refused may have no head any more, and no row: that message is a dead letter, or its
+/// sequence has ended.
+static FAILING: Statement = Statement::new(concat!(
+    "SELECT count(DISTINCT name) AS queues, count(DISTINCT name) FILTER (WHERE name <> $3 AND failed_at > ",
+    last_success!(),
+    ") AS failing FROM (SELECT name, head_last_failed_at AS failed_at FROM redrive.delivery_queues \
+     WHERE redrive.url_key(url) = redrive.url_key($1) \
+     UNION ALL SELECT queue, refused_at FROM redrive.refused_queues \
+     WHERE url_key = redrive.url_key($1) AND refused_at > ",
+    last_success!(),
+    ") AS met"
+));
+static REFUSED: Statement = Statement::new(
+    "INSERT INTO redrive.refused_queues (queue, url_key, refused_at) VALUES ($1, redrive.url_key($2), $3) \
+     ON CONFLICT (queue) DO UPDATE SET refused_at = excluded.refused_at",
 );
 static DECISION_OPEN: Statement = Statement::new(
     "UPDATE redrive.delivery_queues SET decision_id = $3, decision_message = $4, decision_reason = $5, \
@@ -145,14 +164,19 @@ impl<D: Driver> Deliveries for D {
         added.await.map(drop)
     }
 
-    async fn heads_failing(&self, url: &EndpointUrl, since: Option<Timestamp>) -> Result<Tally, StoreError> {
+    async fn heads_failing(
+        &self,
+        url: &EndpointUrl,
+        since: Option<Timestamp>,
+        but: &QueueName,
+    ) -> Result<Tally, StoreError> {
         let tally = |row: &Row| {
             Ok(Tally {
                 failing: number(row, "failing")?,
                 queues: number(row, "queues")?,
             })
         };
-        self.one("counting failing heads", &FAILING, values![url, since], tally)
+        self.one("counting failing heads", &FAILING, values![url, since, but], tally)
             .await
     }
 
@@ -218,6 +242,12 @@ async fn record_failure(
         && let Some(after) = endpoints::failed_at_its_pace(session, (attempt, request), now).await?
     {
         endpoint = Some(after);
+    }
+    // Last, behind the endpoint, as where a person opens that.
+    if attempt.class == OutcomeClass::Refused {
+        session
+            .change(&REFUSED, values![&attempt.queue, &attempt.url, now])
+            .await?;
     }
     Ok(FailureRecorded::Recorded {
         next_attempt_at,

@@ -141,6 +141,9 @@ static HEADS_RESET: Statement = Statement::new(concat!(
     head_cleared!(),
     " WHERE name = ANY($1) RETURNING name"
 ));
+static REFUSAL_FORGET: Statement = Statement::new("DELETE FROM redrive.refused_queues WHERE queue = $1");
+static REFUSALS_FORGET: Statement =
+    Statement::new("DELETE FROM redrive.refused_queues WHERE url_key = redrive.url_key($1)");
 /// Waits for nobody, as the endpoint is locked by then: who holds one of these rows now is about to find
 /// the endpoint changed.
 static HEADS_LOCKED_FREE: Statement = Statement::new(
@@ -278,10 +281,16 @@ impl<D: Driver> Queues for D {
         self.transaction("resetting heads", move |mut session, _| {
             Box::pin(async move {
                 match scope {
-                    HeadScope::Queue(queue, epoch) => session.list(&HEAD_RESET, values![queue, epoch], name).await,
+                    HeadScope::Queue(queue, epoch) => {
+                        let reset = session.list(&HEAD_RESET, values![&queue, epoch], name).await?;
+                        session.change(&REFUSAL_FORGET, values![queue]).await?;
+                        Ok(reset)
+                    }
                     HeadScope::Url(url) => {
                         let names = heads_lock(&mut session, &url).await?;
-                        session.list(&HEADS_RESET, values![names], name).await
+                        let reset = session.list(&HEADS_RESET, values![names], name).await?;
+                        session.change(&REFUSALS_FORGET, values![url]).await?;
+                        Ok(reset)
                     }
                 }
             })
@@ -314,7 +323,8 @@ pub(super) async fn heads_lock(session: &mut Session<'_>, url: &EndpointUrl) -> 
 /// Resets the heads of `url` that were locked before, and those that nobody else is changing.
 pub(super) async fn heads_reset(session: &mut Session<'_>, url: &EndpointUrl) -> Result<(), sqlx::Error> {
     let names = session.list(&HEADS_LOCKED_FREE, values![url], name).await?;
-    session.change(&HEADS_RESET, values![names]).await.map(drop)
+    session.change(&HEADS_RESET, values![names]).await?;
+    session.change(&REFUSALS_FORGET, values![url]).await.map(drop)
 }
 
 /// The outcome for each name, or `None` when the asking incarnation may not hold leases.

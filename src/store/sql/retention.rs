@@ -1,5 +1,7 @@
 //! Trimming: a page is one transaction; rows that somebody else has locked are left for the next one.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use super::{Calls, Driver, Exclusive, Session, Statement, values};
@@ -56,6 +58,15 @@ static RUN_ITEMS: Statement = Statement::apart(
 static RUNS: Statement = Statement::new(
     "DELETE FROM redrive.runs WHERE id = ANY (ARRAY(SELECT id FROM redrive.runs r WHERE removing AND $1::bigint = 0 \
     AND NOT EXISTS (SELECT 1 FROM redrive.run_items i WHERE i.run = r.id) LIMIT $2))",
+);
+
+/// However short attempts are kept, what was refused counts for so long.
+const REFUSALS_MIN: Duration = Duration::from_hours(24);
+/// What was before a 2xx of its URL counts no more.
+static REFUSALS: Statement = Statement::new(
+    "DELETE FROM redrive.refused_queues WHERE queue = ANY (ARRAY(SELECT r.queue FROM redrive.refused_queues r \
+    LEFT JOIN redrive.endpoints e ON e.url_key = r.url_key \
+    WHERE r.refused_at < $1 OR r.refused_at <= e.last_success_at LIMIT $2))",
 );
 
 static KEPT: Statement = Statement::new(
@@ -163,6 +174,7 @@ fn steps(trim: Trim, now: Timestamp) -> Vec<Step> {
         Trim::Attempts(AttemptBounds { age, rows }) => vec![
             Removes(&ATTEMPTS_OLD, before(age)),
             Removes(&ATTEMPTS_MANY, stored(rows)),
+            Removes(&REFUSALS, before(age.max(REFUSALS_MIN))),
         ],
         Trim::Policies { age, versions } => vec![
             Removes(&POLICIES_OLD, before(age)),

@@ -1,8 +1,11 @@
 //! Attempts, and what follows from them.
 
+use std::collections::BTreeSet;
+
 use redrive::internals::domain::attempt::Attempt;
 use redrive::internals::domain::endpoint::{Endpoint, EndpointState};
 use redrive::internals::domain::id::{Epoch, QueueName};
+use redrive::internals::domain::outcome::OutcomeClass;
 use redrive::internals::domain::queue::{Decision, Head};
 use redrive::internals::domain::time::Timestamp;
 use redrive::internals::domain::url::EndpointUrl;
@@ -53,6 +56,9 @@ impl Rows {
         }
         if let Some(request) = failure.paced.filter(|_| endpoint_changed) {
             endpoint = self.failed_at_its_pace(now, (attempt, request)).or(endpoint);
+        }
+        if attempt.class == OutcomeClass::Refused {
+            self.refused.insert(attempt.queue.clone(), (attempt.url.clone(), now));
         }
         FailureRecorded::Recorded {
             next_attempt_at: failure.delay.map(|delay| now.plus(delay)),
@@ -113,19 +119,33 @@ impl Rows {
         self.attempts.push(attempt.clone());
     }
 
-    pub(super) fn heads_failing(&mut self, _: Timestamp, url: &EndpointUrl, since: Option<Timestamp>) -> Tally {
+    pub(super) fn heads_failing(
+        &mut self,
+        _: Timestamp,
+        url: &EndpointUrl,
+        since: Option<Timestamp>,
+        but: &QueueName,
+    ) -> Tally {
         let succeeded = self
             .endpoints
             .get(url)
             .and_then(|endpoint: &Endpoint| endpoint.last_success_at);
         let after = since.max(succeeded);
-        let mut tally = Tally::default();
+        let is_after = |failed: Timestamp| after.is_none_or(|after| failed > after);
+        let (mut queues, mut failing) = (BTreeSet::new(), BTreeSet::new());
         for record in self.queues.values().filter(|record| record.url.as_ref() == Some(url)) {
+            queues.insert(&record.name);
             let failed = record.head.as_ref().map(|head| head.last_failed_at);
-            tally.queues += 1;
-            tally.failing += u32::from(failed.is_some_and(|failed| after.is_none_or(|after| failed > after)));
+            failing.extend(failed.filter(|failed| is_after(*failed)).map(|_| &record.name));
         }
-        tally
+        let refused = self.refused.iter().filter(|(_, (of, at))| of == url && is_after(*at));
+        failing.extend(refused.map(|(queue, _)| queue));
+        queues.extend(&failing);
+        failing.remove(but);
+        Tally {
+            failing: u32::try_from(failing.len()).unwrap(),
+            queues: u32::try_from(queues.len()).unwrap(),
+        }
     }
 
     pub(super) fn decision_open(&mut self, _: Timestamp, queue: &QueueName, decision: &Decision) -> bool {

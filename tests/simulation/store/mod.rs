@@ -50,6 +50,8 @@ pub(super) struct Rows {
     epoch: i64,
     generation: i64,
     queues: BTreeMap<QueueName, QueueRecord>,
+    /// Of which a message was refused, and when last.
+    refused: BTreeMap<QueueName, (EndpointUrl, Timestamp)>,
     endpoints: BTreeMap<EndpointUrl, Endpoint>,
     attempts: Vec<Attempt>,
     audit: Vec<NewAudit>,

@@ -250,6 +250,10 @@ impl Rows {
                 reset.push(record.name.clone());
             }
         }
+        self.refused.retain(|queue, (of, _)| match scope {
+            HeadScope::Queue(meant, _) => queue != meant,
+            HeadScope::Url(url) => of != url,
+        });
         reset
     }
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use redrive::internals::domain::id::QueueName;
+use redrive::internals::domain::id::{ExecutionId, QueueName};
 use redrive::internals::engine::{Command, Done, RedeliverTarget};
+use tokio_util::sync::CancellationToken;
 
 use crate::engine::stage::{BOUND, Ground, Stage};
 use crate::support::checker::Left;
@@ -235,6 +236,82 @@ async fn a_proxys_404_does_not_empty_a_backlog_into_dead_letters() {
     let delivered = 50 - stage.history.left.len();
     stage.delivered(delivered).await;
     assert!(published.len() == 50 && delivered >= 40);
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+/// Each of these sequences has one message, which is a dead letter before the next one is refused, and has ended by then.
+/// Probes are refused like everything else: the URL's schedule goes on, and nothing more is lost to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proxys_404_closes_the_url_of_sequences_with_one_message_each() {
+    let mut stage = strict().await;
+    stage.receiver.behave("/hook", Behaviour::Status(404));
+    for (before, execution) in ["a", "b"].into_iter().enumerate() {
+        let receipt = stage.publish(execution, "/hook").await;
+        stage.dead_letters(before + 1).await;
+        stage.history.left.insert(receipt.id.as_str().to_owned(), Left::Dead);
+        let ended = stage
+            .engine
+            .end(ExecutionId::parse(execution).unwrap(), stage.url("/hook"));
+        ended.await.unwrap();
+        wait_until("the sequence to end", BOUND, async || {
+            stage.queue_view(execution, "/hook").await.is_none().then_some(())
+        })
+        .await;
+    }
+    for execution in ["c", "d", "e"] {
+        stage.publish(execution, "/hook").await;
+    }
+    stage.endpoint_is("/hook", "unavailable").await;
+    wait_until("two more probes to be refused", BOUND, async || {
+        (stage.endpoint("/hook").await?.endpoint.attempts >= 3).then_some(())
+    })
+    .await;
+    assert_eq!(stage.dead_letters(2).await.len(), 2);
+    stage.receiver.behave("/hook", Behaviour::Status(200));
+    stage.delivered(3).await;
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+/// One of them closes the URL; the others failed as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heads_that_fail_at_one_moment_keep_their_attempts() {
+    let mut stage = strict().await;
+    let executions = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    for execution in executions {
+        stage.publish(execution, "/hook").await;
+    }
+    stage.delivered(8).await;
+    stage.execute(Command::DisableEndpoint(stage.url("/hook"))).await;
+    let all_wait = CancellationToken::new();
+    stage
+        .receiver
+        .behave("/hook", Behaviour::retry_after(503, "3600").once(&all_wait));
+    for execution in executions {
+        stage.publish(execution, "/hook").await;
+    }
+    stage.execute(Command::Redeliver(RedeliverTarget::All)).await;
+    wait_until("eight requests in flight", BOUND, async || {
+        (stage.receiver.count() == 16).then_some(())
+    })
+    .await;
+    all_wait.cancel();
+    stage.endpoint_is("/hook", "unavailable").await;
+    wait_until("all attempts in the log", BOUND, async || {
+        let logged = stage.count("SELECT count(*) FROM attempts WHERE status = 503").await;
+        (logged == 8).then_some(())
+    })
+    .await;
+    wait_until("each attempt that counts to be its head's", BOUND, async || {
+        let forgotten = "SELECT (SELECT count(*) FROM attempts WHERE status = 503 AND counted) \
+                         - (SELECT COALESCE(sum(head_failures), 0) FROM delivery_queues)";
+        (stage.count(forgotten).await == 0).then_some(())
+    })
+    .await;
+    stage.receiver.behave("/hook", Behaviour::Status(200));
+    stage.execute(Command::Redeliver(RedeliverTarget::All)).await;
+    stage.delivered(16).await;
     stage.stop().await;
     stage.assert_kept();
 }

@@ -6,7 +6,7 @@ use redrive::internals::domain::endpoint::{EndpointChange, EndpointState};
 use redrive::internals::domain::id::EndpointEpoch;
 use redrive::internals::domain::outcome::OutcomeClass;
 use redrive::internals::domain::queue::Decision;
-use redrive::internals::store::{AttemptBounds, AttemptQuery, FailureRecorded, Lease, Success, Tally, Trim};
+use redrive::internals::store::{AttemptBounds, AttemptQuery, FailureRecorded, HeadScope, Lease, Success, Tally, Trim};
 
 use super::fixtures::{
     HOUR, Place, attempt, closing_failure, endpoint, failure, fingerprint, fingerprint_of, held_queue, learned, living,
@@ -201,14 +201,74 @@ pub(super) async fn failing_heads_are_those_after_the_last_success(place: &Place
     let c = taken(store, id, "c").await;
     recorded(store, &failure(&a, "one", "m", None)).await;
     let tally = |failing| Tally { failing, queues: 3 };
-    assert_eq!(store.heads_failing(&url("one"), None).await.unwrap(), tally(1));
+    let failing = async |but: &str| store.heads_failing(&url("one"), None, &queue(but)).await.unwrap();
+    assert_eq!(failing("c").await, tally(1));
+    assert_eq!(failing("a").await, tally(0), "but this one");
     store.successes_record(&[success(&c, "one", "fine")]).await.unwrap();
-    assert_eq!(store.heads_failing(&url("one"), None).await.unwrap(), tally(0));
+    assert_eq!(failing("c").await, tally(0));
     recorded(store, &failure(&b, "one", "m", None)).await;
-    assert_eq!(store.heads_failing(&url("one"), None).await.unwrap(), tally(1));
+    assert_eq!(failing("c").await, tally(1));
     let now = store.now().await.unwrap();
-    assert_eq!(store.heads_failing(&url("one"), Some(now)).await.unwrap(), tally(0));
-    assert_eq!(store.heads_failing(&url("none"), None).await.unwrap(), Tally::default());
+    let since = store.heads_failing(&url("one"), Some(now), &queue("c")).await.unwrap();
+    assert_eq!(since, tally(0));
+    let nowhere = store.heads_failing(&url("none"), None, &queue("c")).await.unwrap();
+    assert_eq!(nowhere, Tally::default());
+}
+
+pub(super) async fn a_queue_of_which_a_message_was_refused_counts_until_the_next_success(place: &Place) {
+    let store = &*place.store;
+    let id = living(store).await;
+    for name in ["a", "b"] {
+        store.queues_learn(&[learned(name, "one")]).await.unwrap();
+    }
+    let (a, b) = (taken(store, id, "a").await, taken(store, id, "b").await);
+    let failing = async || {
+        let tally = store.heads_failing(&url("one"), None, &queue("b")).await.unwrap();
+        (tally.failing, tally.queues)
+    };
+    // The message is a dead letter, the next one of its queue waits, and then the sequence ends.
+    let refuse = async |lease: &Lease| {
+        let mut refused = failure(lease, "one", "m", None);
+        refused.attempt.class = OutcomeClass::Refused;
+        let decided = Decision {
+            message: refused.head.message.clone(),
+            fingerprint: refused.head.fingerprint,
+            ..decision(lease, "d")
+        };
+        refused.decision = Some(decided);
+        recorded(store, &refused).await;
+        assert!(
+            store
+                .decision_close(&lease.record.name, lease.epoch, "d")
+                .await
+                .unwrap()
+        );
+    };
+    refuse(&a).await;
+    assert_eq!(record(store, "a").await.head, None);
+    assert_eq!(failing().await, (1, 2));
+    assert!(store.queue_forget(&queue("a"), a.epoch).await.unwrap());
+    assert_eq!(failing().await, (1, 2));
+    store.successes_record(&[success(&b, "one", "fine")]).await.unwrap();
+    assert_eq!(failing().await, (0, 1));
+    // A person who redelivers begins anew.
+    store.queues_learn(&[learned("c", "one")]).await.unwrap();
+    refuse(&taken(store, id, "c").await).await;
+    assert_eq!(failing().await, (1, 2));
+    store.heads_reset(&HeadScope::Url(url("one"))).await.unwrap();
+    assert_eq!(failing().await, (0, 2));
+}
+
+pub(super) async fn a_refusal_of_before_a_success_goes_with_the_attempts(place: &Place) {
+    let store = &*place.store;
+    let lease = held_queue(store, "q", "one").await;
+    let mut refused = failure(&lease, "one", "m", None);
+    refused.attempt.class = OutcomeClass::Refused;
+    recorded(store, &refused).await;
+    let keep = Trim::Attempts(AttemptBounds { age: HOUR, rows: 1_000 });
+    assert_eq!(store.trim(&keep, 100).await.unwrap(), 0);
+    store.successes_record(&[success(&lease, "one", "fine")]).await.unwrap();
+    assert_eq!(store.trim(&keep, 100).await.unwrap(), 1, "it counts no more");
 }
 
 pub(super) async fn a_message_with_the_same_id_and_another_body_has_a_head_and_a_decision_of_its_own(place: &Place) {

@@ -113,6 +113,7 @@ modelled! {
         a_success_settles_the_head_that_it_is_about
         a_success_of_a_forgotten_queue_makes_no_queue
         failing_heads_are_those_after_the_last_success
+        a_queue_of_which_a_message_was_refused_counts_until_the_next_success
         a_decision_is_opened_and_closed_under_the_lease
         a_message_with_the_same_id_and_another_body_has_a_head_and_a_decision_of_its_own
         an_open_decision_is_not_replaced
@@ -190,6 +191,8 @@ contract! {
         a_success_settles_the_head_that_it_is_about
         a_success_of_a_forgotten_queue_makes_no_queue
         failing_heads_are_those_after_the_last_success
+        a_queue_of_which_a_message_was_refused_counts_until_the_next_success
+        a_refusal_of_before_a_success_goes_with_the_attempts
         a_decision_is_opened_and_closed_under_the_lease
         a_message_with_the_same_id_and_another_body_has_a_head_and_a_decision_of_its_own
         a_head_from_before_fingerprints_is_matched_by_its_id

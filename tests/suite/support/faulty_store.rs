@@ -148,7 +148,7 @@ passed_on! {
         failure_record(failure: &Failure) -> FailureRecorded;
         successes_record(successes: &[Success]) -> ();
         attempt_record(attempt: &Attempt) -> ();
-        heads_failing(url: &EndpointUrl, since: Option<Timestamp>) -> Tally;
+        heads_failing(url: &EndpointUrl, since: Option<Timestamp>, but: &QueueName) -> Tally;
         decision_open(queue: &QueueName, decision: &Decision) -> bool;
         decision_close(queue: &QueueName, epoch: Epoch, decision: &str) -> bool;
         attempts(query: &AttemptQuery) -> Vec<Attempt>;

@@ -36,6 +36,8 @@ pub(in crate::engine) struct LiveEndpoint {
     /// When (uptime) our own address rules refused it first, without an attempt since that came further; 0: they do
     /// not. Not stored: another daemon finds it out itself.
     refused_since_us: AtomicI64,
+    /// Held while a refusal is decided and recorded: of many at one moment each counts those before it.
+    pub(in crate::engine) refusals: tokio::sync::Mutex<()>,
 }
 
 impl LiveEndpoint {
@@ -49,6 +51,7 @@ impl LiveEndpoint {
             last_success_us: AtomicI64::new(0),
             carried: AtomicU32::new(0),
             refused_since_us: AtomicI64::new(0),
+            refusals: tokio::sync::Mutex::new(()),
         }
     }
 
