@@ -81,7 +81,7 @@ static FAILING: Statement = Statement::new(concat!(
     ") AS met"
 ));
 static REFUSED: Statement = Statement::new(
-    "INSERT INTO redrive.refused_queues (queue, url_key, refused_at) VALUES ($1, redrive.url_key($2), $3) \
+    "INSERT INTO redrive.refused_queues (queue, url, refused_at) VALUES ($1, $2, $3) \
      ON CONFLICT (queue) DO UPDATE SET refused_at = excluded.refused_at",
 );
 static DECISION_OPEN: Statement = Statement::new(

@@ -2,7 +2,8 @@
 
 CREATE TABLE redrive.refused_queues (
     queue      text COLLATE "C" PRIMARY KEY,
-    url_key    bytea NOT NULL,
+    url_key    bytea GENERATED ALWAYS AS (redrive.url_key(url)) STORED,
+    url        text COLLATE "C" NOT NULL,
     refused_at bigint NOT NULL
 );
 CREATE INDEX refused_queues_by_url ON redrive.refused_queues (url_key, refused_at);
