@@ -89,6 +89,7 @@ impl SqliteError {
     }
 
     /// Whether what was opened is no SQLite file any more, or a damaged one.
+    #[must_use]
     pub fn is_damaged(&self) -> bool {
         self.is_no_database() || self.of_reading() == Some(SQLITE_CORRUPT)
     }

@@ -115,7 +115,7 @@ enum Due {
     Lift,
     Cut(usize),
     Resume(usize),
-    TakeOver(store::Copy),
+    TakeOver(Box<store::Copy>),
 }
 
 fn naming(plan: &Plan) -> Naming {
@@ -381,7 +381,7 @@ impl World {
             }
             Due::TakeOver(copy) => {
                 self.trace.note("the standby takes over");
-                self.database.fail_over(copy);
+                self.database.fail_over(*copy);
                 Vec::new()
             }
             Due::Resume(queue) => {
@@ -435,7 +435,7 @@ impl World {
                 self.with(daemon, |one| one.store.trouble(Trouble::Unanswered, ms(span_ms)));
             }
             Fault::StoreSlow { span_ms } => self.database.slow_for(ms(span_ms)),
-            Fault::FailsOver { lost_ms } => return vec![(ms(lost_ms), Due::TakeOver(self.database.copy()))],
+            Fault::FailsOver { lost_ms } => return vec![(ms(lost_ms), Due::TakeOver(Box::new(self.database.copy())))],
             Fault::Foreign { queue } => self.publish_foreign(queue).await,
             Fault::FilesGone => self.database.files_gone(),
             Fault::ReceiverDown { manner, span_ms } => self.receivers.down(manner.path(), ms(span_ms)),
