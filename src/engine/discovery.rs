@@ -13,7 +13,7 @@ use super::tell::Tell;
 use crate::ambient;
 use crate::broker::{ListedQueue, Look, Signal};
 use crate::engine::delivery::Delivery;
-use crate::engine::health::Depth;
+use crate::engine::health::{Depth, look_at_one, was_deleted};
 use crate::store::QueuesOnly;
 use crate::telemetry::names;
 
@@ -44,7 +44,12 @@ impl Delivery {
             };
             match signal {
                 Ok(Signal::Up) => self.broker_is_back(),
-                Ok(signal) => self.signalled(signal, &tell),
+                Ok(signal) => {
+                    if let Signal::QueueDeleted { queue, .. } = &signal {
+                        was_deleted(&self.healing, queue).await;
+                    }
+                    self.signalled(signal, &tell);
+                }
                 Err(broadcast::error::RecvError::Lagged(missed)) => {
                     tracing::debug!(missed, "signals missed: the sweep finds what they told");
                 }
@@ -192,7 +197,7 @@ impl Delivery {
         let mut told = Vec::new();
         for queue in listed.queues.iter().filter(ours) {
             if self.policy_guard.rules.learn(&queue.name, &queue.arguments) {
-                self.healing.look_at_one(&queue.name).await;
+                look_at_one(&self.healing, &queue.name).await;
             }
             // A missing count means: look.
             if queue.ready != Some(0) {

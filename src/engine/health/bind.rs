@@ -9,6 +9,7 @@ use futures_util::{StreamExt, stream};
 use tokio::task::JoinHandle;
 
 use super::losses::{EMPTIED, GONE, Loss, QUEUES, emptied, listed, messages};
+use super::missing::look_at_these;
 use crate::ambient;
 use crate::broker::{BrokerError, Look};
 use crate::domain::id::{Epoch, QueueName, StoreId};
@@ -137,7 +138,7 @@ impl Healing {
         let mut pages = self.queue_pages(QueuesOnly::All);
         while let Some(rows) = pages.next().await? {
             // Before publishers put into them what hides that something is missing, and before a lease is taken.
-            self.look_at_these(&rows).await?;
+            look_at_these(self, &rows).await?;
             let names: Vec<QueueName> = rows.into_iter().filter(to_bind).map(|row| row.name).collect();
             for names in names.chunks(AT_ONCE) {
                 let leases = self.store.leases_take(me, Purpose::Manage, names).await?;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::losses::incident;
+use super::missing::begin_looking;
 use super::numbers::asked;
 use crate::broker::{BrokerError, CONNECT, Owner, Standing};
 use crate::domain::id::StoreId;
@@ -30,7 +31,7 @@ impl Healing {
                     drop(self.begin_binding());
                 } else if !self.health.binding.load(Ordering::SeqCst) {
                     if self.health.losses.take_was_gone() {
-                        self.begin_looking();
+                        begin_looking(self);
                     }
                     if !self.health.losses.is_looking() {
                         self.audit_losses(None).await;

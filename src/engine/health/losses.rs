@@ -57,6 +57,8 @@ struct Depths {
     unlisted: HashMap<QueueName, (Depth, Timestamp)>,
     /// Of those that had fewer in a listing of late.
     fell: HashMap<QueueName, (u64, Timestamp)>,
+    /// Of those that somebody deleted of late, with what was in them.
+    deleted: HashMap<QueueName, (u64, Timestamp)>,
 }
 
 /// What was in a queue when it was listed.
@@ -106,6 +108,7 @@ impl Losses {
         let mut depths = self.depths.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut before, before_at) = (std::mem::take(&mut depths.listed), depths.taken_at);
         depths.fell.retain(|_, (_, at)| taken_at.since(*at) < FELL_FOR);
+        depths.deleted.retain(|_, (_, at)| taken_at.since(*at) < FELL_FOR);
         for (queue, now) in queues {
             // It may have been away for a listing or two.
             let unlisted = depths.unlisted.remove(&queue);
@@ -142,7 +145,10 @@ impl Losses {
     /// the loss where it had more, and nothing of ours can have taken them.
     pub(super) fn compare(&self, row: &QueueRecord, ready: u64) -> Option<Loss> {
         let had = self.had(&row.name);
-        let last_known = had.filter(|(had, at)| *had > ready && is_untouched_since(row, *at))?;
+        tracing::debug!(queue = ?row.name, ready, had = ?had, epoch = row.epoch.0, "compared with what was in it");
+        let untouched = had.filter(|(_, at)| is_untouched_since(row, *at));
+        let had = self.was_deleted_with(row).or(untouched);
+        let last_known = had.filter(|(had, _)| *had > ready)?;
         let loss = Loss {
             last_known: Some(last_known),
             is_untouched: true,
@@ -151,6 +157,27 @@ impl Losses {
         };
         tracing::error!(queue = ?loss.queue, messages = ?loss.messages(), head = ?loss.head, "a delivery queue is there without what was in it");
         Some(loss)
+    }
+
+    /// The broker says that somebody deleted the queue of this row, which was read before anybody leased it for that.
+    pub(super) fn deleted(&self, row: &QueueRecord) {
+        let had = self.had(&row.name).filter(|(_, at)| is_untouched_since(row, *at));
+        let mut depths = self.depths.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(had) = had.filter(|_| depths.deleted.len() < UNLISTED_MAX) {
+            depths.deleted.insert(row.name.clone(), had);
+        }
+    }
+
+    /// What was in it when somebody deleted it.
+    fn was_deleted_with(&self, row: &QueueRecord) -> Option<(u64, Timestamp)> {
+        let depths = self.depths.lock().unwrap_or_else(PoisonError::into_inner);
+        let had = depths.deleted.get(&row.name).copied();
+        had.filter(|(_, at)| row.created_at < *at)
+    }
+
+    /// Whether something is known of what is in it.
+    pub(super) fn knows(&self, queue: &QueueName) -> bool {
+        self.had(queue).is_some()
     }
 
     /// Queues may be gone, or be there again with nothing in them.
@@ -175,7 +202,8 @@ impl Losses {
 
     /// Whether there is anything to compare a queue with.
     pub(super) fn may_lack(&self, row: &QueueRecord) -> bool {
-        self.had(&row.name).is_some_and(|(_, at)| is_untouched_since(row, at))
+        let had = self.had(&row.name);
+        had.is_some_and(|(_, at)| is_untouched_since(row, at)) || self.was_deleted_with(row).is_some()
     }
 
     /// The most that was in it of late while nobody used it.
@@ -188,12 +216,13 @@ impl Losses {
     }
 
     fn of(&self, row: &QueueRecord) -> Loss {
-        let last_known = self.last_known(&row.name);
+        let deleted = self.was_deleted_with(row);
+        let last_known = deleted.or_else(|| self.last_known(&row.name));
         Loss {
             queue: row.name.clone(),
             head: row.head.as_ref().map(|head| head.message.as_str().to_owned()),
             last_known,
-            is_untouched: last_known.is_some_and(|(_, at)| is_untouched_since(row, at)),
+            is_untouched: deleted.is_some() || last_known.is_some_and(|(_, at)| is_untouched_since(row, at)),
             active_at: row.active_at,
             left: None,
         }
@@ -217,6 +246,7 @@ impl Losses {
         depths.fell.remove(&loss.queue);
         depths.listed.remove(&loss.queue);
         depths.unlisted.remove(&loss.queue);
+        depths.deleted.remove(&loss.queue);
         drop(depths);
         let mut untold = self.untold();
         if untold.len() < LOSSES_MAX {
@@ -457,6 +487,21 @@ mod tests {
             ..leased(80)
         };
         assert_eq!(compared(&another, with(3), 0), [], "the one that was listed has ended");
+    }
+
+    #[test]
+    fn what_was_in_a_queue_that_somebody_deleted_is_missing_whoever_leases_it_then() {
+        let at = Timestamp::from_seconds;
+        let losses = Losses::default();
+        losses.listed([(queue("q"), with(3))].into_iter(), at(100));
+        losses.deleted(&leased(80));
+        let found = losses.compare(&leased(101), 0).unwrap();
+        assert_eq!(found.messages(), Some(3));
+        losses.keep(found);
+        assert_eq!(losses.compare(&leased(101), 0), None, "once");
+        losses.listed([(queue("q"), with(3))].into_iter(), at(200));
+        losses.deleted(&leased(195));
+        assert_eq!(losses.compare(&leased(201), 0), None, "leased before that");
     }
 
     #[test]

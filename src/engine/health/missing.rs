@@ -6,6 +6,7 @@
 //! before it is bound.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 
@@ -22,91 +23,101 @@ use crate::store::{LeaseOutcome, Purpose, QueuesOnly};
 
 /// Queues that are looked at side by side.
 const BESIDE: usize = 16;
+/// How long signals wait for the row of a queue that was deleted.
+const ROW: Duration = Duration::from_secs(1);
 
-impl Healing {
-    /// Looks for losses in all queues, in a task of its own, unless one is at it. Where not all could be looked at it is
-    /// done again.
-    pub(super) fn begin_looking(self: &Arc<Self>) {
-        let Some(looking) = self.health.losses.begin_looking() else {
-            return;
-        };
-        let engine = Arc::clone(self);
-        drop(ambient::spawn("look for losses", async move {
-            if let Err(error) = engine.look_at_all().await {
-                tracing::debug!(error = ?error, "not every queue is compared with what it had");
-                engine.health.losses.something_was_gone();
-            }
-            drop(looking);
-        }));
-    }
-
-    async fn look_at_all(&self) -> Result<(), EngineError> {
-        let mut pages = self.queue_pages(QueuesOnly::All);
-        while let Some(rows) = pages.next().await? {
-            self.look_at_these(&rows).await?;
+/// Looks for losses in all queues, in a task of its own, unless one is at it. Where not all could be looked at it is
+/// done again.
+pub(super) fn begin_looking(engine: &Arc<Healing>) {
+    let Some(looking) = engine.health.losses.begin_looking() else {
+        return;
+    };
+    let engine = Arc::clone(engine);
+    drop(ambient::spawn("look for losses", async move {
+        if let Err(error) = look_at_all(&engine).await {
+            tracing::debug!(error = ?error, "not every queue is compared with what it had");
+            engine.health.losses.something_was_gone();
         }
-        Ok(())
-    }
+        drop(looking);
+    }));
+}
 
-    /// Another queue of that name may be there: whether messages were in the one before.
-    pub(in crate::engine) async fn look_at_one(&self, queue: &QueueName) {
-        let looked = match self.store.queue_get(queue).await {
-            Ok(row) => self.look_at_these(row.as_slice()).await,
-            Err(error) => Err(error.into()),
-        };
-        if let Err(error) = looked {
-            tracing::debug!(queue = ?queue, error = ?error, "what is in it is not compared with what it had");
+async fn look_at_all(engine: &Healing) -> Result<(), EngineError> {
+    let mut pages = engine.queue_pages(QueuesOnly::All);
+    while let Some(rows) = pages.next().await? {
+        look_at_these(engine, &rows).await?;
+    }
+    Ok(())
+}
+
+/// The broker says that somebody deleted a queue. Asked before anything of ours leases it because of that.
+pub(in crate::engine) async fn was_deleted(engine: &Healing, queue: &QueueName) {
+    if !engine.health.losses.knows(queue) {
+        return;
+    }
+    if let Ok(Ok(Some(row))) = ambient::timeout(ROW, engine.store.queue_get(queue)).await {
+        engine.health.losses.deleted(&row);
+    }
+}
+
+/// Another queue of that name may be there: whether messages were in the one before.
+pub(in crate::engine) async fn look_at_one(engine: &Healing, queue: &QueueName) {
+    let looked = match engine.store.queue_get(queue).await {
+        Ok(row) => look_at_these(engine, row.as_slice()).await,
+        Err(error) => Err(error.into()),
+    };
+    if let Err(error) = looked {
+        tracing::debug!(queue = ?queue, error = ?error, "what is in it is not compared with what it had");
+    }
+}
+
+pub(super) async fn look_at_these(engine: &Healing, rows: &[QueueRecord]) -> Result<(), EngineError> {
+    let may_lack = rows.iter().filter(|row| may_lack(engine, row));
+    let may_lack: Vec<QueueName> = may_lack.map(|row| row.name.clone()).collect();
+    if may_lack.is_empty() {
+        return Ok(());
+    }
+    let found: Vec<_> = stream::iter(may_lack)
+        .map(|queue| look_for_loss(engine, queue))
+        .buffer_unordered(BESIDE)
+        .try_collect()
+        .await?;
+    let losses: Vec<Loss> = found.into_iter().flatten().collect();
+    if losses.is_empty() {
+        return Ok(());
+    }
+    let manager = engine.begin_managing("losses").await?;
+    let told = keep_losses(engine, &manager, losses).await;
+    manager.end().await;
+    told
+}
+
+/// What is in a companion is counted with its queue.
+fn may_lack(engine: &Healing, row: &QueueRecord) -> bool {
+    to_bind(row) && !row.has_companion && engine.health.losses.may_lack(row)
+}
+
+/// Compares what is in a queue with what it had.
+async fn look_for_loss(engine: &Healing, queue: QueueName) -> Result<Option<Loss>, EngineError> {
+    match engine.broker.look(&queue).await? {
+        Look::Present { ready, consumers: 0 } => {
+            // Read after that: a lease that was taken meanwhile stands in it.
+            let row = engine.store.queue_get(&queue).await?;
+            Ok(row.and_then(|row| engine.health.losses.compare(&row, ready)))
+        }
+        Look::Present { .. } | Look::Missing => Ok(None),
+    }
+}
+
+/// To be told by this process. Under a lease, by which others see that somebody tells of it.
+async fn keep_losses(engine: &Healing, manager: &Manager, losses: Vec<Loss>) -> Result<(), EngineError> {
+    let queues: Vec<QueueName> = losses.iter().map(|loss| loss.queue.clone()).collect();
+    let leases = engine.store.leases_take(manager.id(), Purpose::Manage, &queues).await?;
+    for (loss, outcome) in losses.into_iter().zip(leases) {
+        if let LeaseOutcome::Taken(lease) = outcome {
+            engine.health.losses.keep(loss);
+            engine.store.lease_free(&lease.record.name, lease.epoch).await?;
         }
     }
-
-    pub(super) async fn look_at_these(&self, rows: &[QueueRecord]) -> Result<(), EngineError> {
-        let may_lack = rows.iter().filter(|row| self.may_lack(row));
-        let may_lack: Vec<QueueName> = may_lack.map(|row| row.name.clone()).collect();
-        if may_lack.is_empty() {
-            return Ok(());
-        }
-        let found: Vec<_> = stream::iter(may_lack)
-            .map(|queue| self.look_for_loss(queue))
-            .buffer_unordered(BESIDE)
-            .try_collect()
-            .await?;
-        let losses: Vec<Loss> = found.into_iter().flatten().collect();
-        if losses.is_empty() {
-            return Ok(());
-        }
-        let manager = self.begin_managing("losses").await?;
-        let told = self.keep_losses(&manager, losses).await;
-        manager.end().await;
-        told
-    }
-
-    /// What is in a companion is counted with its queue.
-    fn may_lack(&self, row: &QueueRecord) -> bool {
-        to_bind(row) && !row.has_companion && self.health.losses.may_lack(row)
-    }
-
-    /// Compares what is in a queue with what it had.
-    async fn look_for_loss(&self, queue: QueueName) -> Result<Option<Loss>, EngineError> {
-        match self.broker.look(&queue).await? {
-            Look::Present { ready, consumers: 0 } => {
-                // Read after that: a lease that was taken meanwhile stands in it.
-                let row = self.store.queue_get(&queue).await?;
-                Ok(row.and_then(|row| self.health.losses.compare(&row, ready)))
-            }
-            Look::Present { .. } | Look::Missing => Ok(None),
-        }
-    }
-
-    /// To be told by this process. Under a lease, by which others see that somebody tells of it.
-    async fn keep_losses(&self, manager: &Manager, losses: Vec<Loss>) -> Result<(), EngineError> {
-        let queues: Vec<QueueName> = losses.iter().map(|loss| loss.queue.clone()).collect();
-        let leases = self.store.leases_take(manager.id(), Purpose::Manage, &queues).await?;
-        for (loss, outcome) in losses.into_iter().zip(leases) {
-            if let LeaseOutcome::Taken(lease) = outcome {
-                self.health.losses.keep(loss);
-                self.store.lease_free(&lease.record.name, lease.epoch).await?;
-            }
-        }
-        Ok(())
-    }
+    Ok(())
 }

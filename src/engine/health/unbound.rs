@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::bind::{BOUND, to_bind};
+use super::missing::look_at_one;
 use crate::ambient::{self, HashMap};
 use crate::domain::id::QueueName;
 use crate::engine::Event;
@@ -35,7 +36,7 @@ impl Healing {
         if self.health.binding.load(Ordering::SeqCst) || !to_bind(&row) {
             return;
         }
-        self.look_at_one(queue).await;
+        look_at_one(self, queue).await;
         let manager = match self.begin_managing("bind").await {
             Ok(manager) => manager,
             Err(error) => return tracing::warn!(queue = ?queue, error = ?error, "binding a queue waits"),

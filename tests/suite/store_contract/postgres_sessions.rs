@@ -355,7 +355,7 @@ async fn a_role_that_owns_no_table_is_told_what_it_lacks_and_gets_what_is_new() 
     store.event_ids_raise().await.unwrap();
     store.close().await;
     // As if this program had a table that the one before it had not.
-    let of_before = "DROP TABLE redrive.ended_subscriptions; DELETE FROM redrive.schema_additions WHERE number = 1004";
+    let of_before = "DROP TABLE redrive.refused_queues; DELETE FROM redrive.schema_additions WHERE number = 1005";
     administer(&server.url, of_before).await;
     as_owner().await;
     let store = expecting().await;
