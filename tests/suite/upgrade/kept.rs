@@ -183,7 +183,7 @@ fn kept_before(installation: &Installation) -> Option<PathBuf> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_pushed_again_since_the_backup_is_counted_and_what_waited_then_and_is_dead_now_is_not() {
-    let mut installation = Installation::embedded();
+    let installation = Installation::embedded();
     let receiver = Receiver::start().await;
     receiver.behave("/hook", Behaviour::Status(404));
     let url = receiver.url("/hook");
