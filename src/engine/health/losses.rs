@@ -144,10 +144,8 @@ impl Losses {
     /// A queue that lost its binding, or was made again by somebody else, and had `ready` messages before `row` was read:
     /// the loss where it had more, and nothing of ours can have taken them.
     pub(super) fn compare(&self, row: &QueueRecord, ready: u64) -> Option<Loss> {
-        let had = self.had(&row.name);
+        let had = self.that_we_did_not_take(row);
         tracing::debug!(queue = ?row.name, ready, had = ?had, epoch = row.epoch.0, "compared with what was in it");
-        let untouched = had.filter(|(_, at)| is_untouched_since(row, *at));
-        let had = self.was_deleted_with(row).or(untouched);
         let last_known = had.filter(|(had, _)| *had > ready)?;
         let loss = Loss {
             last_known: Some(last_known),
@@ -161,7 +159,7 @@ impl Losses {
 
     /// The broker says that somebody deleted the queue of this row, which was read before anybody leased it for that.
     pub(super) fn deleted(&self, row: &QueueRecord) {
-        let had = self.had(&row.name).filter(|(_, at)| is_untouched_since(row, *at));
+        let had = self.untouched(row);
         let mut depths = self.depths.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(had) = had.filter(|_| depths.deleted.len() < UNLISTED_MAX) {
             depths.deleted.insert(row.name.clone(), had);
@@ -202,8 +200,16 @@ impl Losses {
 
     /// Whether there is anything to compare a queue with.
     pub(super) fn may_lack(&self, row: &QueueRecord) -> bool {
-        let had = self.had(&row.name);
-        had.is_some_and(|(_, at)| is_untouched_since(row, at)) || self.was_deleted_with(row).is_some()
+        self.that_we_did_not_take(row).is_some()
+    }
+
+    /// What was in it when it was listed or deleted, if nothing of ours can have taken any of that.
+    fn that_we_did_not_take(&self, row: &QueueRecord) -> Option<(u64, Timestamp)> {
+        self.was_deleted_with(row).or_else(|| self.untouched(row))
+    }
+
+    fn untouched(&self, row: &QueueRecord) -> Option<(u64, Timestamp)> {
+        self.had(&row.name).filter(|(_, at)| is_untouched_since(row, *at))
     }
 
     /// The most that was in it of late while nobody used it.

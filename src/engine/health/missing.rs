@@ -109,14 +109,14 @@ async fn look_for_loss(engine: &Healing, queue: QueueName) -> Result<Option<Loss
     }
 }
 
-/// To be told by this process. Under a lease, by which others see that somebody tells of it.
+/// To be told by this process. Under a lease, which ends with the manager, and by which others see that somebody tells
+/// of it.
 async fn keep_losses(engine: &Healing, manager: &Manager, losses: Vec<Loss>) -> Result<(), EngineError> {
     let queues: Vec<QueueName> = losses.iter().map(|loss| loss.queue.clone()).collect();
     let leases = engine.store.leases_take(manager.id(), Purpose::Manage, &queues).await?;
     for (loss, outcome) in losses.into_iter().zip(leases) {
-        if let LeaseOutcome::Taken(lease) = outcome {
+        if matches!(outcome, LeaseOutcome::Taken(_)) {
             engine.health.losses.keep(loss);
-            engine.store.lease_free(&lease.record.name, lease.epoch).await?;
         }
     }
     Ok(())

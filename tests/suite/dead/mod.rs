@@ -169,8 +169,8 @@ async fn a_queue_that_somebody_consumes_is_named_and_not_looked_at() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_somebody_else_has_in_hand_is_told_as_unread_and_never_as_nothing() {
+/// A queue of dead letters with so many of them.
+async fn with_dead(count: u32) -> Shop {
     let shop = Shop::open().await;
     let arguments = [
         ("x-dead-letter-exchange", text("")),
@@ -178,9 +178,15 @@ async fn what_somebody_else_has_in_hand_is_told_as_unread_and_never_as_nothing()
     ];
     shop.queue("work.dead", &[]).await;
     shop.queue("work", &arguments).await;
-    shop.fill("work", 3).await;
+    shop.fill("work", count).await;
     shop.reject_all("work").await;
-    shop.listed("work.dead", 3).await;
+    shop.listed("work.dead", count as usize).await;
+    shop
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_somebody_else_has_in_hand_is_told_as_unread_and_never_as_nothing() {
+    let shop = with_dead(3).await;
     // As a run does it: it claims the queue, and has messages in hand.
     let (name, store) = (QueueName::parse("work.dead").unwrap(), &shop.stage.store);
     let claimed = store.dead_claim(&name, "run-elsewhere", None, BOUND).await.unwrap();
@@ -221,16 +227,7 @@ async fn what_somebody_else_has_in_hand_is_told_as_unread_and_never_as_nothing()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_exports_at_once_the_second_says_that_it_is_not_all() {
-    let shop = Shop::open().await;
-    let arguments = [
-        ("x-dead-letter-exchange", text("")),
-        ("x-dead-letter-routing-key", text("work.dead")),
-    ];
-    shop.queue("work.dead", &[]).await;
-    shop.queue("work", &arguments).await;
-    shop.fill("work", 300).await;
-    shop.reject_all("work").await;
-    shop.listed("work.dead", 300).await;
+    let shop = with_dead(300).await;
     let export = || {
         let selection = query(Some("work.dead"), None).selection;
         shop.stage.engine.export_dead(selection).unwrap()
