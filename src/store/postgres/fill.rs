@@ -11,8 +11,7 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
 
 use super::PostgresStore;
 use super::error::failed;
-use super::migrate::CHANGES;
-use crate::domain::schema;
+use super::migrate::tables;
 use crate::sqlite::SqliteFile;
 use crate::store::StoreError;
 use crate::store::columns::storable;
@@ -69,10 +68,7 @@ async fn filled(
     let mut reader = file.readers().acquire().await.map_err(unread)?;
     let mut from = reader.begin().await.map_err(unread)?;
     let mut transaction = to.begin().await.map_err(failed(OPERATION))?;
-    let tables: Vec<&str> = schema::tables(CHANGES)
-        .into_iter()
-        .map(|table| table.strip_prefix("redrive.").unwrap_or(table))
-        .collect();
+    let tables = tables();
     empty(&mut transaction, &tables).await?;
     let mut filled = Vec::with_capacity(tables.len());
     for table in tables {

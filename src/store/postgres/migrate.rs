@@ -15,7 +15,7 @@ use crate::domain::text;
 use crate::store::StoreError;
 
 /// Number and statements, ascending.
-pub(super) const CHANGES: &[Change] = &[
+const CHANGES: &[Change] = &[
     (1, include_str!("migrations/0001.sql")),
     (2, include_str!("migrations/0002.sql")),
     (3, include_str!("migrations/0003.sql")),
@@ -182,11 +182,16 @@ fn ours(relations: &[String]) -> Result<(), SchemaRefusal> {
     }
 }
 
+/// The names of all tables that the changes and the additions make.
+pub(super) fn tables() -> Vec<&'static str> {
+    let made = TRACKS.iter().flat_map(|track| schema::tables(track.changes));
+    made.map(|table| table.strip_prefix("redrive.").unwrap_or(table)).collect()
+}
+
 /// A table that is gone is missed now, and not when somebody needs it.
 fn complete(relations: &[String]) -> Result<(), StoreError> {
-    let bare = |table: &'static str| table.strip_prefix("redrive.").unwrap_or(table);
     let lost = |table: &&str| relations.iter().all(|one| one != table);
-    match schema::tables(CHANGES).into_iter().map(bare).find(lost) {
+    match tables().into_iter().find(lost) {
         None => Ok(()),
         Some(table) => Err(SchemaRefusal::Damaged {
             table: table.to_owned(),

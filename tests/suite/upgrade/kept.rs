@@ -294,10 +294,17 @@ async fn all_that_a_file_holds_goes_into_an_empty_database_and_its_daemons_go_on
     stopped(daemon).await;
     let late = ["publish", "--execution", "run", "--url", url.as_str()];
     installation.run(&late).await.expect_code(0);
+    // What later additions made goes along.
+    let added = "INSERT INTO ended_subscriptions VALUES (1, 't', 'http://127.0.0.1:9/old', '{}', 1, 2); \
+        INSERT INTO refused_queues VALUES ('q', 'http://127.0.0.1:9/old', 1)";
+    super::in_file(&installation.path("store.db"), added).await;
     let (before, delivered) = (told(&installation).await, receiver.count());
     let copied = installation.run(&copy).await.expect_code(0).json();
     assert!(copied["rows"]["events"].as_u64() >= Some(2), "{copied}");
     assert!(copied["rows"]["audit"].as_u64() >= Some(1), "{copied}");
+    for table in ["ended_subscriptions", "refused_queues"] {
+        assert_eq!(copied["rows"][table], 1, "{copied}");
+    }
     let refused = installation.run(&copy).await;
     assert_eq!(refused.code, Some(78), "it is not empty any more: {refused:?}");
 
