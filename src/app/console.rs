@@ -138,7 +138,7 @@ async fn open(
 }
 
 /// Store and broker, if they belong together: what the daemons of another store deliver is not shown as this one's.
-async fn owned(config: &Config, schema: SchemaMode) -> Result<Engine, OpenError> {
+pub(super) async fn owned(config: &Config, schema: SchemaMode) -> Result<Engine, OpenError> {
     let engine = compose::engine(config, schema, None, compose::memory(config)).await?;
     if let Err(error) = engine.compare_owner().await {
         engine.close().await;

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{attach, compose};
-use crate::config::{Config, ConfigChoice, Environment};
+use super::{attach, console};
+use crate::cli::Exit;
+use crate::config::{BrokerKind, Config, ConfigChoice, Environment};
 use crate::console::state::settings::{LookProblem, Survey};
 use crate::domain::schema::SchemaMode;
 use crate::domain::text::show;
@@ -54,10 +55,21 @@ async fn open(config: &Config, environment: &Environment) -> Result<EngineHandle
             }
         });
     }
-    // A console makes what is missing there, which a look does not.
-    let engine = compose::engine(config, SchemaMode::Expect, None, compose::memory(config)).await;
-    let engine = engine.map_err(|error| unread(&error.failure.causes().join(": ")))?;
+    let engine = console::owned(config, SchemaMode::Expect).await.map_err(|error| {
+        let why = error.failure.causes().join(": ");
+        let is_made = makes_its_store(config) && error.failure.exit() == Exit::Configuration;
+        if error.waiting_helps || is_made {
+            unread(&why)
+        } else {
+            closed(&why)
+        }
+    })?;
     Ok(EngineHandle::from(engine))
+}
+
+/// Whether a console makes what is missing in its store, which a look does not.
+fn makes_its_store(config: &Config) -> bool {
+    config.store.is_default() || matches!(config.broker.kind, BrokerKind::Embedded)
 }
 
 fn closed(text: &str) -> LookProblem {

@@ -324,16 +324,18 @@ fn goes_out(url: &str, scheme: &str) -> bool {
     url.scheme() == scheme && !is_this_machine(host)
 }
 
-/// Whether this URL of a database leaves the machine, and says that TLS may be left out.
+/// Whether this URL of a database leaves the machine, and says that TLS may be left out. Its parameters stand above the rest.
 fn is_unprotected(url: &str) -> bool {
     let Ok(url) = url::Url::parse(url) else { return false };
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    let is_here = host.is_empty() || host.starts_with("%2F") || is_this_machine(host);
-    let mut pairs = url.query_pairs();
-    !is_here
-        && pairs.any(|(key, value)| {
-            matches!(&*key, "sslmode" | "ssl-mode") && matches!(&*value, "disable" | "allow" | "prefer")
-        })
+    let last = |names: [&str; 2]| {
+        let named = url.query_pairs().filter(|(key, _)| names.contains(&&**key));
+        named.last().map(|(_, value)| value.into_owned())
+    };
+    let host = last(["host", "hostaddr"]).unwrap_or_else(|| url.host_str().unwrap_or_default().to_owned());
+    let host = host.trim_matches(['[', ']']);
+    let is_socket = host.is_empty() || host.starts_with("%2F") || host.starts_with('/');
+    let mode = last(["sslmode", "ssl-mode"]).unwrap_or_default().to_ascii_lowercase();
+    matches!(mode.as_str(), "disable" | "allow" | "prefer") && !is_socket && !is_this_machine(host)
 }
 
 fn is_this_machine(host: &str) -> bool {

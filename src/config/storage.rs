@@ -355,17 +355,28 @@ impl BrokerKeys {
 }
 
 /// What ends the host of a URL, where it stands in a password.
-const ENCODED: &str = "in a password write / as %2F, ? as %3F, # as %23, @ as %40 and % as %25";
+const ENCODED: &str = "in a password or a name write / as %2F, ? as %3F, # as %23, @ as %40 and % as %25";
 
-/// A password whose signs end the host early would be a part of the URL that is shown.
+/// What a parameter of a URL of PostgreSQL may have an @ in.
+const TAKE_AN_AT: [&str; 7] = [
+    "user",
+    "password",
+    "dbname",
+    "host",
+    "options",
+    "application_name",
+    "sslrootcert",
+];
+
+/// A password whose signs end the host early would be a part of the URL that is shown. Nothing tells it from a vhost with an
+/// @ in its name: both have to be encoded.
 fn unencoded(secret: &Secret) -> Result<(), Problem> {
     let (_, rest) = secret.expose().split_once("://").unwrap_or_default();
-    let (host, behind) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let behind = &rest[rest.find(['/', '?', '#']).unwrap_or(rest.len())..];
     let (path, query) = behind.split_once('?').unwrap_or((behind, ""));
-    let is_login = |text: &str| !host.contains('@') && text.contains('@');
-    // `?user=name@place` is a parameter.
-    let is_login_in_query = is_login(query) && query.split('@').next().is_some_and(|name| !name.contains('='));
-    if behind.contains('#') || is_login(path) || is_login_in_query {
+    let is_parameter = |pair: &str| pair.split_once('=').is_some_and(|(key, _)| TAKE_AN_AT.contains(&key));
+    let is_login = |pair: &str| pair.contains('@') && !is_parameter(pair);
+    if behind.contains('#') || path.contains('@') || query.split('&').any(is_login) {
         return Err(secret.problem(format!("has a # or an @ behind its host: {ENCODED}")));
     }
     Ok(())

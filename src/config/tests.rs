@@ -909,7 +909,16 @@ fn an_intake_of_a_queue_of_our_own_is_warned_of() {
 
 #[test]
 fn a_password_that_ends_the_host_of_its_url_is_refused_and_not_shown() {
-    for password in ["77#geheim", "#geheim", "77?geheim", "77/geheim", "a/77#geheim"] {
+    for password in [
+        "77#geheim",
+        "#geheim",
+        "77?geheim",
+        "77/geheim",
+        "a/77#geheim",
+        "p@77/geheim",
+        "p@77?geheim",
+        "77?geheim=1",
+    ] {
         for text in [
             format!("[broker]\nurl = \"amqp://redrive:{password}@broker.example/v\""),
             format!("[store]\nurl = \"postgres://redrive:{password}@db.example/v\""),
@@ -921,7 +930,7 @@ fn a_password_that_ends_the_host_of_its_url_is_refused_and_not_shown() {
             );
         }
     }
-    for url in ["amqp://u:77%23x@h/a%2Fb", "amqp://u:p@h/name@place", "amqp://h/v"] {
+    for url in ["amqp://u:77%23x@h/a%2Fb", "amqp://u:p@h/name%40place", "amqp://h/v"] {
         let text = format!("[broker]\nurl = \"{url}\"");
         assert!(Config::resolve(&text, None, &environment(&[])).is_ok(), "{url}");
     }
@@ -951,10 +960,17 @@ fn what_goes_over_the_network_in_the_clear_is_warned_of() {
         let url = format!("postgres://u:p@db.example/redrive?sslmode={mode}");
         assert!(warned(&store(&url), "store.url sends"), "{mode}");
     }
+    for loud in [
+        "postgres://u:p@db.example/redrive?sslmode=DISABLE",
+        "postgres:///redrive?host=db.example&sslmode=disable",
+    ] {
+        assert!(warned(&store(loud), "store.url sends"), "{loud}");
+    }
     for quiet in [
         "postgres://db.example/redrive",
         "postgres://db.example/redrive?sslmode=verify-full",
         "postgres://localhost/redrive?sslmode=disable",
+        "postgres://db.example/redrive?host=/run/postgresql&sslmode=disable",
         "postgres://%2Frun%2Fpostgresql/redrive?sslmode=disable",
     ] {
         assert!(!warned(&store(quiet), "store.url sends"), "{quiet}");

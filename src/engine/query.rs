@@ -220,16 +220,14 @@ queries! { of_others, engine, false;
     } -> view::RateSeries {
         async {
             let span = if week { Span::Week } else { Span::Hour };
+            let url = engine.0.endpoints.meant_of(url).await?;
             engine.0.endpoints.rate_series(queue.as_ref(), url.as_ref(), span)
         }
     }
     /// The attempt log, newest first.
     Attempts(query: AttemptQuery) -> Page<AttemptView> {
         async {
-            let url = match query.url {
-                Some(url) => Some(engine.0.endpoints.meant(url).await?),
-                None => None,
-            };
+            let url = engine.0.endpoints.meant_of(query.url).await?;
             engine.0.daemon.delivery.attempts(AttemptQuery { url, ..query }).await
         }
     }
@@ -261,9 +259,19 @@ queries! { of_others, engine, false;
     /// Every retry policy that is set.
     Policies() -> Page<PolicyView> { engine.0.policies.policy_views() }
     /// What is saved for a scope, and what applies there.
-    Policy(scope: PolicyScope) -> PolicyView { engine.0.policies.policy_view(&scope) }
+    Policy(scope: PolicyScope) -> PolicyView {
+        async {
+            let scope = engine.0.endpoints.meant_scope(scope).await?;
+            engine.0.policies.policy_view(&scope).await
+        }
+    }
     /// All versions of a policy, newest first.
-    PolicyHistory(scope: PolicyScope) -> Page<PolicyVersion> { engine.0.policies.policy_versions(&scope) }
+    PolicyHistory(scope: PolicyScope) -> Page<PolicyVersion> {
+        async {
+            let scope = engine.0.endpoints.meant_scope(scope).await?;
+            engine.0.policies.policy_versions(&scope).await
+        }
+    }
     /// What a policy would do.
     PreviewPolicy {
         /// The policy as JSON text.
@@ -301,7 +309,10 @@ queries! { of_others, engine, false;
     Doctor() -> Vec<Check> { async { Ok(engine.0.observation.doctor.checks().await) } }
     /// The name of a delivery queue, whether or not it is there.
     DeliveryQueue(execution: ExecutionId, url: EndpointUrl) -> QueueName {
-        async { Ok(engine.naming().delivery_queue(&execution, &url)) }
+        async {
+            let url = engine.0.endpoints.meant(url).await?;
+            Ok(engine.naming().delivery_queue(&execution, &url))
+        }
     }
     /// Where any AMQP client publishes for an execution and URL.
     DeliveryAddress(execution: ExecutionId, url: EndpointUrl) -> Address {

@@ -369,6 +369,19 @@ async fn a_filter_of_who_may_only_look_compares_what_he_is_shown() {
         let attempts = tried.json()["items"].as_array().unwrap().len();
         assert_eq!((found.status == 200, attempts > 0), (token == READER, token == READER));
     }
+    let secret: String = url::form_urlencoded::byte_serialize(url.as_bytes()).collect();
+    let path = format!("/v1/policies?url={secret}");
+    made(daemon, ("PUT", &path, Some(json!({"minimum_delay": 7})))).await;
+    for token in [READER, OPERATOR] {
+        let history = ask(
+            daemon,
+            token,
+            ("GET", &format!("/v1/policies/history?url={shown}"), None),
+        )
+        .await;
+        let versions = history.json()["items"].as_array().unwrap().len();
+        assert_eq!(versions, usize::from(token == READER));
+    }
     // Nor does a plan count them.
     for (path, filter) in [
         ("/v1/dead/redrive?dry_run=true", "url ~ \"S3CRET\""),

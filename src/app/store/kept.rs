@@ -51,16 +51,17 @@ pub(super) async fn restore(cli: &Cli, config: &Config, from: &Path) -> Result<E
         .await
         .map_err(|error| no_backup(from, error))?;
     let lost = lost_by_restore(path, from).await;
-    let what = format!("put {} in the place of {}", from.display(), path.display());
+    let mut what = format!("put {} in the place of {}", from.display(), path.display());
+    if !lost.what.is_empty() {
+        let _ = write!(
+            what,
+            "; what it has now and the backup has not will be lost: {}",
+            lost.what
+        );
+    }
     let consents = match lost.count {
         0 => cli::consents_to(cli, &what)?,
-        count => {
-            let loses = format!(
-                "{what}; what it has now and the backup has not will be lost: {}",
-                lost.what
-            );
-            cli::consents_to_loss(cli, &loses, count)?
-        }
+        count => cli::consents_to_loss(cli, &what, count)?,
     };
     if !consents {
         return Ok(Exit::Done);
@@ -68,7 +69,7 @@ pub(super) async fn restore(cli: &Cli, config: &Config, from: &Path) -> Result<E
     let new = NewFile::replacing(path).map_err(|error| unwritten(path, &error))?;
     copy(from, new.beside()).map_err(|error| unwritten(new.beside(), &error))?;
     let mut detail = format!("restored from {}", from.display());
-    if lost.count > 0 {
+    if !lost.what.is_empty() {
         let _ = write!(detail, ", and lost {}", lost.what);
     }
     prepared(new.beside(), &detail).await?;
@@ -96,14 +97,29 @@ enum Found {
     Damaged,
 }
 
-/// Gives what is at `path` a second name, which stays when it is replaced. The log beside a file that was not closed in order
-/// goes with it: in the new file it would be read as its own.
+/// Gives what is at `path` a second name, which stays when it is replaced, and takes nobody else's. The log beside a file that
+/// was not closed in order goes with it: in the new file it would be read as its own.
 fn kept_beside(path: &Path) -> io::Result<PathBuf> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".before-{}", Clock::system().now().seconds()));
-    let before = PathBuf::from(name);
+    let now = Clock::system().now().seconds();
+    let named = |attempt: u32| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".before-{now}"));
+        if attempt > 1 {
+            name.push(format!("-{attempt}"));
+        }
+        PathBuf::from(name)
+    };
+    // Of several restores in one second each keeps its own.
+    let mut attempt = 1;
+    while named(attempt).symlink_metadata().is_ok() {
+        attempt += 1;
+    }
+    let before = named(attempt);
     // Not every file system gives a file two names.
-    fs::hard_link(path, &before).or_else(|_| fs::copy(path, &before).map(drop))?;
+    fs::hard_link(path, &before).or_else(|_| {
+        File::create_new(&before)?;
+        fs::copy(path, &before).map(drop)
+    })?;
     for log in ["-wal", "-shm"] {
         let beside = |path: &Path| {
             let mut name = path.as_os_str().to_owned();

@@ -57,6 +57,7 @@ pub(super) const ACT: &[Action] = &[
         .changes(DEAD)
         .when(|state| match state.nav.details.last() {
             Some(detail) if matches!(detail.subject, Subject::Letter(_)) => {
+                possible(state, Reach::Rows)?;
                 require(detail.letter().is_some(), "the dead letter is being read")
             }
             _ => patched(state).map(|_| ()),

@@ -12,6 +12,7 @@ use super::{State, confirm, say};
 use crate::console::journal::Tone;
 use crate::console::state::Mode;
 use crate::console::state::action::named;
+use crate::console::state::detail::Detail;
 use crate::console::state::dialog::{Asked, Scope, ScopeKind};
 use crate::console::state::effect::{EditJob, EditOf, Effect};
 use crate::domain::message::Message;
@@ -28,16 +29,18 @@ fn in_force(letter: &DeadDetail) -> &Message {
 fn open(state: &State) -> Option<(&DeadDetail, Bytes)> {
     let detail = state.nav.details.last()?;
     let letter = detail.letter()?;
-    let whole = &in_force(letter).body;
-    let shown = if detail.reveals_sent() {
-        whole.clone()
-    } else {
-        match state.session.mask.body(whole).value {
-            Cow::Borrowed(_) => whole.clone(),
-            Cow::Owned(masked) => masked.into(),
-        }
-    };
-    Some((letter, shown))
+    Some((letter, shown(state, &in_force(letter).body)))
+}
+
+/// A payload as it may be shown while the open letter is as it is.
+fn shown(state: &State, whole: &Bytes) -> Bytes {
+    if state.nav.details.last().is_some_and(Detail::reveals_sent) {
+        return whole.clone();
+    }
+    match state.session.mask.body(whole).value {
+        Cow::Borrowed(_) => whole.clone(),
+        Cow::Owned(masked) => masked.into(),
+    }
 }
 
 /// A patch to begin with.
@@ -71,10 +74,10 @@ fn patch(state: &State, kind: ScopeKind, selection: Selection) -> Vec<Effect> {
     })]
 }
 
-/// What was written for the letter and is not sent instead so far.
+/// What was written for the letter and is not sent instead so far. It may have been written while the letter was revealed.
 fn draft(state: &State, id: &str) -> Option<Bytes> {
     let (of, body) = state.lists.dead.draft.as_ref()?;
-    (of == id).then(|| body.clone())
+    (of == id).then(|| shown(state, body))
 }
 
 /// What was written for this letter is sent instead from now on.

@@ -18,7 +18,7 @@ use crate::engine::queues::seen::Seen;
 use crate::engine::queues::world::PACED_MAX;
 use crate::engine::sight::Sight;
 use crate::engine::view::{EndpointView, EndpointsQuery, Page};
-use crate::store::{EndpointQuery, QueuesOnly};
+use crate::store::{EndpointQuery, PolicyScope, QueuesOnly};
 
 /// Endpoints that are read at once, where all are looked through.
 const LIMIT_MAX: u32 = 1_000;
@@ -159,6 +159,13 @@ impl Endpoints {
             }
             query.offset += u64::from(LIMIT_MAX);
         }
+        // A policy may be there before the first message.
+        let policies = self.store.policies(LIMIT_MAX).await?;
+        for of_policy in policies.into_iter().filter_map(|policy| policy.scope.url) {
+            if of_policy.redacted() == url.as_str() && !alike.contains(&of_policy) {
+                alike.push(of_policy);
+            }
+        }
         match (alike.pop(), alike.is_empty()) {
             (Some(one), true) => Ok(one),
             (Some(_), false) => Err(EngineError::Refused {
@@ -171,6 +178,23 @@ impl Endpoints {
             }),
             (None, _) => Ok(url),
         }
+    }
+
+    /// The same where one may be named.
+    pub(in crate::engine) async fn meant_of(
+        &self,
+        url: Option<EndpointUrl>,
+    ) -> Result<Option<EndpointUrl>, EngineError> {
+        match url {
+            Some(url) => self.meant(url).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The scope that is meant by the URL in it.
+    pub(in crate::engine) async fn meant_scope(&self, scope: PolicyScope) -> Result<PolicyScope, EngineError> {
+        let url = self.meant_of(scope.url).await?;
+        Ok(PolicyScope { url, ..scope })
     }
 
     pub(in crate::engine) async fn endpoint_view(&self, url: &EndpointUrl) -> Result<EndpointView, EngineError> {

@@ -250,13 +250,19 @@ impl RunPlanner {
         })
     }
 
-    /// The run whose messages are restored is there.
+    /// The run whose messages are restored is there, and discarded them.
     async fn check_run(&self, order: &Order) -> Result<(), EngineError> {
-        match run_of(&order.selection) {
-            Some(run) if self.store.run_get(run).await?.is_none() => Err(EngineError::NotFound {
-                what: format!("run {run:?}"),
+        let Some(id) = run_of(&order.selection) else {
+            return Ok(());
+        };
+        match self.store.run_get(id).await? {
+            None => Err(EngineError::NotFound {
+                what: format!("run {id:?}"),
             }),
-            Some(_) | None => Ok(()),
+            Some(run) if run.command != OrderKind::Discard.command() => Err(EngineError::Refused {
+                why: format!("run {id} is a {}, and discarded nothing", run.command),
+            }),
+            Some(_) => Ok(()),
         }
     }
 

@@ -185,7 +185,8 @@ fn ours(relations: &[String]) -> Result<(), SchemaRefusal> {
 /// The names of all tables that the changes and the additions make.
 pub(super) fn tables() -> Vec<&'static str> {
     let made = TRACKS.iter().flat_map(|track| schema::tables(track.changes));
-    made.map(|table| table.strip_prefix("redrive.").unwrap_or(table)).collect()
+    made.map(|table| table.strip_prefix("redrive.").unwrap_or(table))
+        .collect()
 }
 
 /// A table that is gone is missed now, and not when somebody needs it.

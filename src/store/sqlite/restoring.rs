@@ -57,21 +57,26 @@ const PARTS: [(&str, &str, &str, &str); 7] = [
 /// What would be lost.
 #[derive(Debug, Default)]
 pub struct Lost {
-    /// How many, of whatever kind.
+    /// How many, of whatever kind, as far as it can be read.
     pub count: u64,
-    /// In words.
+    /// In words, with what cannot be read; empty where nothing is lost.
     pub what: String,
 }
 
-/// Compares the file at `path` with the backup that is to take its place. A file that cannot be read is what a backup is
-/// for: of that nothing is known.
+/// Compares the file at `path` with the backup that is to take its place. What cannot be read in it is what a backup is
+/// for, and its number is not known.
 pub async fn lost_by_restore(path: &Path, backup: &Path) -> Lost {
-    let (mut count, mut kinds) = (0, Vec::new());
+    let (mut count, mut kinds, mut unread) = (0, Vec::new(), Vec::new());
     for (one, many, table, rows) in PARTS {
-        let now = SqliteFile::rows_of(path, table, rows).await.unwrap_or_default();
-        if now.is_empty() {
-            continue;
-        }
+        let now = match SqliteFile::rows_of(path, table, rows).await {
+            Ok(now) if now.is_empty() => continue,
+            Ok(now) => now,
+            Err(_) if path.exists() => {
+                unread.push(many);
+                continue;
+            }
+            Err(_) => continue,
+        };
         let kept = SqliteFile::rows_of_backup(backup, table, rows)
             .await
             .unwrap_or_default();
@@ -92,6 +97,12 @@ pub async fn lost_by_restore(path: &Path, backup: &Path) -> Lost {
             count += lost;
             kinds.push(plural(lost, one, many));
         }
+    }
+    if unread.len() == PARTS.len() {
+        kinds.push("an unknown number of messages and events, because the file cannot be read".to_owned());
+    } else if !unread.is_empty() {
+        let unread = unread.join(", ");
+        kinds.push(format!("an unknown number of {unread}, because they cannot be read"));
     }
     Lost {
         count,

@@ -37,6 +37,12 @@ async fn leave(mut pty: Pty) {
 async fn another_profile_is_gone_to_by_name_and_shows_where_it_is() {
     let mut installation = Installation::embedded();
     installation.append(PROFILES);
+    let torn = installation.path("torn.db");
+    fs::write(&torn, "no page of a database".repeat(1_000)).unwrap();
+    installation.append(&format!(
+        "[profile.torn]\nstore = {{ url = \"sqlite:{}\" }}\n",
+        torn.display()
+    ));
     let pty = Pty::start(&installation.program(&["--profile", "test"]), SIZE);
     pty.shows("live").await;
     pty.shows("TEST BENCH").await;
@@ -52,6 +58,10 @@ async fn another_profile_is_gone_to_by_name_and_shows_where_it_is() {
     pty.shows("TEST BENCH").await;
     pty.hides("READ-ONLY").await;
     pty.shows("live").await;
+    // One whose store cannot be opened is said to be so, and not gone to.
+    pty.command("profile torn").await;
+    pty.shows("is not a database").await;
+    pty.shows("TEST BENCH").await;
     leave(pty).await;
 }
 

@@ -231,10 +231,20 @@ async fn a_damaged_file_is_replaced_by_its_backup_and_kept_beside() {
     installation.run(&["store", "backup", backup]).await.expect_code(0);
     let damaged = "no page of a database".repeat(1_000);
     std::fs::write(&store, &damaged).unwrap();
+    let planned = installation
+        .run(&["store", "restore", backup, "--dry-run"])
+        .await
+        .expect_code(0);
+    let unknown = "an unknown number of messages and events, because the file cannot be read";
+    assert!(planned.stdout.contains(unknown), "{planned:?}");
     let restored = installation.run(&["store", "restore", backup, "--yes"]).await;
     restored.expect_code(0);
     let before = kept_before(&installation).unwrap();
-    assert_eq!(std::fs::read_to_string(before).unwrap(), damaged);
+    assert_eq!(std::fs::read_to_string(&before).unwrap(), damaged);
+    // Another restore, in the same second too, keeps what the first one kept.
+    let again = installation.run(&["store", "restore", backup, "--yes"]).await;
+    again.expect_code(0);
+    assert_eq!(std::fs::read_to_string(&before).unwrap(), damaged);
     let queues = installation.run(&["queues", "--json"]).await.expect_code(0).json();
     assert_eq!(queues[0]["ready"], 1, "{queues}");
 }
