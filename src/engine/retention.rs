@@ -105,15 +105,61 @@ fn sweeps(keep: &Retention, begun: Duration) -> Vec<Sweep> {
     ]
 }
 
+/// The same while ages do not count: what has a bound of numbers keeps that one.
+fn ageless(trim: Trim) -> Option<Trim> {
+    const NEVER: Duration = Duration::MAX;
+    match trim {
+        Trim::Attempts(bounds) => Some(Trim::Attempts(AttemptBounds { age: NEVER, ..bounds })),
+        Trim::Runs(bounds) => Some(Trim::Runs(RunBounds {
+            age: NEVER,
+            planned: NEVER,
+            ..bounds
+        })),
+        Trim::Policies { versions, .. } => Some(Trim::Policies { age: NEVER, versions }),
+        Trim::Audit { .. }
+        | Trim::Endpoints { .. }
+        | Trim::EventTypes { .. }
+        | Trim::Rescued { .. }
+        | Trim::Kept { .. }
+        | Trim::Saves => None,
+    }
+}
+
+/// Whether ages count; that they do not is told once.
+async fn ages_count(core: &Core, told: &mut bool) -> Result<bool, StoreError> {
+    let ages = core.store.ages().await?;
+    if let (Some(leapt_at), Some(counted_at), false) = (ages.leapt_at, ages.counted_at, *told) {
+        tracing::warn!(
+            ahead_s = leapt_at.since(counted_at).as_secs(),
+            "the store's clock went ahead, or nobody delivered for so long: nothing is removed by its age for a day; set the \
+             clock where it is wrong"
+        );
+    }
+    *told = !ages.count();
+    Ok(ages.count())
+}
+
 /// Trims until the generation ends.
 pub(super) async fn keep_bounds(core: Arc<Core>, generation: CancellationToken) {
     let mut sweeps = sweeps(&core.settings.retention, core.clock.uptime());
+    let mut is_told = false;
     while !generation.is_cancelled() {
         for sweep in &mut sweeps {
             if core.clock.uptime() < sweep.next {
                 continue;
             }
-            if let Err(error) = trim_whole(&core, sweep, &generation).await {
+            let trimmed = async {
+                let trim = if ages_count(&core, &mut is_told).await? {
+                    Some(sweep.trim)
+                } else {
+                    ageless(sweep.trim)
+                };
+                match trim {
+                    Some(trim) => trim_whole(&core, sweep, &trim, &generation).await,
+                    None => Ok(()),
+                }
+            };
+            if let Err(error) = trimmed.await {
                 tracing::debug!(table = sweep.table, error = ?error, "trimming waits for the store");
             }
             sweep.next = core.clock.uptime() + sweep.every;
@@ -124,11 +170,11 @@ pub(super) async fn keep_bounds(core: Arc<Core>, generation: CancellationToken) 
 }
 
 /// Page after page, until one is not full.
-async fn trim_whole(core: &Core, sweep: &Sweep, generation: &CancellationToken) -> Result<(), StoreError> {
+async fn trim_whole(core: &Core, sweep: &Sweep, trim: &Trim, generation: &CancellationToken) -> Result<(), StoreError> {
     let mut rows = 0;
     while !generation.is_cancelled() {
         let began = core.clock.uptime();
-        let gone = core.store.trim(&sweep.trim, sweep.page).await?;
+        let gone = core.store.trim(trim, sweep.page).await?;
         rows += gone;
         if gone < u64::from(sweep.page) {
             break;

@@ -16,6 +16,7 @@ use crate::domain::id::{EndpointEpoch, Epoch, ExecutionId, IncarnationId, Notifi
 use crate::domain::outcome::OutcomeClass;
 use crate::domain::policy::{Override, Phase};
 use crate::domain::queue::{Closing, Decision, Head, Pause, QueueRecord};
+use crate::domain::retention::Ages;
 use crate::domain::run::{ItemState, RunCounts, RunState, Target};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
@@ -314,6 +315,13 @@ pub(super) fn audit_chain(row: &impl Columns) -> Result<AuditChain, sqlx::Error>
         removed_at: time_optional(row, "removed_at")?,
         newest_id: integer(row, "newest_id")?,
         newest_hash: text(row, "newest_hash")?,
+    })
+}
+
+pub(super) fn ages(row: &impl Columns) -> Result<Ages, sqlx::Error> {
+    Ok(Ages {
+        counted_at: time_optional(row, "aged_at")?,
+        leapt_at: time_optional(row, "leapt_at")?,
     })
 }
 

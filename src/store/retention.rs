@@ -36,6 +36,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{AttemptBounds, AuditEntry, RunBounds, StoreError};
+use crate::domain::retention::Ages;
 use crate::domain::time::Timestamp;
 
 /// Removing what is beyond its bounds.
@@ -43,6 +44,9 @@ use crate::domain::time::Timestamp;
 pub trait Trimming: Send + Sync {
     /// Removes one page: at most `rows` rows. Answers how many went; fewer than `rows`: nothing is left to remove.
     async fn trim(&self, trim: &Trim, rows: u32) -> Result<u64, StoreError>;
+
+    /// Whether the ages of rows count now, by the store's clock; remembered for who asks next.
+    async fn ages(&self) -> Result<Ages, StoreError>;
 
     /// The ends of the audit's chain.
     async fn audit_chain(&self) -> Result<AuditChain, StoreError>;

@@ -28,6 +28,7 @@ const ADDITIONS: &[Change] = &[
     (1_003, include_str!("additions/1003.sql")),
     (1_004, include_str!("additions/1004.sql")),
     (1_005, include_str!("additions/1005.sql")),
+    (1_006, include_str!("additions/1006.sql")),
 ];
 
 /// A list of changes, and the table that counts what of it was applied.

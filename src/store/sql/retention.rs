@@ -5,8 +5,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{Calls, Driver, Exclusive, Session, Statement, values};
+use crate::domain::retention::Ages;
 use crate::domain::time::Timestamp;
-use crate::store::columns::{audit_chain, audit_entry, integer, stored, text};
+use crate::store::columns::{ages, audit_chain, audit_entry, integer, stored, text};
 use crate::store::rules::old_lines;
 use crate::store::{AttemptBounds, AuditChain, AuditEntry, RunBounds, StoreError, Trim, Trimming};
 
@@ -130,6 +131,9 @@ static AUDIT_FROM: Statement = Statement::new(
     FROM redrive.audit WHERE id > $1 ORDER BY id LIMIT $2",
 );
 
+static AGES: Statement = Statement::new("SELECT aged_at, leapt_at FROM redrive.janitor");
+static AGES_KEEP: Statement = Statement::new("UPDATE redrive.janitor SET aged_at = $1, leapt_at = $2");
+
 #[async_trait]
 impl<D: Driver> Trimming for D {
     async fn trim(&self, trim: &Trim, rows: u32) -> Result<u64, StoreError> {
@@ -143,6 +147,20 @@ impl<D: Driver> Trimming for D {
                     return trim_audit(&mut session, now, now.minus(age), rows).await;
                 }
                 page(&mut session, steps(trim, now), u64::from(rows)).await
+            })
+        })
+        .await
+    }
+
+    async fn ages(&self) -> Result<Ages, StoreError> {
+        self.transaction("asking whether ages count", |mut session, now| {
+            Box::pin(async move {
+                let known = session.list(&AGES, values![], ages).await?;
+                let ages = known.into_iter().next().unwrap_or_default().at(now);
+                session
+                    .change(&AGES_KEEP, values![ages.counted_at, ages.leapt_at])
+                    .await?;
+                Ok(ages)
             })
         })
         .await

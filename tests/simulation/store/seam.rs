@@ -11,6 +11,7 @@ use redrive::internals::domain::event::{Event, EventType, HandlingRules, LeaseKe
 use redrive::internals::domain::id::{EndpointEpoch, Epoch, IncarnationId, QueueName, StoreId};
 use redrive::internals::domain::pace::PaceChange;
 use redrive::internals::domain::queue::{Decision, QueueRecord};
+use redrive::internals::domain::retention::Ages;
 use redrive::internals::domain::run::{RunCounts, RunState};
 use redrive::internals::domain::time::Timestamp;
 use redrive::internals::domain::url::EndpointUrl;
@@ -333,6 +334,7 @@ modelled! {
         }
         lacks {
         trim(trim: &Trim, rows: u32) -> u64;
+        ages() -> Ages;
         }
         cannot {
         audit_chain() -> AuditChain;

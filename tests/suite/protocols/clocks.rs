@@ -8,11 +8,13 @@ use redrive::internals::ambient::Clock;
 use redrive::internals::domain::event::{EventType, NewEvent, Reference};
 use redrive::internals::domain::policy::OnExhausted;
 use redrive::internals::engine::Engine;
+use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::stage::{BOUND, Ground, Stage, notification, sender};
+use crate::support::daemon::Installation;
 use crate::support::faulty_store::Fault;
-use crate::support::receiver::Behaviour;
+use crate::support::receiver::{Behaviour, Receiver};
 use crate::support::wait::wait_until;
 
 /// What a daemon remembers of a URL is ahead of its store by a few changes.
@@ -412,4 +414,61 @@ async fn a_message_whose_own_attempts_are_used_up_parks_its_queue_alone() {
     stage.receiver.behave("/hook", Behaviour::Status(200));
     stage.delivered(2).await;
     stage.stop().await;
+}
+
+/// The daemon's file, as if its clock were so much ahead of what it was when everything in it was written.
+async fn set_forward(installation: &Installation, by: Duration, statement: &str) -> SqliteConnection {
+    let address = format!("sqlite://{}", installation.path("store.db").display());
+    let mut file = SqliteConnection::connect(&address).await.unwrap();
+    let statement = statement.replace("BY", &by.as_micros().to_string());
+    sqlx::raw_sql(AssertSqlSafe(statement))
+        .execute(&mut file)
+        .await
+        .unwrap();
+    file
+}
+
+async fn number_of(file: &mut SqliteConnection, what: &'static str) -> i64 {
+    sqlx::query_scalar(what).fetch_one(file).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_went_a_year_ahead_removes_nothing_for_a_day() {
+    const ATTEMPTS: &str = "SELECT count(*) FROM attempts WHERE started_at > 0";
+    let receiver = Receiver::start().await;
+    let mut installation = Installation::embedded();
+    installation.append("[store.retention]\nattempts_s = 3600\n");
+    let url = receiver.url("/hook");
+    let publish = ["publish", "--execution", "a", "--url", url.as_str()];
+    installation.run(&publish).await.expect_code(0);
+    let mut daemon = installation.daemon().await;
+    let address = format!("sqlite://{}", installation.path("store.db").display());
+    let mut file = SqliteConnection::connect(&address).await.unwrap();
+    wait_until("an attempt, and ages that count", BOUND, async || {
+        let counted = "SELECT count(*) FROM janitor WHERE aged_at IS NOT NULL AND leapt_at IS NULL";
+        (number_of(&mut file, ATTEMPTS).await == 1 && number_of(&mut file, counted).await == 1).then_some(())
+    })
+    .await;
+    daemon.stop().await;
+    let year = Duration::from_hours(24 * 365);
+    let ahead = "UPDATE attempts SET started_at = started_at - BY; UPDATE janitor SET aged_at = aged_at - BY";
+    let mut file = set_forward(&installation, year, ahead).await;
+    let mut daemon = installation.daemon().await;
+    wait_until("the daemon doubts its clock", BOUND, async || {
+        let doubts = "SELECT count(*) FROM janitor WHERE leapt_at IS NOT NULL";
+        (number_of(&mut file, doubts).await == 1).then_some(())
+    })
+    .await;
+    // The answer comes with the next page of what there is to remove.
+    daemon.stop().await;
+    assert_eq!(number_of(&mut file, ATTEMPTS).await, 1);
+    // A day later nobody has set it right: it is the time.
+    let day = Duration::from_hours(25);
+    let mut file = set_forward(&installation, day, "UPDATE janitor SET leapt_at = leapt_at - BY").await;
+    let mut daemon = installation.daemon().await;
+    wait_until("what is old is gone", BOUND, async || {
+        (number_of(&mut file, ATTEMPTS).await == 0).then_some(())
+    })
+    .await;
+    daemon.stop().await;
 }
