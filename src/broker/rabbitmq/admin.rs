@@ -99,7 +99,7 @@ impl Admin {
 
     fn not_made(&self, queue: &ShortString, error: CallError) -> CreateError {
         match error {
-            error if error.code() == Some(406) => CreateError::OtherArguments(error.text()),
+            error if error.code() == Some(406) && !error.is_limit() => CreateError::OtherArguments(error.text()),
             error if error.says_missing(queue.as_str()) => CreateError::Vanished(self.error("declare", &error)),
             error => CreateError::Other(self.error("declare", &error)),
         }

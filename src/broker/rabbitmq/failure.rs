@@ -113,6 +113,11 @@ impl CallError {
         self.code() == Some(404) && self.text().starts_with("NOT_FOUND - no queue ")
     }
 
+    /// Whether it is about how many there may be.
+    pub(super) fn is_limit(&self) -> bool {
+        self.code().is_some() && is_limit(&self.text())
+    }
+
     fn no_exchange(&self) -> bool {
         self.code() == Some(404) && self.text().starts_with("NOT_FOUND - no exchange ")
     }

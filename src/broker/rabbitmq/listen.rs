@@ -30,6 +30,8 @@ const BACKOFF_MIN: Duration = Duration::from_millis(200);
 const BACKOFF_MAX: Duration = Duration::from_secs(10);
 /// How often a missing event exchange is looked for again.
 const NO_EVENTS: Duration = Duration::from_mins(5);
+/// How often the queue that events are read from is bound again.
+const BOUND_AGAIN: Duration = Duration::from_secs(20);
 /// Events that wait for us at once.
 const EVENTS_LENGTH_MAX: i32 = 10_000;
 const EVENTS: &str = "events";
@@ -219,18 +221,38 @@ impl Listening {
     async fn hear_events(&self, backoff: &mut Duration) -> Heard {
         let feed = match events_feed(&self.dialer).await {
             Ok(feed) => feed,
-            Err(BrokerError::Unreachable { .. }) => return Heard::Lost,
-            Err(error) => return Heard::Nothing(not_entered(&self.dialer, &error)),
-        };
-        let tap = match subscribe(&feed).await {
-            Ok(tap) => tap,
-            Err(error) if error.code().is_some() => return Heard::Nothing(not_subscribed(&self.dialer, &error)),
+            Err(error @ (BrokerError::Rights { .. } | BrokerError::Vhost { .. })) => {
+                return Heard::Nothing(not_entered(&self.dialer, &error));
+            }
+            // Nothing of that is about the exchange.
             Err(_) => return Heard::Lost,
+        };
+        let queue = ShortString::ours(&format!("{EVENT_QUEUE}{:016x}", ambient::random()));
+        let tap = match subscribe(&feed, &queue).await {
+            Ok(tap) => tap,
+            Err(error) => return self.unheard(&error),
         };
         self.found(EventExchange::There);
         *backoff = BACKOFF_MIN;
         // One that was set before anybody listened has no event.
         self.tell(Signal::PolicyChanged);
+        tokio::select! {
+            biased;
+            error = unbound(&feed, &queue) => self.unheard(&error),
+            () = self.hear(&tap) => Heard::Lost,
+        }
+    }
+
+    fn unheard(&self, error: &CallError) -> Heard {
+        if error.code().is_some() {
+            Heard::Nothing(not_subscribed(&self.dialer, error))
+        } else {
+            Heard::Lost
+        }
+    }
+
+    /// Tells of events until there are no more of them.
+    async fn hear(&self, tap: &Tap) {
         while let Ok(came) = tap.next().await {
             let key = came.addressed_to.unwrap_or_default();
             // Anybody may write there: what cannot be read is nothing.
@@ -241,7 +263,6 @@ impl Listening {
                 self.tell(signal);
             }
         }
-        Heard::Lost
     }
 }
 
@@ -251,7 +272,8 @@ pub(super) async fn event_exchange(dialer: &Dialer) -> EventExchange {
         Ok(feed) => feed,
         Err(error) => return not_entered(dialer, &error),
     };
-    let found = match subscribe(&feed).await {
+    let queue = ShortString::ours(&format!("{EVENT_QUEUE}{:016x}", ambient::random()));
+    let found = match subscribe(&feed, &queue).await {
         Ok(_) => EventExchange::There,
         Err(error) => not_subscribed(dialer, &error),
     };
@@ -320,21 +342,37 @@ fn consuming(queue: &ShortString) -> Asked {
     asks::consume(queue.as_str(), &tag, Taken::ForGood)
 }
 
-async fn subscribe(feed: &Arc<Feed>) -> Result<Tap, CallError> {
-    let exchange = ShortString::ours(EVENT_EXCHANGE);
-    let name = ShortString::ours(&format!("{EVENT_QUEUE}{:016x}", ambient::random()));
+async fn subscribe(feed: &Arc<Feed>, queue: &ShortString) -> Result<Tap, CallError> {
     let most = ("x-max-length", Argument::Integer(EVENTS_LENGTH_MAX));
+    let exclusive = flags::EXCLUSIVE | flags::QUEUE_AUTO_DELETE;
     let tap = feed.channel("").await?;
-    tap.call(&[asks::exchange_look(&exchange)]).await?;
-    let mut asked = vec![asks::declare(
-        &name,
-        flags::EXCLUSIVE | flags::QUEUE_AUTO_DELETE,
-        &[most],
-    )];
-    asked.extend(EVENT_KEYS.map(|key| asks::bind(&name, &exchange, &ShortString::ours(key))));
-    asked.push(consuming(&name));
-    tap.call(&asked).await?;
+    tap.call(&[asks::exchange_look(&ShortString::ours(EVENT_EXCHANGE))])
+        .await?;
+    tap.call(&[asks::declare(queue, exclusive, &[most])]).await?;
+    tap.call(&bindings(queue)).await?;
+    tap.call(&[consuming(queue)]).await?;
     Ok(tap)
+}
+
+fn bindings(queue: &ShortString) -> Vec<Asked> {
+    let exchange = ShortString::ours(EVENT_EXCHANGE);
+    EVENT_KEYS
+        .map(|key| asks::bind(queue, &exchange, &ShortString::ours(key)))
+        .into()
+}
+
+/// Waits until the queue cannot be bound: its consumer is not told that the exchange went, nor that it is there again.
+async fn unbound(feed: &Arc<Feed>, queue: &ShortString) -> CallError {
+    loop {
+        ambient::sleep(BOUND_AGAIN.mul_f64(0.5 + ambient::roll())).await;
+        let bound = async {
+            let tap = feed.channel("").await?;
+            tap.call(&bindings(queue)).await
+        };
+        if let Err(error) = bound.await {
+            return error;
+        }
+    }
 }
 
 /// What an event means for us: only our vhost, alarms of all.

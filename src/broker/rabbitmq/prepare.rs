@@ -145,7 +145,7 @@ pub(super) async fn exchange(broker: &RabbitMq) -> Result<(), BrokerError> {
     let declare = [asks::exchange(&name, "direct", flags::DURABLE, &[])];
     match broker.admin.spare.ask(&declare).await {
         Ok(_) => Ok(()),
-        Err(error) if error.code() == Some(406) => Err(BrokerError::OtherArguments {
+        Err(error) if error.code() == Some(406) && !error.is_limit() => Err(BrokerError::OtherArguments {
             queue: name.as_str().to_owned(),
             difference: format!(
                 "it is an exchange of another type, which routes otherwise; delete it, and a daemon makes it again with \

@@ -26,6 +26,8 @@ const SKEW_S: u64 = 2;
 
 /// How long an incident is told of.
 const INCIDENT: Duration = Duration::from_hours(1);
+/// A process whose heartbeats fail for so long delivers nothing.
+const BEATS_MISSED: Duration = Duration::from_secs(5);
 /// Notifications of events that wait for longer are told of.
 const OUTBOX: Duration = Duration::from_secs(30);
 /// A reason is at most this wide.
@@ -227,12 +229,20 @@ impl Doctor {
     }
 
     async fn daemon_checks(&self) -> Vec<Check> {
-        if let Some(why) = self.healing.health.beat_problem() {
-            return vec![Check::broken(
-                "daemon",
-                format!("this process delivers nothing: its heartbeats do not reach the store: {why}"),
-                "mend that; a password that was changed is read again when the daemon is restarted",
-            )];
+        if let Some((why, since)) = self.healing.health.beat_problem() {
+            return vec![if self.clock.now().since(since) < BEATS_MISSED {
+                Check::warning(
+                    "daemon",
+                    format!("its last heartbeat did not reach the store: {why}"),
+                    "ask again in a few seconds: it goes on delivering until then",
+                )
+            } else {
+                Check::broken(
+                    "daemon",
+                    format!("this process delivers nothing: its heartbeats do not reach the store: {why}"),
+                    "mend that; a password that was changed is read again when the daemon is restarted",
+                )
+            }];
         }
         let incarnations = match self.store.incarnations_living().await {
             Ok(incarnations) => as_evident(&self.store, incarnations).await,

@@ -111,9 +111,10 @@ impl Health {
         found.beats.last = Some(PartState::follow(found.beats.last.as_ref(), problem, now));
     }
 
-    /// Why the store does not take the heartbeats of this process, which then delivers nothing.
-    pub(in crate::engine) fn beat_problem(&self) -> Option<String> {
-        self.found().beats.last.as_ref()?.problem.clone()
+    /// Why the store does not take the heartbeats of this process, and since when.
+    pub(in crate::engine) fn beat_problem(&self) -> Option<(String, Timestamp)> {
+        let last = self.found().beats.last.clone()?;
+        Some((last.problem?, last.since))
     }
 
     /// Delivery cannot begin; a store that is the reason has no heartbeats that would tell.

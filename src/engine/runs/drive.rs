@@ -117,12 +117,18 @@ fn ended(state: RunState, counts: RunCounts, note: Option<String>) -> RunStop {
 
 impl Driver<'_> {
     async fn run_to_end(&mut self) {
+        let mut told = String::new();
         loop {
             let halt = match self.work().await {
                 Ok(()) => return self.end(RunState::Done, None).await,
                 Err(halt) => halt,
             };
-            tracing::info!(run = ?self.run.record.id, ?halt, "a run halts");
+            // What it waits for is asked again each second.
+            let why = format!("{halt:?}");
+            if why != told {
+                tracing::info!(run = ?self.run.record.id, ?halt, "a run halts");
+                told = why;
+            }
             match halt {
                 Halt::Waits(why) => {
                     self.care.failed_at(self.journal.counts.settled());

@@ -289,6 +289,13 @@ async fn a_limit_that_only_a_new_queue_meets_is_told_and_its_end_too() {
         "{said}"
     );
     assert_eq!(publish_new(&daemon, "limited").await, 503);
+    // A process of its own, which met no limit before.
+    let publish = ["publish", "--execution", "limited", "--url", "http://127.0.0.1:9/"];
+    let refused = private.installation.run(&publish).await.expect_code(69).stderr;
+    assert!(
+        refused.contains("set_vhost_limits") && !refused.contains("other arguments"),
+        "{refused}"
+    );
     private.vhost.manage("DELETE", &limit, None).await;
     daemon.wait_until_ready().await;
     assert_eq!(publish_new(&daemon, "limited").await, 202);

@@ -1,12 +1,18 @@
 //! What the event exchange and the policies tell.
 
+use std::time::Duration;
+
 use redrive::internals::broker::{EventExchange, Signal};
 use reqwest::Method;
 use serde_json::json;
 
 use super::bench::{self, call};
 use crate::broker_contract::bench::SOON;
-use crate::support::wait::within;
+use crate::support::daemon::Installation;
+use crate::support::servers::{PrivateRabbit, RabbitAddress};
+use crate::support::wait::{wait_until, within};
+
+const BOUND: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn created_and_deleted_queues_and_policies_are_heard_with_who_did_it() {
@@ -14,7 +20,7 @@ async fn created_and_deleted_queues_and_policies_are_heard_with_who_did_it() {
     let mut signals = bench.broker.signals();
     bench.broker.listen().await.unwrap();
     let waited = within(SOON, async {
-        let mut pause = tokio::time::interval(std::time::Duration::from_millis(50));
+        let mut pause = tokio::time::interval(Duration::from_millis(50));
         while bench.broker.health().await.events != EventExchange::There {
             pause.tick().await;
         }
@@ -38,6 +44,40 @@ async fn created_and_deleted_queues_and_policies_are_heard_with_who_did_it() {
     });
     assert!(heard.await.is_ok(), "not heard: {expected:?}");
     bench.finish().await;
+}
+
+/// Which of the queues that events are read from has a binding, and what names that binding.
+async fn bound(node: &RabbitAddress) -> Vec<String> {
+    let path = "/api/exchanges/%2F/amq.rabbitmq.event/bindings/source";
+    let bindings = node.request("GET", path).send().await.json();
+    let bindings = bindings.as_array().unwrap().iter();
+    bindings
+        .map(|one| {
+            let text = |key: &str| one[key].as_str().unwrap().replace('#', "%23");
+            format!("{}/{}", text("destination"), text("properties_key"))
+        })
+        .collect()
+}
+
+/// The plugin was off and on again, as it is with each upgrade of it: nobody tells who consumes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_bound_to_the_event_exchange_any_more_is_bound_again() {
+    let node = PrivateRabbit::start().await;
+    let vhost = node.address.vhost().await;
+    let mut daemon = Installation::on_rabbit(&vhost).daemon().await;
+    let all = wait_until("five bindings", BOUND, async || {
+        Some(bound(&node.address).await).filter(|bound| bound.len() == 5)
+    });
+    for one in all.await {
+        let path = format!("/api/bindings/%2F/e/amq.rabbitmq.event/q/{one}");
+        let gone = node.address.request("DELETE", &path).send().await;
+        assert_eq!(gone.status, 204, "{path}");
+    }
+    wait_until("they are there again", BOUND, async || {
+        (bound(&node.address).await.len() == 5).then_some(())
+    })
+    .await;
+    daemon.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
