@@ -246,8 +246,11 @@ async fn a_vhost_that_is_back_with_empty_queues_is_told_as_lost() {
     let vhost = scene.vhost.as_ref().unwrap();
     let waits = scene.queue("waits", "/dead");
     let path = format!("/api/definitions/{}", vhost.name);
-    let definitions = vhost.manage("GET", &path, None).await.json();
-    // As from a backup of the definitions of the whole vhost.
+    let mut definitions = vhost.manage("GET", &path, None).await.json();
+    // As from a backup of the definitions of the whole vhost. RabbitMQ exports no internal exchange, but what is bound to one,
+    // and since 4.3 it refuses that.
+    let bindings = definitions["bindings"].as_array_mut().unwrap();
+    bindings.retain(|one| !one["source"].as_str().unwrap().contains("identity"));
     let whole = format!("/api/vhosts/{}", vhost.name);
     vhost.manage("DELETE", &whole, None).await;
     vhost.manage("PUT", &whole, None).await;
