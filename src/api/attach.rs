@@ -317,7 +317,7 @@ pub(super) async fn follow(
         return Err(Problem::field("protocol", other_release()));
     }
     let engine = shared.engine()?;
-    let hello = Hello::of(engine.naming(), caller.may_look(), caller.sees_all());
+    let hello = Hello::of(engine.naming(), |scope| caller.allows(scope));
     let writer = Writer::new(&shared, &caller);
     if !caller.may_look() {
         let hello = Some(hello);

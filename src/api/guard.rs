@@ -120,9 +120,13 @@ impl Caller {
         }
     }
 
+    pub(super) fn allows(&self, scope: Scope) -> bool {
+        self.scopes.allow(scope)
+    }
+
     /// Whether nothing is masked for him.
     pub(super) fn sees_all(&self) -> bool {
-        self.scopes.allow(Scope::Operate)
+        self.allows(Scope::Operate)
     }
 
     /// What is hidden from him.
@@ -132,7 +136,7 @@ impl Caller {
 
     /// Whether he may see more than what everybody may.
     pub(super) fn may_look(&self) -> bool {
-        self.scopes.allow(Scope::Read)
+        self.allows(Scope::Read)
     }
 
     /// Refuses a notification that his token may not publish.

@@ -12,7 +12,7 @@ use crate::config::{Config, Environment};
 use crate::console::state::Place;
 use crate::console::{Connect, ConnectProblem, ConsoleSettings, Deliver, Next};
 use crate::domain::text;
-use crate::engine::{Access, EngineHandle};
+use crate::engine::EngineHandle;
 use crate::files;
 use crate::remote::{self, ConnectError, Daemon, Token};
 
@@ -205,7 +205,7 @@ pub(super) async fn show(target: Target, settings: ConsoleSettings) -> Result<Op
         Err(error) if error.waiting_helps => None,
         Err(error) => return Err(failure(&error)),
     };
-    let settings = of_daemon(settings, &target, first.as_ref());
+    let settings = of_daemon(settings, &target);
     let failed = Arc::new(Mutex::new(None));
     let first = Arc::new(Mutex::new(first));
     let connect = Connect::new({
@@ -239,22 +239,14 @@ async fn attached(
         })
 }
 
-/// The settings of a console that has neither broker nor store of its own.
-fn of_daemon(settings: ConsoleSettings, target: &Target, daemon: Option<&Daemon>) -> ConsoleSettings {
-    let vhost = daemon.map(|daemon| format!("vhost {}", daemon.hello().vhost));
-    let only_looks = daemon.is_some_and(|daemon| !daemon.hello().may_change);
-    let read_only = settings
-        .place
-        .read_only
-        .clone()
-        .or_else(|| only_looks.then(|| "this token may only look".to_owned()));
+/// The settings of a console that has neither broker nor store of its own. The vhost, and what its token may do, the daemon
+/// says each time that it is connected to.
+fn of_daemon(settings: ConsoleSettings, target: &Target) -> ConsoleSettings {
     ConsoleSettings {
-        access: if only_looks { Access::ReadOnly } else { settings.access },
         deliver: Deliver::Never,
         place: Place {
             broker: text::show(&format!("daemon {}", target.url), ADDRESS_WIDTH_MAX),
-            store: text::show(&vhost.unwrap_or_default(), ADDRESS_WIDTH_MAX),
-            read_only,
+            store: String::new(),
             ..settings.place
         },
         ..settings

@@ -36,6 +36,9 @@ pub trait RemoteEngine: Debug + Send + Sync {
     /// The names that it uses.
     fn naming(&self) -> &Naming;
 
+    /// The vhost, and what the token may do, each time that the daemon says it.
+    fn attached(&self) -> watch::Receiver<Attached>;
+
     /// The answer to a query, by the query's name; both are JSON.
     fn ask<'a>(&'a self, query: &'static str, given: Vec<u8>) -> BoxFuture<'a, Result<Vec<u8>, EngineError>>;
 
@@ -62,6 +65,17 @@ pub trait RemoteEngine: Debug + Send + Sync {
 
     /// Ends the connections.
     fn close(&self);
+}
+
+/// What a daemon says to a process that attaches to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attached {
+    /// Its vhost (from outside).
+    pub vhost: String,
+    /// Whether the token may change something.
+    pub may_change: bool,
+    /// Whether it may change what policies, types and subscriptions say.
+    pub may_administer: bool,
 }
 
 /// An engine, wherever it is.
@@ -228,6 +242,15 @@ impl EngineHandle {
         match self {
             Self::Local(engine) => engine.delivering(),
             Self::Remote(_) => watch::channel(false).1,
+        }
+    }
+
+    /// The vhost of the daemon, and what the token may do there, and each change of it; `None`: the engine is here.
+    #[must_use]
+    pub fn attached(&self) -> Option<watch::Receiver<Attached>> {
+        match self {
+            Self::Local(_) => None,
+            Self::Remote(remote) => Some(remote.attached()),
         }
     }
 

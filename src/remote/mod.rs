@@ -26,6 +26,7 @@ use crate::domain::connection;
 use crate::domain::naming::Naming;
 use crate::domain::text::show;
 use crate::engine::dead::{DeadDetail, DeadSelection, Exported};
+use crate::engine::handle::Attached;
 use crate::engine::observe::{Feed, Observer};
 use crate::engine::reveal::Reveal;
 use crate::engine::snapshot::{NOT_ANSWERING, Silent, Snapshot};
@@ -79,6 +80,8 @@ pub(crate) struct Daemon {
     http: Http,
     hello: Hello,
     naming: Naming,
+    /// As its newest stream has it: the token may have other scopes after the daemon was started again.
+    attached: watch::Sender<Attached>,
     /// The stream that brought the first word, until somebody observes.
     first: Mutex<Option<Frames>>,
     news: broadcast::Sender<Event>,
@@ -128,6 +131,7 @@ impl Daemon {
         let (hello, frames) = http.stream().await?;
         Ok(Self {
             naming: hello.naming(),
+            attached: watch::Sender::new(hello.attached()),
             hello,
             http,
             first: Mutex::new(Some(frames)),
@@ -283,6 +287,10 @@ impl Http {
         );
         match status {
             StatusCode::UNAUTHORIZED => self.not_let_in(),
+            // The daemon's own sentence, which says what the token lacks: nothing before it, so that a toast shows all of it.
+            StatusCode::FORBIDDEN => EngineError::Refused {
+                why: show(&detail, SHOWN_MAX),
+            },
             StatusCode::TOO_MANY_REQUESTS => EngineError::Busy { why },
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => self.away(&why),
             _ => EngineError::Refused { why },
@@ -398,6 +406,10 @@ impl RemoteEngine for Daemon {
         &self.naming
     }
 
+    fn attached(&self) -> watch::Receiver<Attached> {
+        self.attached.subscribe()
+    }
+
     fn ask<'a>(&'a self, query: &'static str, given: Vec<u8>) -> BoxFuture<'a, Result<Vec<u8>, EngineError>> {
         async move {
             let body = Named::written(query, &given);
@@ -502,6 +514,7 @@ impl RemoteEngine for Daemon {
             http: self.http.clone(),
             snapshots: feed.snapshots.clone(),
             news: self.news.clone(),
+            attached: self.attached.clone(),
             clock: self.clock.clone(),
             latency: Arc::default(),
         };
@@ -551,6 +564,7 @@ struct Following {
     http: Http,
     snapshots: watch::Sender<Arc<Snapshot>>,
     news: broadcast::Sender<Event>,
+    attached: watch::Sender<Attached>,
     clock: Clock,
     latency: Arc<Mutex<Option<Duration>>>,
 }
@@ -573,7 +587,11 @@ async fn follow(following: Following, mut first: Option<Frames>, _feed: Feed, st
             Some(frames) => Ok(frames),
             None => match stop.run_until_cancelled(following.http.stream()).await {
                 None => return,
-                Some(opened) => opened.map(|(_, frames)| frames).map_err(|error| error.why),
+                Some(Ok((hello, frames))) => {
+                    following.attached.send_replace(hello.attached());
+                    Ok(frames)
+                }
+                Some(Err(error)) => Err(error.why),
             },
         };
         let why = match opened {

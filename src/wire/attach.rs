@@ -9,17 +9,19 @@ use serde_json::value::RawValue;
 
 use crate::domain::id::QueueName;
 use crate::domain::naming::{Naming, QueueType};
+use crate::domain::scope::Scope;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::Plan;
 use crate::engine::error::ToldError;
+use crate::engine::handle::Attached;
 use crate::engine::query::Incarnation;
 use crate::engine::runs::RunView;
 use crate::engine::snapshot::{EndpointRow, Part, QueueRow, Silent, Snapshot, Totals, Worst};
 use crate::engine::view::Retry;
 
 /// Raised with each change of what is told: only equal ones understand each other.
-pub const PROTOCOL: u32 = 5;
+pub const PROTOCOL: u32 = 6;
 
 /// A question, or what is to be done at once.
 #[derive(Debug, Deserialize)]
@@ -87,19 +89,32 @@ pub struct Hello {
     pub may_look: bool,
     /// Whether whoever attached may change something.
     pub may_change: bool,
+    /// Whether whoever attached may change what policies, types and subscriptions say.
+    pub may_administer: bool,
 }
 
 impl Hello {
-    /// Of a daemon with these names; the key of its hashes stays there.
+    /// Of a daemon with these names, for a token that these scopes are allowed; the key of its hashes stays there.
     #[must_use]
-    pub fn of(naming: &Naming, may_look: bool, may_change: bool) -> Self {
+    pub fn of(naming: &Naming, allows: impl Fn(Scope) -> bool) -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             prefix: naming.prefix.clone(),
             vhost: naming.vhost.clone(),
             is_quorum: naming.queue_type == QueueType::Quorum,
-            may_look,
-            may_change,
+            may_look: allows(Scope::Read),
+            may_change: allows(Scope::Operate),
+            may_administer: allows(Scope::Admin),
+        }
+    }
+
+    /// The vhost, and what the token may do in it.
+    #[must_use]
+    pub fn attached(&self) -> Attached {
+        Attached {
+            vhost: self.vhost.clone(),
+            may_change: self.may_change,
+            may_administer: self.may_administer,
         }
     }
 

@@ -66,7 +66,7 @@ pub(super) const ACT: &[Action] = &[
         .opens_form(|state, _| open_form(state, false))
         .shows(Shows::Document)
         .reports(|task| changed(task, "saved", "document"))
-        .hinted(),
+        .administers(),
     Action::new("event_policy", "policy", &["P"])
         .help("Write the retry policy of the open type, or of its selected subscription.")
         .changes(EVENTS)
@@ -74,7 +74,7 @@ pub(super) const ACT: &[Action] = &[
         .opens_form(open_policy)
         .shows(Shows::Policy)
         .reports(|task| changed(task, "saved", "policy"))
-        .hinted(),
+        .administers(),
     Action::new(named::SUBSCRIBE, "subscribe", &["N"])
         .help("Send the events of the open type to another URL.")
         .changes(EVENTS)
@@ -82,7 +82,7 @@ pub(super) const ACT: &[Action] = &[
         .opens_form(|state, _| open_form(state, true))
         .shows(Shows::Subscription)
         .reports(|task| changed(task, "subscribed", "endpoint"))
-        .hinted(),
+        .administers(),
     Action::new("unsubscribe", "unsubscribe", &["D"])
         .help("End the selected subscription of the open type.")
         .changes(EVENTS)
@@ -94,7 +94,7 @@ pub(super) const ACT: &[Action] = &[
         .plans(unsubscribe)
         .shows(Shows::Subscription)
         .reports(|task| changed(task, "ended the subscription of", "endpoint"))
-        .hinted(),
+        .administers(),
 ];
 
 pub(super) const LOOK: &[Action] = &[Action::new("open_type", "its type", &["i"])

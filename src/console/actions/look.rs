@@ -153,7 +153,7 @@ fn reveal(state: &State) -> Possible {
     if page.revealed {
         return Ok(());
     }
-    if let Some(why) = &state.session.place.read_only {
+    if let Some(why) = state.session.read_only() {
         return Err(format!("who looks is written into the audit, and this is read-only: {why}").into());
     }
     connected(state)

@@ -23,7 +23,7 @@ pub(super) const ACT: &[Action] = &[
         .opens_form(policy::open)
         .shows(Shows::Policy)
         .reports(|task| changed(task, "saved", "policy"))
-        .hinted(),
+        .administers(),
     Action::new("unset_policy", "unset", &["X"])
         .help("Remove the policy of the selected or marked rows: the next one in precedence applies. The versions stay.")
         .changes(POLICIES)
@@ -31,7 +31,7 @@ pub(super) const ACT: &[Action] = &[
         .plans(|state| UNSET.freeze(state))
         .shows(Shows::Policy)
         .reports(|task| changed(task, "unset", "policy"))
-        .hinted(),
+        .administers(),
     Action::new("restore_policy", "restore", &["R"])
         .help("Set the policy to what the selected version of its history says.")
         .changes(POLICIES)
@@ -42,7 +42,7 @@ pub(super) const ACT: &[Action] = &[
         .plans(restored)
         .shows(Shows::Policy)
         .reports(|task| changed(task, "restored", "policy"))
-        .hinted(),
+        .administers(),
 ];
 
 pub(super) const LOOK: &[Action] = &[Action::new("policy_history", "history", &["H"])

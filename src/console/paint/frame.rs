@@ -121,7 +121,7 @@ fn header(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
         let taken = canvas.text(left, &text, Role::Alarm);
         left = behind(left, taken);
     }
-    if place.read_only.is_some() {
+    if state.session.read_only().is_some() {
         let taken = canvas.text(left, " READ-ONLY ", Role::AlarmWarning);
         left = behind(left, taken);
     }

@@ -45,7 +45,7 @@ pub(super) fn masked(state: &State, page: &Page) -> String {
         (0, _) => String::new(),
         (_, true) => format!(" · ! {values} revealed, {key} masks again"),
         // Who may only look reveals nothing.
-        (_, false) if state.session.place.read_only.is_some() => format!(" · {values} masked"),
+        (_, false) if state.session.read_only().is_some() => format!(" · {values} masked"),
         (_, false) => format!(" · {values} masked, {key} reveals"),
     }
 }

@@ -13,6 +13,7 @@ use crate::console::effects::Link;
 use crate::console::state::event::{Event, Input};
 use crate::console::state::settings::{Connect, Deliver};
 use crate::domain::time::Timestamp;
+use crate::engine::handle::Attached;
 use crate::engine::observe::Observer;
 use crate::engine::{self, EngineHandle, WriteGrant};
 
@@ -50,6 +51,11 @@ impl Linker {
             engine: engine.clone(),
             observer,
         });
+        if let Some(attached) = engine.attached() {
+            let said = attached.borrow().clone();
+            let _ = self.inputs.send(Event::Attached(said).into()).await;
+            ambient::spawn("console rights", rights(attached, self.inputs.clone()));
+        }
         let _ = self.inputs.send(Event::Connected.into()).await;
         let attends = attend(engine.clone(), self.grants.clone(), self.stop.clone());
         let attends = ambient::spawn("console presence", attends);
@@ -140,6 +146,16 @@ async fn snapshots(observer: Observer, inputs: mpsc::Sender<Input>) {
     while snapshots.changed().await.is_ok() {
         let newest = Arc::clone(&snapshots.borrow_and_update());
         if inputs.send(Event::Snapshot(newest).into()).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// What the daemon says of itself and of the token, whenever it says something else.
+async fn rights(mut attached: watch::Receiver<Attached>, inputs: mpsc::Sender<Input>) {
+    while attached.changed().await.is_ok() {
+        let said = attached.borrow_and_update().clone();
+        if inputs.send(Event::Attached(said).into()).await.is_err() {
             return;
         }
     }

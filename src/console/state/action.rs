@@ -186,6 +186,8 @@ pub enum Also {
     Blind,
     /// The audit has to know of it: a person has to press the key.
     Audited,
+    /// A token needs the scope `admin` for it.
+    Administers,
     /// It says nothing where it is not possible.
     Silent,
     /// Pressed for one row it is done without a further key: it changes nothing that waits. A click asks all the same.
@@ -339,6 +341,11 @@ impl Action {
         self.also(&[Also::Hinted])
     }
 
+    /// The hint bar has it where the token has the scope `admin`.
+    pub(in crate::console) const fn administers(self) -> Self {
+        self.also(&[Also::Hinted, Also::Administers])
+    }
+
     /// Whether it changes something.
     #[must_use]
     pub fn mutates(&self) -> bool {
@@ -350,10 +357,23 @@ impl Action {
     /// # Errors
     /// Why it is not.
     pub fn possible(&self, state: &State) -> Possible {
+        self.permitted(state)?;
+        (self.when)(state)
+    }
+
+    /// Whether who is here may do it, wherever he is.
+    ///
+    /// # Errors
+    /// Why he may not.
+    pub(in crate::console) fn permitted(&self, state: &State) -> Possible {
         if self.mutates() {
             writable(state)?;
         }
-        (self.when)(state)
+        let attached = state.session.attached.as_ref();
+        if self.has(|also| matches!(also, Also::Administers)) && attached.is_some_and(|said| !said.may_administer) {
+            return Err("this token lacks the scope \"admin\": attach with one that has it (api.tokens)".into());
+        }
+        Ok(())
     }
 
     /// Its title where the operator is: the same key may find in one place what it filters in another.
@@ -453,11 +473,10 @@ pub fn menu(state: &State) -> Vec<&'static Action> {
 
 /// What holds for all that changes something.
 fn writable(state: &State) -> Possible {
-    if let Some(why) = &state.session.place.read_only {
+    if let Some(why) = state.session.read_only() {
         let key = state
             .session
-            .profiles
-            .window
+            .can_be_allowed()
             .then(|| state.input.keymap.label(named::ALLOW_CHANGES));
         let way = match key {
             Some(Some(key)) => format!(" ({key} allows changes)"),

@@ -15,6 +15,7 @@ use crate::console::state::settings::Reloaded;
 use crate::console::table::Arranged;
 use crate::console::theme::Ground;
 use crate::domain::time::Timestamp;
+use crate::engine::handle::Attached;
 use crate::engine::runs::RunView;
 use crate::engine::snapshot::Snapshot;
 use crate::engine::view::Check;
@@ -51,6 +52,8 @@ pub enum Event {
     },
     /// They are open: there is an engine to ask.
     Connected,
+    /// The daemon that this console is attached to said where it is and what the token may do.
+    Attached(Attached),
     /// This process began (or ceased) to deliver.
     Delivering(bool),
     /// A newer snapshot.

@@ -73,6 +73,7 @@ use crate::console::table::Cursor;
 use crate::domain::mask::MaskRules;
 use crate::domain::time::Timestamp;
 use crate::engine::Access;
+use crate::engine::handle::Attached;
 use crate::engine::runs::RunView;
 use crate::engine::snapshot::{Silent, Snapshot};
 use crate::engine::view::Retry;
@@ -232,6 +233,8 @@ pub struct Terminal {
 pub struct Session {
     /// Where this console is.
     pub place: Place,
+    /// What the daemon said that this console is attached to.
+    pub attached: Option<Attached>,
     /// Who delivers.
     pub work: Work,
     /// The profile in use, and the others.
@@ -402,6 +405,7 @@ impl State {
             terminal: Terminal::at_first(settings),
             session: Session {
                 place,
+                attached: None,
                 work,
                 profiles: settings.profiles.clone(),
                 window: Window::default(),
@@ -580,6 +584,25 @@ impl State {
 }
 
 impl Session {
+    /// Why nothing can be changed; `None`: it can. No time for changes gives a token more than it has.
+    #[must_use]
+    pub fn read_only(&self) -> Option<&str> {
+        if self.token_only_looks() {
+            return Some("this token may only look");
+        }
+        self.place.read_only.as_deref()
+    }
+
+    /// Whether changes can be allowed here, for a time and with a reason.
+    #[must_use]
+    pub fn can_be_allowed(&self) -> bool {
+        self.profiles.window && !self.token_only_looks()
+    }
+
+    fn token_only_looks(&self) -> bool {
+        self.attached.as_ref().is_some_and(|said| !said.may_change)
+    }
+
     /// Why something is done, for the audit, where that is not said each time.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {

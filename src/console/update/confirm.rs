@@ -27,8 +27,8 @@ const TYPED_BYTES_MAX: usize = 255;
 /// Opens the confirmation of these commands and asks for their plans.
 pub(super) fn begin(state: &mut State, action: &'static Action, trigger: KeyCode, asked: Asked) -> Vec<Effect> {
     // A form, or an editor, that was opened within the time for changes may be left after it.
-    if let Some(why) = &state.session.place.read_only {
-        let text = format!("{}: read-only: {why}", action.title);
+    if let Err(why) = action.permitted(state) {
+        let text = format!("{}: {why}", action.title);
         say::toast(state, Tone::Warning, &text);
         return Vec::new();
     }

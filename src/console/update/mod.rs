@@ -80,6 +80,7 @@ use crate::domain::text::show;
 use crate::domain::time::Timestamp;
 use crate::domain::turn::TurnKind;
 use crate::engine;
+use crate::engine::handle::Attached;
 
 /// The reason of a failed connection is shown at most this wide.
 const PROBLEM_WIDTH_MAX: usize = 400;
@@ -116,6 +117,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
             next_at,
         } => connecting(state, problem, attempt, next_at),
         Event::Connected => state.data.link = Link::Open,
+        Event::Attached(said) => attached(state, said),
         Event::Delivering(delivers) => delivering(state, delivers),
         Event::Engine(event) => engine_event(state, event),
         Event::Arranged(arranged) => {
@@ -175,6 +177,22 @@ fn connecting(state: &mut State, problem: Option<String>, attempt: u32, next_at:
         attempt,
         next_at,
     };
+}
+
+/// A daemon that was started again may know the token with other scopes.
+fn attached(state: &mut State, said: Attached) {
+    state.session.place.store = show(&format!("vhost {}", said.vhost), PROBLEM_WIDTH_MAX);
+    let could = state.session.attached.as_ref().map(|before| before.may_change);
+    let text = match (could, said.may_change) {
+        (Some(true), false) => Some("this token may only look now: the daemon knows it without the scope \"operate\""),
+        (Some(false), true) => Some("this token may change something now"),
+        (None, _) | (Some(true), true) | (Some(false), false) => None,
+    };
+    state.session.attached = Some(said);
+    if let Some(text) = text {
+        say::happened(state, Tone::Warning, text);
+        say::toast(state, Tone::Warning, text);
+    }
 }
 
 fn delivering(state: &mut State, delivers: bool) {

@@ -22,7 +22,7 @@ const CLOSED: &str = "read-only again";
 
 /// Whether there is such a window here, or why not.
 pub(in crate::console) fn possible(state: &State) -> Possible {
-    match (&state.session.place.read_only, state.session.profiles.window) {
+    match (state.session.read_only(), state.session.can_be_allowed()) {
         (_, true) => Ok(()),
         (Some(why), false) => Err(format!("not possible here: {why}").into()),
         (None, false) => Err("changes are possible here already".into()),
@@ -31,7 +31,7 @@ pub(in crate::console) fn possible(state: &State) -> Possible {
 
 /// Whether nothing can be changed before it is open.
 pub(in crate::console) fn is_closed(state: &State) -> bool {
-    state.session.place.read_only.is_some()
+    state.session.read_only().is_some()
 }
 
 /// What the key does now.

@@ -20,7 +20,7 @@ const ENDPOINT_RESUME: &str = "`redrive endpoint resume`";
 /// A sentence with the keys of this console instead of the commands; where it can never do more than look, no key does
 /// what they do.
 pub(in crate::console) fn by_keys<'a>(text: &'a str, state: &State) -> Cow<'a, str> {
-    if state.session.place.read_only.is_some() && !state.session.profiles.window {
+    if state.session.read_only().is_some() && !state.session.can_be_allowed() {
         return Cow::Borrowed(text);
     }
     with_keys(text, &state.input.keymap)

@@ -237,6 +237,16 @@ async fn a_token_that_may_only_look_makes_a_console_that_only_looks_and_shows_no
         screen.contains("attempts of everything") && screen.contains("▼ failed")
     })
     .await;
+    // The daemon is away when the console starts, and comes back: it says again what the token may do.
+    leave(pty).await;
+    let address = daemon.api.clone();
+    assert_eq!(daemon.stop().await, Some(0));
+    let pty = Pty::start(&far.program(&["--profile", "far"]), SIZE);
+    pty.shows("Connecting").await;
+    let mut daemon = installation.daemon_at(&address).await;
+    pty.shows(" live").await;
+    pty.shows("READ-ONLY").await;
+    pty.shows("vhost ").await;
     leave(pty).await;
     let wrong = self::far(&daemon, "a-token-that-nobody-ever-configured");
     for look in [&["queues"][..], &["dead", "list"], &["doctor"]] {

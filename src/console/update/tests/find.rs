@@ -19,6 +19,7 @@ use crate::console::state::{Mode, State, View};
 use crate::console::table::{Row as _, export};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::queue::QueueState;
+use crate::engine::handle::Attached;
 use crate::engine::{Access, Command, Plan};
 
 fn found(stage: &Stage) -> Vec<String> {
@@ -574,4 +575,71 @@ fn the_palette_offers_no_choice_that_panics_on_any_list() {
         stage.play("Down Down Up Tab Esc");
     }
     assert!(stage.state.commands.tasks.is_empty());
+}
+
+fn token(may_change: bool, may_administer: bool) -> Event {
+    Event::Attached(Attached {
+        vhost: "shop".to_owned(),
+        may_change,
+        may_administer,
+    })
+}
+
+#[test]
+fn what_the_token_of_a_daemon_may_do_is_learned_each_time_that_the_daemon_says_it() {
+    let mut stage = stage(incident());
+    stage.event(token(true, true));
+    assert_eq!(stage.state.session.place.store, "vhost shop");
+    assert!(!stage.plan("3 R").is_empty());
+    stage.play("Esc");
+    stage.state.said.toasts.clear();
+    // The daemon was started again, and knows the token with less.
+    stage.event(token(false, false));
+    assert!(
+        stage.toasts()[0].starts_with("this token may only look now"),
+        "{:?}",
+        stage.toasts()
+    );
+    for action in all().filter(|action| action.mutates()) {
+        let reason = action.possible(&stage.state).expect_err(action.name);
+        assert!(
+            reason.starts_with("read-only: this token may only look"),
+            "{}: {reason}",
+            action.name
+        );
+    }
+    assert!(
+        !stage
+            .play("R")
+            .iter()
+            .any(|effect| matches!(effect, Effect::Plan { .. }))
+    );
+    stage.event(token(true, false));
+    assert!(!stage.plan("R").is_empty());
+}
+
+#[test]
+fn a_token_that_may_only_look_is_not_given_more_by_a_time_for_changes() {
+    let mut stage = protected();
+    stage.event(token(false, false));
+    assert!(stage.play(": 'write_1h_INC-42 Enter").is_empty());
+    assert!(
+        problem(&stage).contains("this token may only look"),
+        "{}",
+        problem(&stage)
+    );
+}
+
+#[test]
+fn what_needs_the_scope_admin_is_not_offered_to_a_token_without_it() {
+    let mut stage = stage(incident());
+    stage.play("3");
+    let edits = action("edit_policy").unwrap();
+    for (event, may) in [(token(true, false), false), (token(true, true), true)] {
+        stage.event(event);
+        let possible = edits.possible(&stage.state);
+        assert_eq!(possible.is_ok(), may, "{possible:?}");
+        assert!(may || possible.unwrap_err().contains("lacks the scope \"admin\""));
+        assert!(action("redeliver").unwrap().possible(&stage.state).is_ok());
+    }
 }
