@@ -150,6 +150,8 @@ fn endpoint(one: &Endpoint) -> String {
         .waiting
         .map_or_else(|| ", ? waiting".to_owned(), |waiting| format!(", {waiting} waiting"));
     let by = one.pace.as_ref().and_then(|pace| pace.paused_by.as_deref());
+    let reason = one.pace.as_ref().and_then(|pace| pace.paused_reason.as_deref());
+    let reason = reason.map(|reason| format!(": {}", code(reason))).unwrap_or_default();
     let next = match &one.next_attempt_at {
         Some(at) => format!(", next attempt {at}"),
         None if one.state == EndpointState::Unavailable.as_str() && by.is_none() => {
@@ -177,7 +179,8 @@ fn endpoint(one: &Endpoint) -> String {
         one.state,
         code(&one.url),
         one.since.as_deref().unwrap_or("?"),
-        by.map(|by| format!(", paused by {}", code(by))).unwrap_or_default(),
+        by.map(|by| format!(", paused by {}{reason}", code(by)))
+            .unwrap_or_default(),
         status.or(error).unwrap_or_default()
     )
 }

@@ -2,7 +2,8 @@
 
 use super::id::{EndpointEpoch, NotificationId, QueueName};
 use super::named::named;
-use super::pace::{Brake, Pace, PaceOrder};
+use super::pace::{Pace, PaceOrder};
+use super::queue::Pause;
 use super::time::Timestamp;
 use super::url::EndpointUrl;
 
@@ -188,7 +189,7 @@ pub fn is_disabled_by(error: &str) -> bool {
 impl Endpoint {
     /// Who paused it, whatever its state: then nothing goes there, no probe either, until somebody resumes it.
     #[must_use]
-    pub fn paused(&self) -> Option<&Brake> {
+    pub fn paused(&self) -> Option<&Pause> {
         self.pace.as_ref()?.brake.as_ref()
     }
 
@@ -311,7 +312,10 @@ mod tests {
     }
 
     fn paused(mut endpoint: Endpoint) -> Endpoint {
-        let brake = PaceChange::Brake { by: "ana".to_owned() };
+        let brake = PaceChange::Brake {
+            by: "ana".to_owned(),
+            reason: None,
+        };
         endpoint.pace = after(endpoint.pace.as_ref(), &brake, at(2)).unwrap();
         endpoint
     }

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::named::named;
+use super::queue::Pause;
 use super::time::Timestamp;
 use super::words::{about, plural};
 
@@ -21,6 +22,8 @@ pub const FACTOR_MAX: u32 = 100;
 pub const STEP_S: u32 = 10;
 /// Failures that stop a paced endpoint, where nobody says.
 pub const STOP_AFTER: u32 = 5;
+/// The command that has an endpoint go on, as sentences name it.
+pub const ENDPOINT_RESUME: &str = "`redrive endpoint resume`";
 /// So long after its last request a canary passes although the end of one of them is not known: its daemon is gone.
 const UNKNOWN_FOR: Duration = Duration::from_secs(90);
 /// A success of before the endpoint was made available is recorded within this.
@@ -64,15 +67,6 @@ pub struct Ramp {
     pub every_s: u32,
 }
 
-/// Who stopped it for the time being.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Brake {
-    /// Who (from outside).
-    pub by: String,
-    /// Since when.
-    pub at: Timestamp,
-}
-
 /// An endpoint that is paced, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Pace {
@@ -103,7 +97,7 @@ pub struct Pace {
     #[serde(default)]
     pub opened_at: Option<Timestamp>,
     /// A person stopped it.
-    pub brake: Option<Brake>,
+    pub brake: Option<Pause>,
 }
 
 /// A change of a pace.
@@ -120,6 +114,8 @@ pub enum PaceChange {
     Brake {
         /// Who.
         by: String,
+        /// Why, where that was said.
+        reason: Option<String>,
     },
     /// A person has it go on: after the brake, or after the canary.
     Resume,
@@ -469,10 +465,7 @@ impl Pace {
             None => "as fast as it goes".to_owned(),
         };
         match self.stage(now) {
-            Stage::Braked => {
-                let by = self.brake.as_ref().map_or("somebody", |brake| brake.by.as_str());
-                format!("paused by {}", super::text::show(by, 60))
-            }
+            Stage::Braked => self.brake.as_ref().map(Pause::in_words).unwrap_or_default(),
             Stage::Canary(left) => format!("canary: {left} of {} left", self.order.canary.unwrap_or(0)),
             Stage::Watched(until) => format!(
                 "canary of {} is sent: continues in {} s when nothing fails",
@@ -557,12 +550,13 @@ pub fn after(before: Option<&Pace>, change: &PaceChange, now: Timestamp) -> Resu
         }),
         (PaceChange::Order { order, by }, None) => Ok(Some(Pace::new(*order, Some(by.clone()), now))),
         (PaceChange::Brake { .. }, Some(pace)) if pace.brake.is_some() => Err("this endpoint is paused already"),
-        (PaceChange::Brake { by }, before) => {
+        (PaceChange::Brake { by, reason }, before) => {
             let pace = before.cloned();
             let pace = pace.unwrap_or_else(|| Pace::new(PaceOrder::default(), Some(by.clone()), now));
             changed(pace, &|pace| {
-                pace.brake = Some(Brake {
+                pace.brake = Some(Pause {
                     by: by.clone(),
+                    reason: reason.clone(),
                     at: now,
                 });
             })
@@ -659,12 +653,10 @@ mod tests {
     fn a_brake_holds_everything_and_the_ramp_goes_on_where_it_was() {
         let pace = Pace::new(RAMP, None, at(0));
         let by = "ana".to_owned();
-        let braked = after(Some(&pace), &PaceChange::Brake { by: by.clone() }, at(25))
-            .unwrap()
-            .unwrap();
+        let braked = after(Some(&pace), &braked_by(&by), at(25)).unwrap().unwrap();
         assert!(braked.is_held(at(500)) && braked.takes(1, at(500)).is_none());
         assert_eq!(braked.in_words(at(30)), "paused by ana");
-        assert!(after(Some(&braked), &PaceChange::Brake { by: by.clone() }, at(26)).is_err());
+        assert!(after(Some(&braked), &braked_by(&by), at(26)).is_err());
         assert!(
             after(Some(&braked), &PaceChange::Release, at(26)).is_err(),
             "who paused it has it go on"
@@ -672,13 +664,18 @@ mod tests {
         let resumed = after(Some(&braked), &PaceChange::Resume, at(1_025)).unwrap().unwrap();
         assert_eq!(resumed.rate_at(at(1_025)), Some(4));
         // Without any limit there is nothing left after the brake.
-        let alone = after(None, &PaceChange::Brake { by }, at(0)).unwrap().unwrap();
+        let alone = after(None, &braked_by(&by), at(0)).unwrap().unwrap();
+        let because = PaceChange::Brake {
+            by: by.clone(),
+            reason: Some("freeze".to_owned()),
+        };
+        assert_eq!(changed(&pace, &because, at(1)).in_words(at(2)), "paused by ana: freeze");
         assert_eq!(after(Some(&alone), &PaceChange::Resume, at(1)), Ok(None));
     }
 
     #[test]
     fn a_ramp_that_began_anew_while_it_was_paused_begins_when_it_is_resumed() {
-        let brake = PaceChange::Brake { by: "ana".to_owned() };
+        let brake = braked_by("ana");
         let braked = changed(&Pace::new(RAMP, None, at(0)), &brake, at(10));
         let resumed = changed(&braked.reopened(at(90)), &PaceChange::Resume, at(100));
         assert_eq!(resumed.rate_at(at(100)), Some(1));
@@ -689,7 +686,7 @@ mod tests {
     fn one_that_is_over_leaves_its_brake() {
         let pace = Pace::new(RAMP, Some("ana".to_owned()), at(0));
         assert_eq!(pace.brake_alone(), None);
-        let left = changed(&pace, &PaceChange::Brake { by: "ana".to_owned() }, at(1)).brake_alone();
+        let left = changed(&pace, &braked_by("ana"), at(1)).brake_alone();
         let left = left.unwrap();
         assert!(left.is_held(at(9)) && left.order.is_none());
     }
@@ -702,6 +699,13 @@ mod tests {
             ..PaceOrder::default()
         };
         Pace::new(order, None, at(0))
+    }
+
+    fn braked_by(by: &str) -> PaceChange {
+        PaceChange::Brake {
+            by: by.to_owned(),
+            reason: None,
+        }
     }
 
     fn changed(pace: &Pace, change: &PaceChange, now: Timestamp) -> Pace {

@@ -273,8 +273,8 @@ fn unavailable(endpoint: &Endpoint, head: Option<&Head>, last: &str) -> Why {
     let next = endpoint.paused().map_or_else(
         || "next probe".to_owned(),
         |brake| {
-            let by = text::show(&brake.by, REFUSAL_WIDTH_MAX);
-            format!("paused by {by}: nothing is sent, no probe either, until `redrive endpoint resume`")
+            let paused = brake.in_words();
+            format!("{paused}; nothing is sent, no probe either, until {ENDPOINT_RESUME}")
         },
     );
     says(

@@ -73,6 +73,8 @@ pub struct Pace {
     pub by: Option<String>,
     /// Who paused it.
     pub paused_by: Option<String>,
+    /// Why, where that was said.
+    pub paused_reason: Option<String>,
     /// When it began.
     pub since: Option<Time>,
     /// How long until nothing waits, in seconds.
@@ -96,6 +98,7 @@ impl Pace {
             failed: pace.failed,
             by: pace.by.clone(),
             paused_by: pace.brake.as_ref().map(|brake| brake.by.clone()),
+            paused_reason: pace.brake.as_ref().and_then(|brake| brake.reason.clone()),
             since: time(pace.began_at),
             empty_in_s: view
                 .endpoint

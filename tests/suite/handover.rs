@@ -67,18 +67,21 @@ async fn an_endpoint_that_somebody_paused_is_handed_over_and_listed_as_one_that_
     let unavailable = ["endpoints", "--unavailable", "--json"];
     assert_eq!(at.run(&unavailable).await.expect_code(0).json(), serde_json::json!([]));
     let url = TARGET[3];
-    at.run(&["endpoint", "pause", url, "--yes"]).await.expect_code(0);
+    at.run(&["endpoint", "pause", url, "--yes", "--reason", "freeze"])
+        .await
+        .expect_code(0);
     let listed = at.run(&unavailable).await.expect_code(0).json();
     assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
     assert_eq!((&listed[0]["url"], &listed[0]["queues"]), (&url.into(), &1.into()));
     let page = at.run(&["handover"]).await.expect_code(0).stdout;
     let expected = format!("**paused** `{url}`: `paused by cli:");
     assert!(
-        page.contains(&expected) && page.contains("1 waiting, **waits for a person**"),
+        page.contains(&expected) && page.contains(": freeze`") && page.contains("1 waiting, **waits for a person**"),
         "{page}"
     );
     let shift = at.run(&["handover", "--json"]).await.expect_code(0).json();
     assert_eq!(shift["endpoints"][0]["url"], url);
+    assert_eq!(shift["endpoints"][0]["pace"]["paused_reason"], "freeze");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -222,7 +222,7 @@ impl Listed for EndpointRow {
                 None => Cow::Borrowed("available: everything is sent"),
             },
             (EndpointState::Unavailable, _, _) if endpoint.paused().is_some() => {
-                Cow::Borrowed("paused: nothing is sent, no probe either, until U resumes it")
+                Cow::Borrowed("paused: nothing is sent, no probe either, until `redrive endpoint resume`")
             }
             (_, Some(error), _) => Cow::Owned(format!("last error: {}", show(error, OUTSIDE_MAX))),
             (_, None, Some(status)) => Cow::Owned(format!("last answer: {status}")),

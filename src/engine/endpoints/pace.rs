@@ -6,7 +6,7 @@ use super::Endpoints;
 use super::act::checked;
 use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::pace::{self, PaceChange};
-use crate::domain::text;
+use crate::domain::queue::Pause;
 use crate::domain::url::EndpointUrl;
 use crate::engine::EngineError;
 use crate::engine::command::{Command, Done, PaceWish, Plan, PlanLine, WriteGrant, simple};
@@ -60,7 +60,7 @@ impl Operation<Endpoints> for ChangePace<'_> {
         let view = endpoints.endpoint_view(self.url).await?;
         let endpoint = view.endpoint;
         // Who would do it is not known yet, and does not matter.
-        let change = self.change(&endpoint, "")?;
+        let change = self.change(&endpoint, "", None)?;
         let after = pace::after(endpoint.pace.as_ref(), &change, endpoints.clock.now()).map_err(refused)?;
         let (title, effect) = match self.wish {
             PaceWish::Pause => ("pause", "nothing is sent to it until somebody resumes it".to_owned()),
@@ -88,7 +88,7 @@ impl Operation<Endpoints> for ChangePace<'_> {
 
     async fn perform(&self, endpoints: &Arc<Endpoints>, _: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
         let endpoint = endpoints.endpoint_view(self.url).await?.endpoint;
-        let change = self.change(&endpoint, grant.actor())?;
+        let change = self.change(&endpoint, grant.actor(), grant.reason())?;
         match endpoints.store.endpoint_pace(self.url, None, &change).await? {
             PaceChanged::Done(now) => endpoints.endpoint_moved(&now),
             PaceChanged::Refused(why, _) => return Err(refused(why)),
@@ -104,7 +104,7 @@ impl Operation<Endpoints> for ChangePace<'_> {
 
 impl ChangePace<'_> {
     /// What the store is asked for.
-    fn change(&self, endpoint: &Endpoint, by: &str) -> Result<PaceChange, EngineError> {
+    fn change(&self, endpoint: &Endpoint, by: &str, reason: Option<&str>) -> Result<PaceChange, EngineError> {
         if matches!(endpoint.state, EndpointState::Parked | EndpointState::Disabled) {
             return Err(EngineError::Refused {
                 why: format!(
@@ -115,7 +115,10 @@ impl ChangePace<'_> {
         }
         let by = by.to_owned();
         Ok(match self.wish {
-            PaceWish::Pause => PaceChange::Brake { by },
+            PaceWish::Pause => PaceChange::Brake {
+                by,
+                reason: reason.map(ToOwned::to_owned),
+            },
             PaceWish::Resume => PaceChange::Resume,
             PaceWish::Release => PaceChange::Release,
             PaceWish::Go(order) => {
@@ -144,11 +147,7 @@ pub(super) fn in_words(pace: Option<&pace::Pace>) -> String {
     let Some(pace) = pace else {
         return "as fast as it goes".to_owned();
     };
-    let paused = pace
-        .brake
-        .as_ref()
-        .map(|brake| format!("paused by {}", text::show(&brake.by, 60)));
-    match paused {
+    match pace.brake.as_ref().map(Pause::in_words) {
         Some(paused) if pace.order.is_none() => paused,
         Some(paused) => format!("{}; {paused}", pace.order.in_words()),
         None => pace.order.in_words(),

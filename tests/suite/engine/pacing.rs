@@ -310,10 +310,10 @@ pub(super) async fn a_pause_outlives_disabling_and_redelivering_and_plans_say_so
     assert!(refused.to_string().contains("plan is stale"), "{refused}");
     let plan = stage.engine.plan(redeliver.clone()).await.unwrap();
     let line = &plan.lines[0];
-    assert_eq!(line.now, "available; paused by tester");
+    assert_eq!(line.now, "available; paused by tester: a test");
     assert!(
         line.effect
-            .contains("paused by tester; nothing is sent until it is resumed"),
+            .contains("paused by tester: a test; nothing is sent until it is resumed"),
         "{}",
         line.effect
     );
@@ -327,7 +327,7 @@ pub(super) async fn a_pause_outlives_disabling_and_redelivering_and_plans_say_so
     assert!(
         plan.lines[0]
             .effect
-            .contains("what a person set stays: paused by tester")
+            .contains("what a person set stays: paused by tester: a test")
     );
     assert_eq!(plan.undo(), Ok(redeliver.clone()));
     stage.execute(disable.clone()).await;

@@ -155,7 +155,10 @@ pub(super) async fn opening_clears_everything_and_resets_every_head_of_the_url(p
 pub(super) async fn a_pause_outlives_disabling_and_redelivering_and_the_reason_does_not(place: &Place) {
     let store = &*place.store;
     closed(store, HOUR).await;
-    let brake = PaceChange::Brake { by: "ana".to_owned() };
+    let brake = PaceChange::Brake {
+        by: "ana".to_owned(),
+        reason: None,
+    };
     let paused = store.endpoint_pace(&url("one"), None, &brake).await.unwrap();
     assert!(matches!(paused, PaceChanged::Done(_)), "{paused:?}");
     let reason = disabled_by("bob");
@@ -498,7 +501,7 @@ pub(super) async fn a_pace_is_kept_counts_failures_and_closes_its_endpoint(place
     assert!(matches!(change(None, PaceChange::Take).await, PaceChanged::Refused(..)));
     assert_eq!(taken.epoch, paced.epoch);
     let revision = taken.pace.unwrap().revision;
-    let brake = PaceChange::Brake { by };
+    let brake = PaceChange::Brake { by, reason: None };
     let stale = change(Some(revision + 1), brake.clone()).await;
     assert!(matches!(stale, PaceChanged::Refused(..)), "{stale:?}");
     assert!(matches!(change(Some(revision), brake).await, PaceChanged::Done(_)));

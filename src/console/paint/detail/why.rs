@@ -23,8 +23,8 @@ use crate::console::views::moving;
 use crate::console::widgets::canvas::{Canvas, below, cells, row};
 use crate::console::widgets::words::{self, ago, clock, count, known, plural, span, until};
 use crate::domain::endpoint::{Endpoint, EndpointState};
+use crate::domain::pace::ENDPOINT_RESUME;
 use crate::domain::queue::{Head, QueueKind, QueueState};
-use crate::domain::text;
 use crate::domain::time::Timestamp;
 use crate::engine::view::{EndpointView, QueueView};
 
@@ -236,9 +236,9 @@ fn endpoint_sentence(canvas: &Canvas<'_>, view: &EndpointView) -> (String, Strin
             EndpointState::Parked | EndpointState::Disabled => "; nothing is sent until a person redelivers".to_owned(),
         },
     };
-    let (_, until_resumed) = paused(endpoint);
+    let until_resumed = until_resumed(endpoint);
     let how = match endpoint.paused() {
-        Some(brake) if endpoint.state == EndpointState::Available => format!("paused by {}", text::show(&brake.by, 60)),
+        Some(brake) if endpoint.state == EndpointState::Available => brake.in_words(),
         Some(_) | None => endpoint.state.as_str().to_owned(),
     };
     let text = format!(
@@ -256,21 +256,29 @@ fn headed(endpoint: &Endpoint, now: Timestamp) -> (String, Role) {
     }
     let (symbol, role) = words::endpoint_state(endpoint.state);
     (
-        format!("{symbol} {}{}", endpoint.state.as_str(), paused(endpoint).0),
+        format!("{symbol} {}{}", endpoint.state.as_str(), paused(endpoint)),
         role,
     )
 }
 
-/// That one is paused, whatever its state: a word, and what that means.
-fn paused(endpoint: &Endpoint) -> (&'static str, &'static str) {
-    if endpoint.paused().is_none() {
-        return ("", "");
-    }
+/// The word for one that is paused, whatever its state.
+fn paused(endpoint: &Endpoint) -> &'static str {
+    if endpoint.paused().is_some() { ", paused" } else { "" }
+}
+
+/// What it means that one is paused, whatever its state.
+fn until_resumed(endpoint: &Endpoint) -> String {
+    let Some(pause) = endpoint.paused() else {
+        return String::new();
+    };
+    let paused = pause.in_words();
     match endpoint.state {
-        EndpointState::Available => (", paused", "; nothing is sent until U resumes it"),
-        EndpointState::Unavailable => (", paused", "; nothing is sent, no probe either, until U resumes it"),
+        EndpointState::Available => format!("; nothing is sent until {ENDPOINT_RESUME}"),
+        EndpointState::Unavailable => {
+            format!("; {paused}; nothing is sent, no probe either, until {ENDPOINT_RESUME}")
+        }
         EndpointState::Parked | EndpointState::Disabled => {
-            (", paused", ", and then U resumes it: it is paused as well")
+            format!("; {paused}; nothing is sent then until {ENDPOINT_RESUME}")
         }
     }
 }
@@ -365,7 +373,7 @@ fn endpoint_facts(canvas: &Canvas<'_>, view: &EndpointView, moves: Moves) -> Vec
                 "{symbol} {} for {}{}",
                 endpoint.state.as_str(),
                 lasting(canvas, endpoint.since),
-                paused(endpoint).0
+                paused(endpoint)
             ),
         )
         .with(role),

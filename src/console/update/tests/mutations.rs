@@ -172,7 +172,10 @@ fn an_endpoint_that_goes_is_paused_with_a_key_and_continues_with_another() {
     assert_eq!(wish(&other.plan("t 5 0 Enter")), PaceWish::Go(faster));
     stage.play("U");
     assert_eq!(stage.toasts(), ["resume: this endpoint is not paused"]);
-    let brake = PaceChange::Brake { by: "ana".to_owned() };
+    let brake = PaceChange::Brake {
+        by: "ana".to_owned(),
+        reason: None,
+    };
     let pace = pace::after(paced.endpoint.pace.as_ref(), &brake, Timestamp::from_seconds(9));
     paced.endpoint.pace = pace.unwrap();
     let mut stage = super::fixture::stage(snapshot(1, queues(1), vec![paced]));

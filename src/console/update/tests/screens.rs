@@ -212,7 +212,10 @@ fn a_daemon_that_is_gone_is_one_line_with_its_cause() {
 /// Paused by a person while it is in this state.
 fn paused(state: EndpointState) -> EndpointRow {
     let mut row = endpoint("https://shop.example/orders", state);
-    let brake = PaceChange::Brake { by: "ana".to_owned() };
+    let brake = PaceChange::Brake {
+        by: "ana".to_owned(),
+        reason: None,
+    };
     row.endpoint.pace = pace::after(None, &brake, START).unwrap();
     row
 }

@@ -396,7 +396,10 @@ mod tests {
         assert!(!live.throttle.is_held(at(1)));
         let brake = pace::after(
             live.throttle.pace().as_ref(),
-            &PaceChange::Brake { by: "ana".to_owned() },
+            &PaceChange::Brake {
+                by: "ana".to_owned(),
+                reason: None,
+            },
             at(1),
         );
         table.update(&Endpoint {
