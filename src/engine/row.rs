@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::findings::Finding;
 use crate::domain::id::{ExecutionId, QueueName};
-use crate::domain::pace::Pace;
+use crate::domain::pace::{ENDPOINT_RESUME, Pace};
 use crate::domain::queue::{QueueKind, QueueState};
 use crate::domain::series::Moving;
 use crate::domain::time::Timestamp;
@@ -224,6 +224,12 @@ impl QueueRow {
     #[must_use]
     pub fn findings(&self) -> &[Finding] {
         self.seldom.as_ref().map_or(&[], |seldom| &seldom.findings)
+    }
+
+    /// Whether it waits until a person has its endpoint go on, as its reason says.
+    #[must_use]
+    pub fn waits_for_resumed_endpoint(&self) -> bool {
+        self.why().is_some_and(|why| why.contains(ENDPOINT_RESUME))
     }
 
     /// Failed attempts of its head, and how many the schedule allows; `None`: it did not fail.

@@ -3,7 +3,7 @@
 use super::view::QueueView;
 use crate::domain::egress::is_mended_by_rules;
 use crate::domain::endpoint::{Endpoint, EndpointState};
-use crate::domain::pace::{Stage, is_closed_again};
+use crate::domain::pace::{ENDPOINT_RESUME, Stage, is_closed_again};
 use crate::domain::queue::{Closing, Head, QueueRecord, QueueState, Why, takes_none};
 use crate::domain::text;
 use crate::domain::time::Timestamp;
@@ -223,9 +223,9 @@ fn paced(known: &Facts<'_>) -> Option<Why> {
         return None;
     }
     let (goes_on, until) = match pace.stage(now) {
-        Stage::Braked | Stage::Asks => ("; continue with `redrive endpoint resume`", None),
-        Stage::Watched(until) => ("", Some(until)),
-        Stage::Canary(_) | Stage::Ramp | Stage::Steady => ("", None),
+        Stage::Braked | Stage::Asks => (format!("; continue with {ENDPOINT_RESUME}"), None),
+        Stage::Watched(until) => (String::new(), Some(until)),
+        Stage::Canary(_) | Stage::Ramp | Stage::Steady => (String::new(), None),
     };
     let text = format!("waits for its turn ({}){goes_on}", pace.in_words(now));
     Some(says(QueueState::RateLimited, text, until))

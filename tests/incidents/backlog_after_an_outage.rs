@@ -37,7 +37,7 @@ async fn play(seat: Seat) {
         .sees(&[
             "12 endpoints are not available",
             "240 messages wait",
-            "nothing is tried until a person redelivers (R)",
+            "waiting for you: R redelivers",
         ])
         .await;
     operator.press("3");

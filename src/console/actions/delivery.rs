@@ -15,7 +15,7 @@ use crate::domain::id::QueueName;
 use crate::domain::pace::{Pace, PaceOrder};
 use crate::domain::queue::{QueueKind, QueueState};
 use crate::domain::url::EndpointUrl;
-use crate::engine::snapshot::Silent;
+use crate::engine::snapshot::{QueueRow, Silent};
 use crate::engine::view::Retry;
 use crate::engine::{Command, PaceWish, RedeliverTarget};
 
@@ -69,7 +69,7 @@ pub(super) const ACT: &[Action] = &[
         .plans(|state| PACE.freeze(state))
         .reports(|task| changed(task, "changed the pace of", "endpoint")),
     Action::new("resume", "resume", &["U"])
-        .help("Deliver again from the selected or marked queues that are paused.")
+        .help("Deliver again from the selected or marked queues that are paused, or whose endpoint is.")
         .changes(QUEUES)
         .when(|state| RESUME.possible(state).and_then(|()| a_marked_one_is_paused(state)))
         .plans(|state| RESUME.freeze(state))
@@ -109,7 +109,7 @@ pub(super) const ACT: &[Action] = &[
         .when(vhost_is_missing)
         .plans(|_| Ok(Asked::one(Command::MakeVhost)))
         .reports(|task| changed(task, "made vhost", "vhost"))
-        .hinted(),
+        .administers(),
     Action::new(named::UNDO, "undo", &["Z"])
         .help("Undo the last action of this console where that is possible; else say why it is not.")
         .changes(Context::Everywhere)
@@ -134,11 +134,51 @@ const PAUSE: Aim<QueueName> = Aim::new(
     |_, queues| queues.into_iter().map(Command::PauseQueue).collect(),
 );
 
-const RESUME: Aim<QueueName> = Aim::new(
-    Reach::Rows,
-    |row| queue(row, true),
-    |_, queues| queues.into_iter().map(Command::ResumeQueue).collect(),
-);
+/// What has the messages of a queue go on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Resumed {
+    Queue(QueueName),
+    Endpoint(EndpointUrl),
+}
+
+const RESUME: Aim<Resumed> = Aim {
+    note: |row| endpoint_of_held(*row).map(|_| "acts on the endpoint: all queues of the URL continue"),
+    ..Aim::new(
+        Reach::Rows,
+        |row| match endpoint_of_held(row) {
+            Some(url) => Ok(Resumed::Endpoint(url.clone())),
+            None => queue(row, true).map(Resumed::Queue),
+        },
+        |_, resumed| resumed.into_iter().map(Resumed::command).collect(),
+    )
+};
+
+impl Resumed {
+    fn command(self) -> Command {
+        match self {
+            Self::Queue(queue) => Command::ResumeQueue(queue),
+            Self::Endpoint(url) => Command::PaceEndpoint {
+                url,
+                wish: PaceWish::Resume,
+            },
+        }
+    }
+}
+
+/// The endpoint of a queue that is not paused itself, and waits until its endpoint goes on.
+fn endpoint_of_held<'a>(row: Pointed<'a>) -> Option<&'a EndpointUrl> {
+    match row {
+        Pointed::Queue(row) if row.waits_for_resumed_endpoint() => row.url.as_deref(),
+        Pointed::Opened(row, url) if row.waits_for_resumed_endpoint() => Some(url),
+        Pointed::Queue(_)
+        | Pointed::Opened(..)
+        | Pointed::Endpoint(_)
+        | Pointed::Retry(_)
+        | Pointed::Policy(_)
+        | Pointed::Run(_)
+        | Pointed::Subject(_) => None,
+    }
+}
 
 const TEST: Aim<EndpointUrl> = Aim::new(Reach::Rows, endpoint, |_, urls| {
     let test = |url| Command::TestEndpoint { url, method: None };
@@ -325,11 +365,12 @@ fn a_marked_one_is_paused(state: &State) -> Possible {
         return Ok(());
     }
     let mut rows = marks.iter().filter_map(|name| queue_row(state, name));
-    require(rows.any(|row| row.paused), "none of the marked queues is paused")
+    let held = |row: &QueueRow| row.paused || row.waits_for_resumed_endpoint();
+    require(rows.any(held), "none of the marked queues is paused")
 }
 
-const fn is_paused(row: Pointed<'_>) -> bool {
-    matches!(row, Pointed::Queue(row) | Pointed::Opened(row, _) if row.paused)
+fn is_paused(row: Pointed<'_>) -> bool {
+    matches!(row, Pointed::Queue(row) | Pointed::Opened(row, _) if row.paused || row.waits_for_resumed_endpoint())
 }
 
 /// A row of a filter is acted on only when it does not move by itself.

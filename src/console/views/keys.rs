@@ -4,18 +4,17 @@ use std::borrow::Cow;
 
 use crate::console::state::State;
 use crate::console::state::keymap::Keymap;
+use crate::domain::pace::ENDPOINT_RESUME;
 
 /// Commands that sentences of the engine name, with the actions that do the same here.
 const COMMANDS: [(&str, &str); 5] = [
     ("`redrive redeliver`", "redeliver"),
     ("`redrive queue resume`", "resume"),
+    // Of queues this is said as well, and the key does it there too.
     (ENDPOINT_RESUME, "resume_endpoint"),
     ("`run resume`", "resume_run"),
     ("`run cancel`", "cancel_run"),
 ];
-
-/// Said of queues as well, where the same key is another action.
-const ENDPOINT_RESUME: &str = "`redrive endpoint resume`";
 
 /// A sentence with the keys of this console instead of the commands; where it can never do more than look, no key does
 /// what they do.
@@ -35,12 +34,10 @@ fn with_keys<'a>(text: &'a str, keymap: &Keymap) -> Cow<'a, str> {
         if let Some(key) = keymap.label(action) {
             let waits = format!("it waits for {command}");
             said = said.replace(&waits, &format!("waiting for you: {key} redelivers"));
-            let at = if command == ENDPOINT_RESUME {
-                " at its endpoint"
-            } else {
-                ""
-            };
-            said = said.replace(command, &format!("{key}{at}"));
+            if command == ENDPOINT_RESUME {
+                said = said.replace(&format!("until {command}"), &format!("until {key} resumes it"));
+            }
+            said = said.replace(command, &key);
         }
     }
     Cow::Owned(said)
@@ -59,9 +56,10 @@ mod tests {
             "all retries of its URL failed (last answer 503): waiting for you: R redelivers"
         );
         assert_eq!(say("continue with `redrive queue resume`"), "continue with U");
+        assert_eq!(say("continue with `redrive endpoint resume`"), "continue with U");
         assert_eq!(
-            say("continue with `redrive endpoint resume`"),
-            "continue with U at its endpoint"
+            say("no probe either, until `redrive endpoint resume`"),
+            "no probe either, until U resumes it"
         );
         assert_eq!(
             say("look at them, then `run resume` sends the rest unwatched, or `run cancel`"),

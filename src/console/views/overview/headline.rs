@@ -15,6 +15,7 @@
 use super::trend::{self, Trend};
 use crate::console::state::{State, Work, delivering};
 use crate::console::theme::Role;
+use crate::console::views::keys::by_keys;
 use crate::console::views::list::OUTSIDE_MAX;
 use crate::console::widgets::words::{count, plural, rate, span, until};
 use crate::domain::endpoint::EndpointState;
@@ -84,7 +85,7 @@ fn endpoints(state: &State, snapshot: &Snapshot) -> Option<(String, Role)> {
     let person = totals.endpoints_in(EndpointState::Parked) + totals.endpoints_in(EndpointState::Disabled) > 0;
     let next = match next_attempt(state, snapshot) {
         Some(next) => format!("; next attempt {next}"),
-        None if person => "; nothing is tried until a person redelivers (R)".to_owned(),
+        None if person => by_keys("; it waits for `redrive redeliver`", state).into_owned(),
         None => "; tried with the next notification".to_owned(),
     };
     let oldest = totals
