@@ -8,7 +8,7 @@ use super::keys::Press;
 use super::{State, pace, say};
 use crate::console::journal::Tone;
 use crate::console::state::Mode;
-use crate::console::state::action::{Action, Also};
+use crate::console::state::action::{Action, Also, Shows};
 use crate::console::state::dialog::{Asked, Dialog, Friction, Planning, ReasonLine, Report, ScopeKind, Task};
 use crate::console::state::effect::Effect;
 use crate::console::table::List;
@@ -94,7 +94,7 @@ pub(super) fn planned(state: &mut State, request: u64, result: Result<Vec<Plan>,
     if dialog.planning.request != request || !dialog.planning.is_awaited() {
         return Vec::new();
     }
-    match result {
+    match of_something(dialog.action, result) {
         Ok(plans) => {
             dialog.friction = friction(&plans, caution);
             dialog.planning.answered(plans, now);
@@ -107,6 +107,16 @@ pub(super) fn planned(state: &mut State, request: u64, result: Result<Vec<Plan>,
         }
     }
     Vec::new()
+}
+
+/// What was selected may have been done by somebody meanwhile: then there is nothing to confirm.
+fn of_something(action: &Action, result: Result<Vec<Plan>, String>) -> Result<Vec<Plan>, String> {
+    let plans = result?;
+    let is_empty = |plan: &Plan| plan.lines.is_empty() && plan.run.is_none();
+    if action.confirm.shows == Shows::Events && plans.iter().all(is_empty) {
+        return Err("there is nothing to do: what was selected is not there any more".to_owned());
+    }
+    Ok(plans)
 }
 
 /// Done without a further key, as far as nothing has to be typed for it.

@@ -453,3 +453,30 @@ fn the_sum_of_all_types_is_in_no_export() {
     assert!(text.contains("hr") && text.contains("price"), "{text}");
     assert!(!text.contains("all types"), "{text}");
 }
+
+#[test]
+fn what_somebody_did_meanwhile_is_not_confirmed_again() {
+    let mut stage = stage(incident());
+    stage.fed("0");
+    stage.fed("Down Enter");
+    stage.fed("Down Enter");
+    let (request, commands) = planned(&stage.play("R"));
+    let empty = commands.iter().map(|command| Plan {
+        lines: Vec::new(),
+        ..plan(command)
+    });
+    stage.event(Event::Planned {
+        request,
+        result: Ok(empty.collect()),
+    });
+    assert!(
+        matches!(stage.state.input.mode, Mode::Browse),
+        "{:?}",
+        stage.state.input.mode
+    );
+    assert!(
+        stage.toasts()[0].contains("there is nothing to do"),
+        "{:?}",
+        stage.toasts()
+    );
+}

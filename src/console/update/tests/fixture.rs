@@ -202,7 +202,9 @@ pub(super) fn plan(command: &Command) -> Plan {
         | Command::RescueQueue(queue) => {
             vec![queue.as_str().to_owned()]
         }
-        Command::Events(EventCommand::Cancel(_) | EventCommand::Retry(_)) => vec!["an event".to_owned()],
+        Command::Events(EventCommand::Cancel(_) | EventCommand::Retry(_) | EventCommand::Reschedule(..)) => {
+            vec!["an event".to_owned()]
+        }
         Command::Expiring(order) => order.queues().iter().map(|queue| queue.as_str().to_owned()).collect(),
         Command::Events(_)
         | Command::Run(_)
