@@ -99,7 +99,12 @@ pub(super) fn pace(pace: &RunPace) -> Line {
             line.push(("   ".to_owned(), Role::Text));
         }
         line.push((format!("{} ", knob.key()), Role::DialogKey));
-        line.push((setting(pace, knob), Role::Info));
+        let setting = if pace.is_as_it_is() {
+            "as it is".to_owned()
+        } else {
+            setting(pace, knob)
+        };
+        line.push((format!("{}: {setting}", knob.name()), Role::Info));
     }
     line
 }
@@ -108,32 +113,32 @@ pub(super) fn pace(pace: &RunPace) -> Line {
 fn setting(pace: &RunPace, knob: Knob) -> String {
     match knob {
         Knob::Rate => match pace.rate {
-            Some(rate) => format!("rate: {rate} a second"),
-            None => "rate: unlimited".to_owned(),
+            Some(rate) => format!("{rate} a second"),
+            None => "unlimited".to_owned(),
         },
         Knob::Canary => match (pace.canary, pace.watch_s) {
-            (Some(first), None) => format!("canary: {first}, then ask"),
-            (Some(first), Some(_)) => format!("canary: {first}"),
-            (None, _) => "canary: off".to_owned(),
+            (Some(first), None) => format!("{first}, then ask"),
+            (Some(first), Some(_)) => first.to_string(),
+            (None, _) => "off".to_owned(),
         },
         Knob::Watch => match pace.watch_s {
-            Some(watch) => format!("watch: {watch} s"),
-            None => "watch: off".to_owned(),
+            Some(watch) => format!("{watch} s"),
+            None => "off".to_owned(),
         },
         Knob::Stop => match pace.stop_after {
-            Some(stop) => format!("stop: after {stop} failures"),
-            None => "stop: never".to_owned(),
+            Some(stop) => format!("after {stop} failures"),
+            None => "never".to_owned(),
         },
         Knob::Ramp => match (pace.ramp, pace.of_endpoint) {
-            (Some(ramp), Some(steps)) => format!("ramp: times {ramp} every {} s", steps.every_s),
-            (None, Some(_)) => "ramp: off".to_owned(),
-            (Some(ramp), None) => format!("ramp: {ramp} times as many"),
-            (None, None) => "ramp: all at once".to_owned(),
+            (Some(ramp), Some(steps)) => format!("times {ramp} every {} s", steps.every_s),
+            (None, Some(_)) => "off".to_owned(),
+            (Some(ramp), None) => format!("{ramp} times as many"),
+            (None, None) => "all at once".to_owned(),
         },
         Knob::Via => match pace.via.and_then(WayBack::via) {
-            Some(Via::Exchange) => "way: through the exchange".to_owned(),
-            Some(Via::Queue) => "way: straight to the queue".to_owned(),
-            None => "way: as planned".to_owned(),
+            Some(Via::Exchange) => "through the exchange".to_owned(),
+            Some(Via::Queue) => "straight to the queue".to_owned(),
+            None => "as planned".to_owned(),
         },
     }
 }

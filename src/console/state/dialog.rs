@@ -202,6 +202,8 @@ pub struct RunPace {
     pub stop_after: Option<u32>,
     /// It is of an endpoint, with what no knob turns of its pace.
     pub of_endpoint: Option<Steps>,
+    /// The endpoint has a pace that stays while no knob is turned.
+    pub stays: bool,
     /// By which way back, where they go back; without it as the plan finds best.
     pub via: Option<WayBack>,
     /// Which of them is being typed, and the digits so far.
@@ -302,6 +304,12 @@ impl RunPace {
         }
     }
 
+    /// Whether the endpoint keeps the pace that a person set: no knob says another one.
+    #[must_use]
+    pub const fn is_as_it_is(&self) -> bool {
+        self.stays && self.rate.is_none() && self.canary.is_none() && self.ramp.is_none()
+    }
+
     /// Turns a knob to a number, or off; what hangs on it goes with it.
     pub fn turn(&mut self, knob: Knob, number: Option<u32>) {
         match knob {
@@ -330,6 +338,19 @@ impl RunPace {
 impl Knob {
     /// In the order in which they are shown.
     pub const ALL: [Self; 6] = [Self::Rate, Self::Canary, Self::Watch, Self::Ramp, Self::Stop, Self::Via];
+
+    /// What it is called.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rate => "rate",
+            Self::Canary => "canary",
+            Self::Watch => "watch",
+            Self::Ramp => "ramp",
+            Self::Stop => "stop",
+            Self::Via => "way",
+        }
+    }
 
     /// The key that turns it.
     #[must_use]

@@ -65,7 +65,7 @@ pub(super) fn begin(state: &mut State, action: &'static Action, trigger: KeyCode
         typed: String::new(),
         refused: None,
         scroll: 0,
-        pace: pace::of(&commands),
+        pace: pace::of(state, &commands),
         reason,
     }));
     vec![Effect::Plan { request, commands }]

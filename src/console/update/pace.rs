@@ -11,14 +11,14 @@ use crate::console::state::dialog::{Dialog, Friction, Knob, Planning, RunPace, S
 use crate::console::state::effect::Effect;
 use crate::domain::pace::{PaceOrder, Ramp, STOP_AFTER};
 use crate::engine::runs::{Order, OrderKind};
-use crate::engine::{Command, PaceWish};
+use crate::engine::{Command, PaceWish, RedeliverTarget};
 
 /// Digits of a number, at most.
 const DIGITS_MAX: usize = 6;
 
 /// The pace of these commands, where they begin runs of more than a message.
 #[expect(clippy::wildcard_enum_match_arm, reason = "every other command is done at once")]
-pub(super) fn of(commands: &[Command]) -> Option<RunPace> {
+pub(super) fn of(state: &State, commands: &[Command]) -> Option<RunPace> {
     commands.iter().find_map(|command| match command {
         Command::Run(order) if order.kind != OrderKind::Skip => Some(RunPace {
             rate: order.rate,
@@ -28,8 +28,9 @@ pub(super) fn of(commands: &[Command]) -> Option<RunPace> {
             via: goes_back(order).then(|| order.via.map_or(WayBack::Best, WayBack::By)),
             ..RunPace::default()
         }),
-        Command::Redeliver(_) => Some(RunPace {
+        Command::Redeliver(target) => Some(RunPace {
             of_endpoint: Some(Steps::default()),
+            stays: has_pace(state, target),
             ..RunPace::default()
         }),
         Command::RedeliverPaced { order, .. }
@@ -47,6 +48,21 @@ pub(super) fn of(commands: &[Command]) -> Option<RunPace> {
         }),
         _ => None,
     })
+}
+
+/// Whether a person set a pace for one of these, which stays where no knob is turned.
+fn has_pace(state: &State, target: &RedeliverTarget) -> bool {
+    let rows = state
+        .data
+        .snapshot
+        .iter()
+        .flat_map(|snapshot| snapshot.endpoints.iter());
+    let meant = rows.filter(|row| match target {
+        RedeliverTarget::All => true,
+        RedeliverTarget::Urls(urls) => urls.contains(&row.endpoint.url),
+    });
+    let mut paces = meant.filter_map(|row| row.endpoint.pace.as_ref());
+    paces.any(|pace| pace.is_of_a_person() && !pace.order.is_none())
 }
 
 /// Whether the key turns a knob here: only once the plans are there, and never where it could be an answer.

@@ -1,5 +1,6 @@
 //! What changes something: scope, plans, confirmation, answers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Stage;
@@ -16,8 +17,9 @@ use crate::console::state::event::Event;
 use crate::console::state::{Mode, View};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::pace::{self, Pace, PaceChange, PaceOrder, Ramp};
-use crate::domain::queue::QueueState;
+use crate::domain::queue::{QueueKind, QueueState};
 use crate::domain::time::Timestamp;
+use crate::engine::snapshot::{QueueFacts, QueueRow};
 use crate::engine::{Access, Command, Danger, PaceWish, RedeliverTarget};
 
 fn dialog(stage: &Stage) -> &Dialog {
@@ -428,4 +430,58 @@ fn toasts_go_by_themselves() {
     stage.now = until.plus(Duration::from_millis(1));
     stage.event(Event::Tick);
     assert!(stage.toasts().is_empty());
+}
+
+#[test]
+fn a_queue_that_waits_for_its_paused_endpoint_is_resumed_by_the_key_that_its_sentence_names() {
+    let why = format!(
+        "waits for its turn (paused by ana); continue with {}",
+        pace::ENDPOINT_RESUME
+    );
+    let held = QueueRow::from(QueueFacts {
+        url: Some(Arc::new(url("https://shop.example/orders"))),
+        ready: Some(3),
+        state: Some(QueueState::RateLimited),
+        why: Some(Arc::new(why)),
+        ..QueueFacts::unknown(queue_name("dlv.held"), QueueKind::Delivery)
+    });
+    let moving = queue("dlv.moving", Some("https://stock.example/"), QueueState::RateLimited, 3);
+    let mut stage = stage(snapshot(1, vec![held, moving], Vec::new()));
+    let commands = stage.plan("2 /held Enter U");
+    let resumes = Command::PaceEndpoint {
+        url: url("https://shop.example/orders"),
+        wish: PaceWish::Resume,
+    };
+    assert_eq!(commands, [resumes]);
+    assert_eq!(
+        dialog(&stage).scope.note,
+        Some("acts on the endpoint: all queues of the URL continue")
+    );
+    stage.play("Esc");
+    assert!(
+        !stage
+            .play("/moving Enter U")
+            .iter()
+            .any(|effect| matches!(effect, Effect::Plan { .. }))
+    );
+}
+
+#[test]
+fn knobs_of_a_pace_that_stays_say_so_until_one_is_turned() {
+    let order = PaceOrder {
+        rate: Some(50),
+        ..PaceOrder::default()
+    };
+    let mut row = endpoint("https://shop.example/orders", EndpointState::Parked);
+    row.endpoint.pace = Some(Pace::new(order, Some("ana".to_owned()), Timestamp::from_seconds(0)));
+    let other = endpoint("https://mail.example/in", EndpointState::Parked);
+    let mut stage = stage(snapshot(1, Vec::new(), vec![row, other]));
+    let stays = |stage: &Stage| dialog(stage).pace.as_ref().unwrap().is_as_it_is();
+    stage.plan("3 /orders Enter R");
+    assert!(stays(&stage));
+    stage.plan("t 9 Enter");
+    assert!(!stays(&stage));
+    stage.play("Esc");
+    stage.plan("/in Enter R");
+    assert!(!stays(&stage), "nobody set a pace for that one");
 }
