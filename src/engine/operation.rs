@@ -2,6 +2,7 @@
 //! confirmed: an [`Operation`], beside the service that it is carried out by. `operations.rs` is the list of them.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::EngineError;
@@ -10,10 +11,31 @@ use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
 use crate::store::PolicyScope;
 
+/// Targets that a line of the audit names, and the bytes of their names.
+pub(super) const NAMED_MAX: usize = 100;
+const NAMED_BYTES_MAX: usize = 8 * 1024;
+
 /// What is named twice is meant once; in the order in which it is named.
 pub(super) fn each_once<T: Clone + Ord>(named: &[T]) -> Vec<T> {
     let mut seen = BTreeSet::new();
     named.iter().filter(|one| seen.insert(*one)).cloned().collect()
+}
+
+/// Several targets by their names, behind what was done with them: as many as a line of the audit takes, of so many.
+pub(super) fn named(targets: &[String], of: usize) -> String {
+    let (mut text, mut left) = (String::new(), of);
+    for target in targets.iter().take(NAMED_MAX) {
+        if text.len() + target.len() > NAMED_BYTES_MAX {
+            break;
+        }
+        text.push_str(if text.is_empty() { ": " } else { ", " });
+        text.push_str(target);
+        left -= 1;
+    }
+    if left > 0 && !text.is_empty() {
+        let _ = write!(text, " and {left} more");
+    }
+    text
 }
 
 /// What is to be typed before plans of a command are carried out, where a yes is not enough.
@@ -94,4 +116,20 @@ pub(super) trait Operation<Service> {
 
     /// Does what was planned.
     async fn perform(&self, service: &Arc<Service>, plan: &Plan, grant: &WriteGrant) -> Result<Done, EngineError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_audit_names_several_targets_as_far_as_it_has_room() {
+        let names = |count: usize| -> Vec<String> { (0..count).map(|number| format!("q{number}")).collect() };
+        assert_eq!(named(&names(0), 0), "");
+        assert_eq!(named(&names(2), 2), ": q0, q1");
+        let many = named(&names(120), 120);
+        assert!(many.ends_with(", q99 and 20 more"), "{many}");
+        let long = vec!["x".repeat(NAMED_BYTES_MAX / 2); 3];
+        assert!(named(&long, 3).ends_with(" and 2 more"));
+    }
 }

@@ -3,7 +3,6 @@
 //! A plan freezes what it touches and is hashed; at execute it is planned again, and refused when it
 //! came out otherwise. Each is audited before and after.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::command::{Command, Done, Plan, WriteGrant, hash};
@@ -11,7 +10,7 @@ use super::endpoints::Endpoints;
 use super::events::EventOperations;
 use super::expiring::Expiring;
 use super::health::Ownership;
-use super::operation::Operation;
+use super::operation::{Operation, named};
 use super::operations::operation;
 use super::policies::Policies;
 use super::queues::Queues;
@@ -19,10 +18,6 @@ use super::runs::{RunPlanner, Runs};
 use super::{EngineError, Inner};
 use crate::domain::words::plural_of;
 use crate::store::NewAudit;
-
-/// Targets that a line of the audit names, and the bytes of their names.
-const NAMED_MAX: usize = 100;
-const NAMED_BYTES_MAX: usize = 8 * 1024;
 
 impl Inner {
     /// What the command would do at present, to be shown.
@@ -89,7 +84,7 @@ impl Inner {
             [one] => (one.clone(), detail.to_owned()),
             many => (
                 plural_of(many.len(), "target", "targets"),
-                format!("{detail}{}", named(many)),
+                format!("{detail}{}", named(many, many.len())),
             ),
         };
         let entry = NewAudit {
@@ -104,23 +99,6 @@ impl Inner {
         self.store.audit_append(&entry).await?;
         Ok(())
     }
-}
-
-/// Several targets by their names, behind what was done with them: as many as a line of the audit takes.
-fn named(targets: &[String]) -> String {
-    let (mut text, mut left) = (String::new(), targets.len());
-    for target in targets.iter().take(NAMED_MAX) {
-        if text.len() + target.len() > NAMED_BYTES_MAX {
-            break;
-        }
-        text.push_str(if text.is_empty() { ": " } else { ", " });
-        text.push_str(target);
-        left -= 1;
-    }
-    if left > 0 && !text.is_empty() {
-        let _ = write!(text, " and {left} more");
-    }
-    text
 }
 
 /// Where the operations of a service find it.
@@ -147,20 +125,4 @@ has! {
     Queues: queues;
     RunPlanner: runs.planner;
     Runs: runs;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_of_the_audit_names_several_targets_as_far_as_it_has_room() {
-        let names = |count: usize| -> Vec<String> { (0..count).map(|number| format!("q{number}")).collect() };
-        assert_eq!(named(&names(0)), "");
-        assert_eq!(named(&names(2)), ": q0, q1");
-        let many = named(&names(120));
-        assert!(many.ends_with(", q99 and 20 more"), "{many}");
-        let long = vec!["x".repeat(NAMED_BYTES_MAX / 2); 3];
-        assert!(named(&long).ends_with(" and 2 more"));
-    }
 }

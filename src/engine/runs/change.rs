@@ -2,6 +2,7 @@
 
 use super::Runs;
 use super::plan::Document;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::domain::run::{RunState, RunWish, Target};
@@ -9,8 +10,8 @@ use crate::engine::EngineError;
 use crate::engine::command::{Command, Done, Plan, RunPlan, WriteGrant, simple};
 use crate::engine::dead::Exchanges;
 use crate::engine::death::Watched;
-use crate::engine::operation::{About, Friction, Operation, Subject};
-use crate::store::{NewAudit, RunRecord};
+use crate::engine::operation::{About, Friction, NAMED_MAX, Operation, Subject, named};
+use crate::store::{ItemQuery, NewAudit, RunRecord};
 
 /// A plan that is older than this is stale.
 const PLAN_MAX: std::time::Duration = std::time::Duration::from_mins(15);
@@ -172,7 +173,8 @@ impl Runs {
         if let Some(change) = self.planner.receivers_changed(&document.receivers).await? {
             return Err(stale(&change));
         }
-        self.audit_run(&run, grant, "planned", &document.title).await?;
+        let what = format!("{}{}", document.title, self.names(&run, &document).await?);
+        self.audit_run(&run, grant, "planned", &what).await?;
         if !self
             .store
             .run_start(&run.id, &plan.hash, grant.actor(), grant.reason())
@@ -182,6 +184,29 @@ impl Runs {
         }
         self.see_to_run(&run.id).await;
         Ok(Done::Run(Box::new(self.run_reader.run_view(&run.id).await?)))
+    }
+
+    /// What it takes and where that goes, for the audit: its queues, its targets, and as many of its messages as a line has.
+    async fn names(&self, run: &RunRecord, document: &Document) -> Result<String, EngineError> {
+        let mut names: BTreeSet<String> = document.sources.clone();
+        let targets = document.targets.keys().filter_map(|target| Target::decode(target));
+        names.extend(targets.map(|target| target.to_string()));
+        let query = ItemQuery {
+            run: run.id.clone(),
+            limit: u32::try_from(NAMED_MAX).unwrap_or(u32::MAX),
+            ..ItemQuery::default()
+        };
+        let messages = self
+            .store
+            .run_items(&query)
+            .await?
+            .into_iter()
+            .map(|one| one.item.letter);
+        let total = names
+            .len()
+            .saturating_add(usize::try_from(run.total).unwrap_or(usize::MAX));
+        let names: Vec<String> = names.into_iter().chain(messages).collect();
+        Ok(named(&names, total))
     }
 
     async fn audit_run(

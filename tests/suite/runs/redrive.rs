@@ -38,6 +38,11 @@ async fn check_redrive_all(scene: Scene, count: u32) {
         (&audit[0]["result"], &audit[1]["result"]),
         (&"done".into(), &"planned".into())
     );
+    let detail = audit[1]["detail"].as_str().unwrap();
+    assert!(
+        detail.contains(DEAD) && detail.contains(ORIGIN) && detail.ends_with(&format!("{} more", count - 98)),
+        "the queues, and as many messages as there is room for: {detail}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
