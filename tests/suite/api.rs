@@ -74,6 +74,10 @@ async fn what_does_not_exist_or_is_not_json_is_a_problem_document() {
     problem(&form, 415);
     let bodyless = daemon.request("POST", "/v1/queues/q/pause").send().await;
     problem(&bodyless, 415);
+    let nowhere = daemon.request("POST", "/v1/nothing").send().await;
+    problem(&nowhere, 404);
+    let read_only = daemon.request("POST", "/v1/queues").send().await;
+    problem(&read_only, 405);
     for (path, body, field) in [
         ("/v1/notifications", json!({"url": DEAD_URL}), "execution_id"),
         (
@@ -224,6 +228,8 @@ async fn a_route_that_takes_no_query_refuses_any() {
     let installation = patient();
     let daemon = installation.daemon().await;
     for path in [
+        "/healthz?limit=2",
+        "/readyz?limit=2",
         "/v1/types?limit=2",
         "/v1/types/t?limit=2",
         "/v1/types/t/subscriptions?limit=2",
