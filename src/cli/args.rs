@@ -97,7 +97,7 @@ pub(super) struct Global {
     #[arg(long, global = true, help_heading = GLOBAL, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
     pub(super) color: Color,
 
-    /// Print only these columns of a table, in this order, with commas between them.
+    /// Print only these columns of a table, in this order, with commas between them: headings, or keys of what --json prints.
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAMES", value_delimiter = ',', action = clap::ArgAction::Set)]
     pub(super) columns: Vec<String>,
 

@@ -51,8 +51,8 @@ pub(super) async fn attempts(session: &Session<'_>, which: &Attempts) -> Result<
     let found = attempts::fitting(filter.as_ref(), &page, which.limit, None);
     if !which.follow && filter.is_some() {
         tell_full(
-            page.items.len(),
-            query.limit,
+            session.output,
+            (page.items.len(), query.limit),
             "newest attempts",
             "use --queue, --url or --message-id to look further back",
         );
@@ -67,8 +67,8 @@ pub(super) async fn attempts(session: &Session<'_>, which: &Attempts) -> Result<
     }
     if filter.is_none() {
         tell_full(
-            found.len(),
-            which.limit,
+            session.output,
+            (found.len(), which.limit),
             "attempts",
             "raise --limit, or use --queue, --url or --message-id",
         );

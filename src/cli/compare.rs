@@ -4,7 +4,7 @@ use super::Session;
 use super::dead_args::DeadCompared;
 use super::dead_letters::{PATIENCE, selection};
 use super::exit::{Exit, Failure};
-use super::output::{Column, note, or_dash};
+use super::output::{Column, or_dash};
 use crate::engine::dead::DeadCompareQuery;
 use crate::engine::query;
 use crate::wire::dead::{Comparison, Place};
@@ -35,9 +35,11 @@ pub(super) async fn compare(session: &Session<'_>, compared: &DeadCompared) -> R
     let mut shape = Comparison::from(&found);
     let count = shape.letters.len();
     match count {
-        0 => note("no dead letter matches"),
-        1 => note("one dead letter matches: there is none to compare it with"),
-        _ => note(&found.told()),
+        0 => session.output.note("no dead letter matches"),
+        1 => session
+            .output
+            .note("one dead letter matches: there is none to compare it with"),
+        _ => session.output.note(&found.told()),
     }
     if compared.different {
         shape.places.truncate(found.comparison.different().count());

@@ -123,10 +123,10 @@ async fn list(
         }
     }
     if let Some(cursor) = cursor {
-        say(&format!("there are more: --cursor {cursor}"));
+        session.output.tell(&format!("there are more: --cursor {cursor}"));
     }
     if items.is_empty() && is_whole {
-        note(&nothing(session, selected));
+        session.output.note(&nothing(session, selected));
     }
     session.output.list(&items, COLUMNS, |letter| {
         vec![
@@ -166,11 +166,11 @@ async fn groups(
     session.output.problems(&page.problems);
     warn(session, &page);
     if let Some(cursor) = &page.page.next_cursor {
-        say(&format!("there are more: --cursor {cursor}"));
+        session.output.tell(&format!("there are more: --cursor {cursor}"));
     }
     let items: Vec<Group> = page.page.items.iter().map(Group::from).collect();
     if items.is_empty() && page.problems.is_empty() {
-        note(&nothing(session, selected));
+        session.output.note(&nothing(session, selected));
     }
     session.output.list(&items, GROUPS, |group| {
         vec![
@@ -202,7 +202,7 @@ async fn queues(
     session.output.problems(&page.problems);
     warn(session, &page);
     if page.page.next_cursor.is_some() {
-        say(&format!(
+        session.output.tell(&format!(
             "there are more than {limit} queues: raise --limit, or use --filter"
         ));
     }
@@ -329,7 +329,7 @@ async fn looked<T, Q: Query<Answer = DeadPage<T>>>(
         let page = session.engine.query(query()).await?;
         let lines: Vec<String> = page.queues.iter().filter_map(progress).collect();
         for line in lines.iter().filter(|line| !said.contains(line)) {
-            note(line);
+            session.output.note(line);
         }
         // Who asks once, right after a change, wants to see it: another process may have looked just before.
         let asked_at = *asked_at.get_or_insert(page.page.taken_at);
@@ -388,7 +388,8 @@ fn warn<T>(session: &Session<'_>, page: &DeadPage<T>) {
     };
     for queue in page.queues.iter().filter(|queue| !is_told(queue)) {
         if let Some(problem) = &queue.problem {
-            say(&format!("{}: {}", shown(queue.name.as_str()), shown(problem)));
+            let line = format!("{}: {}", shown(queue.name.as_str()), shown(problem));
+            session.output.tell(&line);
         }
     }
     if page
@@ -396,11 +397,15 @@ fn warn<T>(session: &Session<'_>, page: &DeadPage<T>) {
         .iter()
         .any(|queue| queue.messages.is_some_and(|messages| messages > 0))
     {
-        note("the broker marks messages that were looked at as redelivered");
+        session
+            .output
+            .note("the broker marks messages that were looked at as redelivered");
     }
     let is_ours = |queue: &DeadQueueView| queue.kind == Some(DeadQueueKind::Own);
     if page.problems.is_empty() && !page.queues.iter().any(is_ours) {
-        note("looked without declaring anything: nothing on this vhost is redrive's");
+        session
+            .output
+            .note("looked without declaring anything: nothing on this vhost is redrive's");
     }
 }
 

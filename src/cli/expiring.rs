@@ -11,7 +11,7 @@ use super::Session;
 use super::args::ExpiringCommand;
 use super::done::How;
 use super::exit::{Exit, Failure};
-use super::output::{Column, number, say};
+use super::output::{Column, number};
 use super::paged::paged;
 use super::when::{tell_age, told_or_dash};
 use crate::domain::words::about as span;
@@ -91,7 +91,7 @@ async fn list(session: &Session<'_>, limit: u32) -> Result<Exit, Failure> {
     // Where they are many, as the janitor saw them last.
     tell_age(session.output, page.taken_at);
     if page.total > u64::from(limit) {
-        say(&format!(
+        session.output.tell(&format!(
             "there are {} of them, {limit} are shown: raise --limit",
             page.total
         ));

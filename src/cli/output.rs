@@ -8,7 +8,7 @@ use std::io::{self, IsTerminal, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::domain::text;
 use crate::domain::url::redact_urls;
@@ -67,20 +67,32 @@ impl<'a> Output<'a> {
         columns: &[Column],
         row: impl Fn(&T) -> Vec<String>,
     ) -> Result<(), Failure> {
-        let chosen = chosen(columns, self.columns)?;
+        // What is no heading may be a key of the documents.
+        let by_key = self.columns.iter().any(|name| place(columns, name).is_none());
+        let documents: Vec<Value> = if by_key {
+            items
+                .iter()
+                .map(|item| serde_json::to_value(item).unwrap_or_default())
+                .collect()
+        } else {
+            Vec::new()
+        };
+        // In none of none there may be any.
+        let has_key = |key: &str| documents.is_empty() || documents.iter().any(|one| one.get(key).is_some());
+        let chosen = chosen(columns, self.columns, has_key)?;
         if self.json {
             return Ok(document(&items)?);
         }
-        let rows: Vec<Vec<String>> = items.iter().map(row).collect();
-        self.rows(columns, &chosen, &rows)
-    }
-
-    /// Of these rows what was chosen.
-    fn rows(self, columns: &[Column], chosen: &[usize], rows: &[Vec<String>]) -> Result<(), Failure> {
-        let pick = |row: &Vec<String>| chosen.iter().filter_map(|at| row.get(*at).cloned()).collect();
-        let rows: Vec<Vec<String>> = rows.iter().map(pick).collect();
-        let columns: Vec<Column> = chosen.iter().filter_map(|at| columns.get(*at).copied()).collect();
-        Ok(print(self.table(&columns, &rows).as_bytes())?)
+        let rows = items.iter().enumerate().map(|(at, item)| {
+            let row = row(item);
+            let cell = |choice: &Choice<'_>| match choice {
+                Choice::Column(column) => row.get(*column).cloned().unwrap_or_default(),
+                Choice::Key(key) => in_cell(documents.get(at).and_then(|one| one.get(key))),
+            };
+            chosen.iter().map(cell).collect()
+        });
+        let rows: Vec<Vec<String>> = rows.collect();
+        Ok(print(self.table(&headed(columns, &chosen), &rows).as_bytes())?)
     }
 
     fn table(self, columns: &[Column], rows: &[Vec<String>]) -> String {
@@ -113,20 +125,36 @@ impl<'a> Output<'a> {
         widths: &[usize],
         row: Option<&[String]>,
     ) -> Result<(), Failure> {
-        let chosen = chosen(columns, self.columns)?;
+        let chosen = chosen(columns, self.columns, |_| false)?;
         if row.is_none() && !self.headings {
             return Ok(());
         }
+        let places: Vec<usize> = chosen.iter().filter_map(Choice::place).collect();
         let cell = |at: &usize| match row {
             Some(row) => row.get(*at).map(|cell| text::show(&redact_urls(cell), LINE_WIDTH_MAX)),
             None => columns.get(*at).map(|column| column.heading().to_owned()),
         };
-        let cells: Vec<String> = chosen.iter().filter_map(cell).collect();
+        let cells: Vec<String> = places.iter().filter_map(cell).collect();
         let cells: Vec<&String> = cells.iter().collect();
-        let widths: Vec<usize> = chosen.iter().filter_map(|at| widths.get(*at).copied()).collect();
-        let columns: Vec<Column> = chosen.iter().filter_map(|at| columns.get(*at).copied()).collect();
-        let line = line(&columns, &widths, &cells, self.color && row.is_some());
+        let widths: Vec<usize> = places.iter().filter_map(|at| widths.get(*at).copied()).collect();
+        let line = line(&headed(columns, &chosen), &widths, &cells, self.color && row.is_some());
         Ok(print(line.as_bytes())?)
+    }
+
+    /// What is to be known of what is printed, on standard error: a document for programs, or else the sentence.
+    pub(super) fn tell(self, line: &str) {
+        if self.json {
+            say(&String::from_utf8_lossy(&json::compact(&json!({ "note": line }))));
+        } else {
+            say(line);
+        }
+    }
+
+    /// The same of what is good to know: told unless `--quiet`.
+    pub(super) fn note(self, line: &str) {
+        if !is_quiet() {
+            self.tell(line);
+        }
     }
 
     /// What an answer lacks, on standard error: a document for programs, or else a sentence each.
@@ -184,13 +212,13 @@ pub(super) fn document(shape: &impl Serialize) -> io::Result<()> {
 
 /// A column: its heading, and whether it holds numbers.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Column {
-    Text(&'static str),
-    Number(&'static str),
+pub(super) enum Column<'a> {
+    Text(&'a str),
+    Number(&'a str),
 }
 
-impl Column {
-    const fn heading(self) -> &'static str {
+impl<'a> Column<'a> {
+    const fn heading(self) -> &'a str {
         match self {
             Self::Text(heading) | Self::Number(heading) => heading,
         }
@@ -205,23 +233,70 @@ fn room() -> Option<usize> {
     (columns > 0).then_some(usize::from(columns))
 }
 
-/// The places of the columns that were asked for.
-fn chosen(columns: &[Column], wanted: &[String]) -> Result<Vec<usize>, Failure> {
-    if wanted.is_empty() {
-        return Ok((0..columns.len()).collect());
+/// A column that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice<'a> {
+    /// One of the table's, by its place.
+    Column(usize),
+    /// A key of the documents that `--json` prints.
+    Key(&'a str),
+}
+
+impl Choice<'_> {
+    const fn place(&self) -> Option<usize> {
+        match self {
+            Self::Column(at) => Some(*at),
+            Self::Key(_) => None,
+        }
     }
-    let place = |name: &String| {
-        let name = name.trim().replace('_', " ");
-        let found = columns
-            .iter()
-            .position(|column| column.heading().eq_ignore_ascii_case(&name));
+}
+
+/// The place of the column with this heading.
+fn place(columns: &[Column<'_>], name: &str) -> Option<usize> {
+    let name = name.trim().replace('_', " ");
+    columns
+        .iter()
+        .position(|column| column.heading().eq_ignore_ascii_case(&name))
+}
+
+/// The columns that were asked for: those of the table, and what else its documents have.
+fn chosen<'a>(
+    columns: &[Column<'_>],
+    wanted: &'a [String],
+    has_key: impl Fn(&str) -> bool,
+) -> Result<Vec<Choice<'a>>, Failure> {
+    if wanted.is_empty() {
+        return Ok((0..columns.len()).map(Choice::Column).collect());
+    }
+    let choice = |name: &'a String| {
+        let key = name.trim();
+        let found = place(columns, name).map(Choice::Column);
+        let found = found.or_else(|| has_key(key).then_some(Choice::Key(key)));
         found.ok_or_else(|| {
             let all: Vec<&str> = columns.iter().map(|column| column.heading()).collect();
-            let why = format!("--columns has no {:?} here; there are {}", shown(&name), all.join(", "));
+            let why = format!("--columns has no {:?} here; there are {}", shown(key), all.join(", "));
             Failure::new(Exit::Usage, why)
         })
     };
-    wanted.iter().map(place).collect()
+    wanted.iter().map(choice).collect()
+}
+
+/// The headings of what was chosen.
+fn headed<'a>(columns: &[Column<'a>], chosen: &[Choice<'a>]) -> Vec<Column<'a>> {
+    let column = |choice: &Choice<'a>| match choice {
+        Choice::Column(at) => columns.get(*at).copied(),
+        Choice::Key(key) => Some(Column::Text(*key)),
+    };
+    chosen.iter().filter_map(column).collect()
+}
+
+/// A value of a document as a cell.
+fn in_cell(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => "-".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_))) => other.to_string(),
+    }
 }
 
 /// Makes the widest columns of text narrower until the table fits, as far as they go.
@@ -416,9 +491,18 @@ mod tests {
     #[test]
     fn columns_are_chosen_by_name_and_one_that_there_is_not_is_named_with_those_that_there_are() {
         let columns = [Column::Text("name"), Column::Number("dead letters")];
-        assert_eq!(chosen(&columns, &row(&["Dead_Letters", "name"])).unwrap(), [1, 0]);
-        assert_eq!(chosen(&columns, &[]).unwrap(), [0, 1]);
-        let error = chosen(&columns, &row(&["nam"])).unwrap_err();
+        let chosen = |names: &[String]| {
+            let chosen = chosen(&columns, names, |key| key == "last_failed_at")?;
+            Ok::<Vec<String>, Failure>(chosen.iter().map(|choice| format!("{choice:?}")).collect())
+        };
+        assert_eq!(
+            chosen(&row(&["Dead_Letters", "name"])).unwrap(),
+            ["Column(1)", "Column(0)"]
+        );
+        assert_eq!(chosen(&[]).unwrap(), ["Column(0)", "Column(1)"]);
+        let by_key = chosen(&row(&["last_failed_at", "name"])).unwrap();
+        assert_eq!(by_key, ["Key(\"last_failed_at\")", "Column(0)"], "as --json calls it");
+        let error = chosen(&row(&["nam"])).unwrap_err();
         assert_eq!(error.exit(), Exit::Usage);
         assert!(
             error.causes()[0].contains("\"nam\" here; there are name, dead letters"),

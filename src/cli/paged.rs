@@ -7,7 +7,7 @@ use crate::wire::input;
 
 use super::Session;
 use super::exit::Failure;
-use super::output::say;
+use super::output::Output;
 
 /// What is printed of a list.
 pub(super) struct Paged<T> {
@@ -52,15 +52,16 @@ where
         None => None,
     };
     if behind.is_some_and(|page| !page.items.is_empty() || page.next_cursor.is_some()) {
-        say(&format!("there are more than {limit} {what}: {mend}"));
+        let line = format!("there are more than {limit} {what}: {mend}");
+        session.output.tell(&line);
     }
     Ok(list)
 }
 
 /// Of a list that does not say how long it is: a full one may be cut.
-pub(super) fn tell_full(shown: usize, limit: u32, what: &str, mend: &str) {
+pub(super) fn tell_full(output: Output<'_>, (shown, limit): (usize, u32), what: &str, mend: &str) {
     if missing(limit, shown) == Some(0) {
-        say(&format!("{limit} {what} are shown, and there may be more: {mend}"));
+        output.tell(&format!("{limit} {what} are shown, and there may be more: {mend}"));
     }
 }
 

@@ -18,7 +18,7 @@ use super::delivery_args::{Queue, Queues, SkipTo};
 use super::done::{How, OfRun};
 use super::exit::{Exit, Failure};
 use super::named;
-use super::output::{Column, Output, note, number, or_dash};
+use super::output::{Column, Output, number, or_dash};
 use super::paged::paged;
 use super::when::relative_or;
 use crate::domain::words::about as span;
@@ -277,7 +277,7 @@ const BROWSED: &[Column] = &[
 async fn browse(session: &Session<'_>, queue: QueueName, limit: u32) -> Result<Exit, Failure> {
     let naming = session.engine.naming();
     if naming.queue_type == QueueType::Quorum && naming.is_delivery_queue(queue.as_str()) {
-        note(
+        session.output.note(
             "of a delivery queue that is a quorum queue only the first message is looked at: a look at more could change its order",
         );
     }

@@ -55,7 +55,12 @@ pub(super) async fn rates(session: &Session<'_>, which: &Rates) -> Result<Exit, 
         limit: which.limit,
     };
     let page = session.engine.query(query).await?;
-    tell_full(page.items.len(), which.limit, "rates", "raise --limit");
+    tell_full(
+        session.output,
+        (page.items.len(), which.limit),
+        "rates",
+        "raise --limit",
+    );
     if page.items.is_empty() && !session.output.is_json() {
         say(NOTHING);
     }

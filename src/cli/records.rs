@@ -37,8 +37,8 @@ pub(super) async fn retries(session: &Session<'_>, which: &Retries) -> Result<Ex
     };
     let page = session.engine.query(query).await?;
     tell_full(
-        page.items.len(),
-        which.limit,
+        session.output,
+        (page.items.len(), which.limit),
         "retries",
         "raise --limit, or use --within",
     );

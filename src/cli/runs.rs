@@ -302,7 +302,7 @@ async fn show(session: &Session<'_>, id: &str, limit: u32) -> Result<Exit, Failu
     }
     let total = detail.run.record.total;
     if total > detail.items.len() as u64 && detail.next_after.is_some() {
-        say(&format!(
+        session.output.tell(&format!(
             "{} of {total} items are shown: raise --limit",
             detail.items.len()
         ));

@@ -178,6 +178,18 @@ pub(super) fn understood<T: DeserializeOwned>(name: &str, given: &[u8]) -> Resul
 }
 
 impl EngineError {
+    /// Nothing has this id. No command takes the beginning of one, and what may be one is told so.
+    pub(super) fn unknown_id(what: &str, id: &str, list: &str) -> Self {
+        let whole = if uuid::Uuid::try_parse(id).is_ok() {
+            String::new()
+        } else {
+            format!(" (an id is given whole, as `redrive {list}` prints it)")
+        };
+        Self::NotFound {
+            what: format!("{what} {id:?}{whole}"),
+        }
+    }
+
     /// A daemon of another release: its answers have other fields.
     pub(crate) fn of_another_release(error: &serde_json::Error) -> Self {
         Self::Refused {

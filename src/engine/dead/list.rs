@@ -13,7 +13,7 @@ use super::sum::was_claimed;
 use super::targets::Targets;
 use super::{
     DeadDetail, DeadGroup, DeadLetters, DeadListQuery, DeadPage, DeadPages, DeadQueueView, DeadSelection, DeadSort,
-    DeadTarget, Instead, SEARCHED,
+    DeadTarget, Instead, searched,
 };
 use crate::ambient::{self, HashMap};
 use crate::broker::BrokerError;
@@ -267,7 +267,7 @@ impl DeadLetters {
 
     async fn find_detail(self: &Arc<Self>, id: &str, patience: Duration) -> Result<DeadDetail, EngineError> {
         let unknown = || EngineError::NotFound {
-            what: format!("dead letter {id:?} ({SEARCHED})"),
+            what: format!("dead letter {id:?} ({})", searched(id)),
         };
         let parsed = DeadLetterId::parse(id).ok_or_else(unknown)?;
         let mut row = self.store.dead_letter(&parsed).await?;

@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::ambient::HashSet;
-use crate::domain::dead_letter::{DeadLetter, DeadQueueKind, Target};
+use crate::domain::dead_letter::{DeadLetter, DeadLetterId, DeadQueueKind, Target};
 use crate::domain::death::DeathHistory;
 use crate::domain::id::QueueName;
 use crate::domain::message::Message;
@@ -41,6 +41,14 @@ use crate::domain::time::Timestamp;
 /// Where dead letters are looked for, for who did not find one.
 pub(in crate::engine) const SEARCHED: &str =
     "in the queues that an argument, a policy, a known framework or dead.queues names";
+
+/// Why a dead letter with this id may not have been found: what is only the beginning of one names none.
+pub(in crate::engine) fn searched(id: &str) -> &'static str {
+    match DeadLetterId::parse(id) {
+        Some(_) => SEARCHED,
+        None => "an id is given whole, as `redrive dead list` prints it",
+    }
+}
 
 pub use crate::store::{DeadGroup, DeadSort};
 pub use compare::{DeadCompareQuery, DeadComparison, NAMED_MAX, SAMPLE_MAX};

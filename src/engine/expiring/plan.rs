@@ -115,9 +115,8 @@ impl Expiring {
         let mut taken_off = TakenOff::default();
         let mut sent: BTreeMap<QueueName, Load> = BTreeMap::new();
         for id in &saves {
-            let record = self.store.save_get(id).await?.ok_or_else(|| EngineError::NotFound {
-                what: format!("save {id:?}"),
-            })?;
+            let record = self.store.save_get(id).await?;
+            let record = record.ok_or_else(|| EngineError::unknown_id("save", id, "expiring saves"))?;
             if record.state == SaveState::Restored {
                 return Err(EngineError::Refused {
                     why: format!("save {id:?} was restored already"),

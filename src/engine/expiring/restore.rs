@@ -62,9 +62,7 @@ impl Saves {
         me: IncarnationId,
         save: &str,
     ) -> Result<Result<SaveRecord, (QueueName, String)>, EngineError> {
-        let missing = || EngineError::NotFound {
-            what: format!("save {save:?}"),
-        };
+        let missing = || EngineError::unknown_id("save", save, "expiring saves");
         let record = self.store.save_get(save).await?.ok_or_else(missing)?;
         if record.state == SaveState::Taking
             && let Err(error) = self.end_left_save(me, save).await

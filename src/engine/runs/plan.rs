@@ -23,7 +23,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::words::{count, plural};
 use crate::engine::EngineError;
 use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, RunPlan, WriteGrant, at_most};
-use crate::engine::dead::{Exchanges, SEARCHED, Way};
+use crate::engine::dead::{Exchanges, SEARCHED, Way, searched};
 use crate::engine::operation::{About, Friction, Operation, Subject};
 use crate::engine::room::{Load, warn_of_room};
 use crate::engine::view::Unread;
@@ -256,9 +256,7 @@ impl RunPlanner {
             return Ok(());
         };
         match self.store.run_get(id).await? {
-            None => Err(EngineError::NotFound {
-                what: format!("run {id:?}"),
-            }),
+            None => Err(EngineError::unknown_id("run", id, "run list")),
             Some(run) if run.command != OrderKind::Discard.command() => Err(EngineError::Refused {
                 why: format!("run {id} is a {}, and discarded nothing", run.command),
             }),
@@ -599,7 +597,7 @@ impl Gathered {
             what: match order.kind {
                 OrderKind::Restore => format!("discarded message {first:?}{others}"),
                 OrderKind::Redrive | OrderKind::Discard | OrderKind::Move | OrderKind::Skip => {
-                    format!("dead letter {first:?}{others} ({SEARCHED})")
+                    format!("dead letter {first:?}{others} ({})", searched(first))
                 }
             },
         })
@@ -797,7 +795,18 @@ fn nothing(order: &Order, gathered: &Gathered) -> EngineError {
         )
     } else {
         match order.kind {
-            OrderKind::Redrive | OrderKind::Discard => format!("a message to {verb} ({SEARCHED})"),
+            OrderKind::Redrive | OrderKind::Discard => {
+                let why = match &order.selection {
+                    Selection::Ids(ids) => ids.first().map_or(SEARCHED, |id| searched(id)),
+                    Selection::Group(_)
+                    | Selection::Filter(_)
+                    | Selection::All
+                    | Selection::Run(_)
+                    | Selection::Queue(_)
+                    | Selection::Head(_) => SEARCHED,
+                };
+                format!("a message to {verb} ({why})")
+            }
             OrderKind::Restore | OrderKind::Move | OrderKind::Skip => format!("a message to {verb}"),
         }
     };

@@ -34,9 +34,10 @@ impl RunReader {
     }
 
     pub(super) async fn run_record(&self, id: &str) -> Result<RunRecord, EngineError> {
-        self.store.run_get(id).await?.ok_or_else(|| EngineError::NotFound {
-            what: format!("run {id:?}"),
-        })
+        self.store
+            .run_get(id)
+            .await?
+            .ok_or_else(|| EngineError::unknown_id("run", id, "run list"))
     }
 
     /// A run as people see it.

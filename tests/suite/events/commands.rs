@@ -207,7 +207,20 @@ async fn a_list_that_is_longer_than_its_limit_says_so() {
         "{more}"
     );
     let more = said(&["event", "search", "state = ready", "--limit", "2", "--json"]).await;
-    assert!(more.contains("there are more than 2 events"), "{more}");
+    let more: serde_json::Value = serde_json::from_str(&more).unwrap();
+    assert!(
+        more["note"]
+            .as_str()
+            .unwrap()
+            .starts_with("there are more than 2 events"),
+        "{more}"
+    );
+    let by_keys = ["event", "list", "--columns", "created_at,reference", "--limit", "1"];
+    let by_keys = installation.run(&by_keys).await.expect_code(0).stdout;
+    assert!(
+        by_keys.starts_with("created_at") && by_keys.lines().nth(1).unwrap().ends_with(" c"),
+        "{by_keys}"
+    );
     let all = said(&["event", "list", "--limit", "3"]).await;
     assert!(!all.contains("more than"), "{all}");
     for reference in ["a", "b"] {

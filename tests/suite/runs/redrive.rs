@@ -808,10 +808,20 @@ async fn an_edited_one_is_sent_as_edited_and_the_original_is_kept() {
     let taken = scene.take_all(ORIGIN).await;
     assert_eq!(numbers(&taken), [77, 1]);
     assert!(taken[0].has("mended") && !taken[1].has("mended"));
-    scene
-        .run(&["dead", "edit", "nonsense", "--header", "a: b", "--yes"])
-        .await
-        .expect_code(4);
+    let audit = scene.run(&["audit", "--json"]).await.expect_code(0).json();
+    assert!(
+        audit[1]["detail"].as_str().unwrap().contains(id),
+        "a letter that was redriven is found: {audit}"
+    );
+    for command in [
+        &["dead", "edit", &id[..8], "--header", "a: b", "--yes"][..],
+        &["dead", "show", &id[..8]],
+        &["dead", "redrive", &id[..8], "--yes"],
+        &["run", "show", "019a"],
+    ] {
+        let refused = scene.run(command).await.expect_code(4);
+        assert!(refused.stderr.contains("an id is given whole"), "{refused:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
