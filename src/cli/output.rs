@@ -283,9 +283,9 @@ fn chosen<'a>(
 
 /// The headings of what was chosen.
 fn headed<'a>(columns: &[Column<'a>], chosen: &[Choice<'a>]) -> Vec<Column<'a>> {
-    let column = |choice: &Choice<'a>| match choice {
-        Choice::Column(at) => columns.get(*at).copied(),
-        Choice::Key(key) => Some(Column::Text(*key)),
+    let column = |choice: &Choice<'a>| match *choice {
+        Choice::Column(at) => columns.get(at).copied(),
+        Choice::Key(key) => Some(Column::Text(key)),
     };
     chosen.iter().filter_map(column).collect()
 }

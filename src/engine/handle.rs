@@ -68,7 +68,7 @@ pub trait RemoteEngine: Debug + Send + Sync {
 }
 
 /// What a daemon says to a process that attaches to it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
 pub struct Attached {
     /// Its vhost (from outside).
     pub vhost: String,

@@ -131,7 +131,7 @@ impl Daemon {
         let (hello, frames) = http.stream().await?;
         Ok(Self {
             naming: hello.naming(),
-            attached: watch::Sender::new(hello.attached()),
+            attached: watch::Sender::new(hello.attached.clone()),
             hello,
             http,
             first: Mutex::new(Some(frames)),
@@ -588,7 +588,7 @@ async fn follow(following: Following, mut first: Option<Frames>, _feed: Feed, st
             None => match stop.run_until_cancelled(following.http.stream()).await {
                 None => return,
                 Some(Ok((hello, frames))) => {
-                    following.attached.send_replace(hello.attached());
+                    following.attached.send_replace(hello.attached);
                     Ok(frames)
                 }
                 Some(Err(error)) => Err(error.why),

@@ -81,16 +81,12 @@ pub struct Hello {
     pub version: String,
     /// The prefix of its queues.
     pub prefix: String,
-    /// Its vhost.
-    pub vhost: String,
     /// Whether its delivery queues are quorum queues.
     pub is_quorum: bool,
     /// Whether whoever attached may look; without it nothing follows but beats.
     pub may_look: bool,
-    /// Whether whoever attached may change something.
-    pub may_change: bool,
-    /// Whether whoever attached may change what policies, types and subscriptions say.
-    pub may_administer: bool,
+    /// Its vhost, and what whoever attached may change.
+    pub attached: Attached,
 }
 
 impl Hello {
@@ -100,21 +96,13 @@ impl Hello {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             prefix: naming.prefix.clone(),
-            vhost: naming.vhost.clone(),
             is_quorum: naming.queue_type == QueueType::Quorum,
             may_look: allows(Scope::Read),
-            may_change: allows(Scope::Operate),
-            may_administer: allows(Scope::Admin),
-        }
-    }
-
-    /// The vhost, and what the token may do in it.
-    #[must_use]
-    pub fn attached(&self) -> Attached {
-        Attached {
-            vhost: self.vhost.clone(),
-            may_change: self.may_change,
-            may_administer: self.may_administer,
+            attached: Attached {
+                vhost: naming.vhost.clone(),
+                may_change: allows(Scope::Operate),
+                may_administer: allows(Scope::Admin),
+            },
         }
     }
 
@@ -123,7 +111,7 @@ impl Hello {
     pub fn naming(&self) -> Naming {
         Naming {
             prefix: self.prefix.clone(),
-            vhost: self.vhost.clone(),
+            vhost: self.attached.vhost.clone(),
             url_hash_key: String::new(),
             queue_type: if self.is_quorum {
                 QueueType::Quorum

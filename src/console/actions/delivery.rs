@@ -166,7 +166,7 @@ impl Resumed {
 }
 
 /// The endpoint of a queue that is not paused itself, and waits until its endpoint goes on.
-fn endpoint_of_held<'a>(row: Pointed<'a>) -> Option<&'a EndpointUrl> {
+fn endpoint_of_held(row: Pointed<'_>) -> Option<&EndpointUrl> {
     match row {
         Pointed::Queue(row) if row.waits_for_resumed_endpoint() => row.url.as_deref(),
         Pointed::Opened(row, url) if row.waits_for_resumed_endpoint() => Some(url),

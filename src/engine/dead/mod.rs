@@ -44,9 +44,10 @@ pub(in crate::engine) const SEARCHED: &str =
 
 /// Why a dead letter with this id may not have been found: what is only the beginning of one names none.
 pub(in crate::engine) fn searched(id: &str) -> &'static str {
-    match DeadLetterId::parse(id) {
-        Some(_) => SEARCHED,
-        None => "an id is given whole, as `redrive dead list` prints it",
+    if DeadLetterId::parse(id).is_some() {
+        SEARCHED
+    } else {
+        "an id is given whole, as `redrive dead list` prints it"
     }
 }
 

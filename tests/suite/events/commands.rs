@@ -207,7 +207,7 @@ async fn a_list_that_is_longer_than_its_limit_says_so() {
         "{more}"
     );
     let more = said(&["event", "search", "state = ready", "--limit", "2", "--json"]).await;
-    let more: serde_json::Value = serde_json::from_str(&more).unwrap();
+    let more: Value = serde_json::from_str(&more).unwrap();
     assert!(
         more["note"]
             .as_str()
