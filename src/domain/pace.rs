@@ -527,6 +527,18 @@ impl Pace {
     }
 }
 
+/// A person stops it, or an endpoint that was not paced.
+fn braked(before: Option<&Pace>, by: &str, reason: Option<String>, now: Timestamp) -> Pace {
+    let pace = before.cloned();
+    let pace = pace.unwrap_or_else(|| Pace::new(PaceOrder::default(), Some(by.to_owned()), now));
+    let by = by.to_owned();
+    Pace {
+        revision: pace.revision + 1,
+        brake: Some(Pause { by, reason, at: now }),
+        ..pace
+    }
+}
+
 /// What becomes of a pace by a change; `None` inside: nothing is held back any more.
 ///
 /// # Errors
@@ -550,17 +562,7 @@ pub fn after(before: Option<&Pace>, change: &PaceChange, now: Timestamp) -> Resu
         }),
         (PaceChange::Order { order, by }, None) => Ok(Some(Pace::new(*order, Some(by.clone()), now))),
         (PaceChange::Brake { .. }, Some(pace)) if pace.brake.is_some() => Err("this endpoint is paused already"),
-        (PaceChange::Brake { by, reason }, before) => {
-            let pace = before.cloned();
-            let pace = pace.unwrap_or_else(|| Pace::new(PaceOrder::default(), Some(by.clone()), now));
-            changed(pace, &|pace| {
-                pace.brake = Some(Pause {
-                    by: by.clone(),
-                    reason: reason.clone(),
-                    at: now,
-                });
-            })
-        }
+        (PaceChange::Brake { by, reason }, before) => Ok(Some(braked(before, by, reason.clone(), now))),
         (PaceChange::Resume, Some(pace)) => match (&pace.brake, pace.stage(now)) {
             (Some(_), _) if pace.order.is_none() => Ok(None),
             // The ramp goes on where it was, or begins where it was to begin anew meanwhile.
