@@ -10,7 +10,6 @@ use crate::engine::query;
 use crate::wire::problem::Problem;
 use crate::wire::record::{Alive, Part, Readiness, Ready};
 
-use super::extract::NoParams;
 use super::guard::Caller;
 use super::masked::MasksItself;
 use super::openapi;
@@ -18,7 +17,7 @@ use super::problem::{Json, Or, Text, text};
 use super::{Opening, Shared};
 
 /// The process answers: nothing more is said.
-pub(super) async fn alive(_: NoParams) -> Json<Alive> {
+pub(super) async fn alive() -> Json<Alive> {
     Json(Alive { status: "alive" })
 }
 
@@ -30,7 +29,6 @@ type Answered = Or<Json<Ready>, Json<Ready, 503>>;
 pub(super) async fn ready(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    _: NoParams,
 ) -> Result<Answered, Problem> {
     let found = readiness(&shared).await?;
     Ok(if caller.may_look() {
@@ -41,7 +39,7 @@ pub(super) async fn ready(
 }
 
 /// The same without a reason.
-pub(super) async fn ready_or_not(State(shared): State<Arc<Shared>>, _: NoParams) -> Result<Answered, Problem> {
+pub(super) async fn ready_or_not(State(shared): State<Arc<Shared>>) -> Result<Answered, Problem> {
     Ok(without_reasons(&readiness(&shared).await?))
 }
 
