@@ -214,10 +214,17 @@ pub(super) fn verdict_of(ran: &Ran, event: &Event, rules: &HandlingRules, times:
 fn verdict_of_answer(code: i32, answer: &Answer, rules: &HandlingRules, times: Times) -> Verdict {
     let reason = answer.reason.as_deref();
     match (code, answer.requeue_at) {
-        (_, Some(at)) => Verdict::Requeue {
-            at: to_come(at, rules, times),
-            reason: next_change_reason(reason.unwrap_or("asked for by its handler")),
-        },
+        (_, Some(at)) => {
+            let said = if is_over(at, times) {
+                "the time that its handler asked for was over"
+            } else {
+                "asked for by its handler"
+            };
+            Verdict::Requeue {
+                at: to_come(at, rules, times),
+                reason: next_change_reason(reason.unwrap_or(said)),
+            }
+        }
         (LATER, None) => Verdict::Requeue {
             at: times.ended.plus(rules.backoff.base),
             reason: next_change_reason(reason.unwrap_or("its handler said later")),
@@ -229,14 +236,19 @@ fn verdict_of_answer(code: i32, answer: &Answer, rules: &HandlingRules, times: T
 /// When an event is handled again of which its handler asks for this time. At a time that is over it would be handled
 /// without a pause, for as long as its handler asks for that; one that was still to come when the handler began is meant.
 fn to_come(at: Timestamp, rules: &HandlingRules, times: Times) -> Timestamp {
-    let soon = times.ended.plus(SOON);
     if at > times.ended {
         at
-    } else if at > times.begun {
-        soon
-    } else {
+    } else if is_over(at, times) {
         times.ended.plus(rules.backoff.base)
+    } else {
+        times.ended.plus(SOON)
     }
+}
+
+/// Whether a time was over before the handler began. Many handlers know the time in whole seconds: the second in which
+/// it began was not over.
+fn is_over(at: Timestamp, times: Times) -> bool {
+    at <= times.begun && at != Timestamp::from_seconds(times.begun.seconds())
 }
 
 /// What an embedded handler came to.
@@ -298,7 +310,7 @@ mod tests {
         };
         let rules = HandlingRules { cutoff: 5, backoff };
         let times = Times {
-            begun: Timestamp::from_seconds(90),
+            begun: Timestamp::from_micros(90_400_000),
             ended: Timestamp::from_seconds(100),
         };
         verdict_of(&ran, &fixture::event(1), &rules, times)
@@ -388,17 +400,20 @@ mod tests {
     #[test]
     fn a_time_that_is_over_is_after_the_first_delay_and_not_at_once() {
         for (code, at, expected) in [
-            (0, 90, 110),
+            (0, 89, 110),
             (LATER, 5, 110),
+            (0, 90, 101),
+            (LATER, 90, 101),
             (0, 91, 101),
             (LATER, 100, 101),
             (0, 109, 109),
         ] {
             let answer = format!(r#"{{"requeue_at": {at}}}"#);
-            let Verdict::Requeue { at, .. } = verdict(End::Exited(code), &answer, "") else {
+            let Verdict::Requeue { at, reason } = verdict(End::Exited(code), &answer, "") else {
                 panic!("{answer}")
             };
             assert_eq!(at, Timestamp::from_seconds(expected), "{answer}");
+            assert_eq!(reason.contains("was over"), expected == 110, "{answer}: {reason}");
         }
     }
 
