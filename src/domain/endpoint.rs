@@ -148,7 +148,10 @@ pub enum EndpointChange {
         at: Timestamp,
     },
     /// The schedule is used up and the policy says park.
-    Park,
+    Park {
+        /// Failures that count, where an attempt parks it.
+        attempts: Option<u32>,
+    },
     /// 410, or a person.
     Disable {
         /// Why, for people.

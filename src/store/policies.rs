@@ -143,7 +143,7 @@ impl HeadMove {
     pub(super) fn endpoint_change(&self) -> Option<EndpointChange> {
         self.endpoint.as_ref().map(|_| match &self.to {
             MoveTo::At { at, .. } => EndpointChange::Reschedule { at: *at },
-            MoveTo::Parked => EndpointChange::Park,
+            MoveTo::Parked => EndpointChange::Park { attempts: None },
             MoveTo::DeadLettered { .. } => EndpointChange::ProbeNext {
                 queue: Some(self.queue.clone()),
             },

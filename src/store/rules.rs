@@ -85,8 +85,9 @@ pub fn endpoint_after(
             after.state = EndpointState::Unavailable;
             after.next_attempt_at = Some(*at);
         }
-        EndpointChange::Park => {
+        EndpointChange::Park { attempts } => {
             after.state = EndpointState::Parked;
+            after.attempts = attempts.unwrap_or(after.attempts);
             after.next_attempt_at = None;
             // It may park at its first failure: a changed policy has to find whose schedule is used up.
             if let Some(attempt) = attempt {

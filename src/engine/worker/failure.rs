@@ -405,8 +405,10 @@ impl Hold {
     fn parking(&self, scope: Scope, url: Option<UrlSchedule>) -> Consequence {
         let none = Consequence::nothing(0);
         match (scope, url) {
-            (Scope::Url { .. }, _) => Consequence {
-                endpoint: Some(EndpointChange::Park),
+            (Scope::Url { failures }, _) => Consequence {
+                endpoint: Some(EndpointChange::Park {
+                    attempts: Some(failures),
+                }),
                 end: Some(End::EndpointClosed),
                 ..none
             },

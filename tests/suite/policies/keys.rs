@@ -34,7 +34,8 @@ pub(super) async fn each_function_delays_each_retry_by_its_schedule_and_then_par
     }
     for function in functions {
         let path = format!("/{function}");
-        stage.endpoint_is(&path, "parked").await;
+        let parked = stage.endpoint_is(&path, "parked").await.endpoint;
+        assert_eq!(parked.attempts, 4, "{function}: the attempt that parks counts");
         let attempts = stage.receiver.attempts_of(&path);
         let gaps: Vec<Duration> = attempts
             .windows(2)

@@ -104,11 +104,13 @@ pub(super) async fn parking_and_disabling_wait_for_a_person(place: &Place) {
     let store = &*place.store;
     closed(store, Duration::ZERO).await;
     claimed(store, "q").await;
-    let parked = changed(store, &EndpointChange::Park).await;
+    let parked = changed(store, &EndpointChange::Park { attempts: Some(3) }).await;
     assert_eq!(
-        (parked.state, parked.next_attempt_at, parked.probe),
-        (EndpointState::Parked, None, None)
+        (parked.state, parked.attempts, parked.next_attempt_at, parked.probe),
+        (EndpointState::Parked, 3, None, None)
     );
+    let again = changed(store, &EndpointChange::Park { attempts: None }).await;
+    assert_eq!(again.attempts, 3, "a policy that parks it tells of no attempt");
     let reason = "the partner left".to_owned();
     let disabled = changed(store, &EndpointChange::Disable { reason }).await;
     assert_eq!(
@@ -249,7 +251,7 @@ pub(super) async fn every_change_of_state_raises_epoch_and_generation(place: &Pl
             true,
         ),
         (EndpointChange::ProbeNext { queue: None }, true),
-        (EndpointChange::Park, true),
+        (EndpointChange::Park { attempts: None }, true),
         (
             EndpointChange::Disable {
                 reason: "because".to_owned(),
@@ -285,7 +287,7 @@ pub(super) async fn numbers_that_guard_never_go_back_even_with_a_store_that_does
         )
         .await
         .unwrap();
-    let after = changed(store, &EndpointChange::Park).await;
+    let after = changed(store, &EndpointChange::Park { attempts: None }).await;
     assert!(after.epoch >= seen.epoch, "{after:?}");
     assert!(store.numbers().await.unwrap().generation >= generation);
     place

@@ -268,7 +268,9 @@ pub(super) async fn a_parked_url_goes_on_and_parks_again(place: &Place) {
     let store = &*place.store;
     let lease = held_queue(store, "redrive.a.1", "one").await;
     let mut parks = closing_failure(&lease, "one", "m", HOUR);
-    parks.endpoint = parks.endpoint.map(|(epoch, _)| (epoch, EndpointChange::Park));
+    parks.endpoint = parks
+        .endpoint
+        .map(|(epoch, _)| (epoch, EndpointChange::Park { attempts: None }));
     let parked = recorded(store, &parks).await.unwrap();
     assert_eq!((parked.state, parked.next_attempt_at), (EndpointState::Parked, None));
     assert_eq!(

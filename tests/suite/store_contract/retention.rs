@@ -265,7 +265,9 @@ pub(super) async fn an_endpoint_is_forgotten_only_when_nothing_needs_it(place: &
         lone_endpoint(store, host).await;
     }
     store.queues_learn(&[learned("waiting", "queue")]).await.unwrap();
-    let parked = store.endpoint_change(&url("parked"), None, &EndpointChange::Park).await;
+    let parked = store
+        .endpoint_change(&url("parked"), None, &EndpointChange::Park { attempts: None })
+        .await;
     assert!(matches!(parked.unwrap(), Changed::Done { .. }));
     let of = |host| PolicyScope {
         event_type: None,
@@ -298,7 +300,7 @@ pub(super) async fn an_endpoint_is_forgotten_only_when_nothing_needs_it(place: &
 pub(super) async fn an_endpoint_that_comes_back_does_not_get_an_older_epoch(place: &Place) {
     let store = &*place.store;
     lone_endpoint(store, "one").await;
-    for change in [EndpointChange::Park, EndpointChange::Open] {
+    for change in [EndpointChange::Park { attempts: None }, EndpointChange::Open] {
         store.endpoint_change(&url("one"), None, &change).await.unwrap();
     }
     let before = store.endpoint_get(&url("one")).await.unwrap().unwrap().epoch;
