@@ -92,9 +92,9 @@ keys! {
         take_over as "take_over_s": Duration = seconds(1.0..=DAY_S)
             .or(TAKE_OVER_DEFAULT)
             .or_with(|section| Ok(TAKE_OVER_DEFAULT.max(timeout_of(section)? * TAKE_OVER_TIMEOUTS)));
-        /// How long a stop waits for requests in flight; by default timeout_s and 5.
+        /// How long a stop waits for requests in flight and handlers of events; by default timeout_s and 5.
         ///
-        /// How long a stop waits for requests in flight.
+        /// How long a stop waits for requests in flight and handlers of events.
         drain as "drain_s": Duration = seconds(0.0..=3600.0)
             .or_with(|section| Ok(timeout_of(section)? + Duration::from_secs(5)))
             .example("20");

@@ -35,6 +35,17 @@ const fn is_final(error: &EngineError) -> bool {
     matches!(error, EngineError::Refused { .. } | EngineError::OtherOwner { .. })
 }
 
+/// Ends with the one that ends first.
+fn first_of(generation: &CancellationToken, other: &CancellationToken) -> CancellationToken {
+    let (ends, generation, other) = (generation.child_token(), generation.clone(), other.clone());
+    let either = ends.clone();
+    ambient::spawn("first of two ends", async move {
+        generation.run_until_cancelled(other.cancelled()).await;
+        either.cancel();
+    });
+    ends
+}
+
 /// The work of a process that delivers.
 #[derive(Debug)]
 pub(super) struct Daemon {
@@ -173,6 +184,9 @@ impl Daemon {
             generation: generation.clone(),
         };
         let mut tasks = self.start_tasks(id, &tell, &generation);
+        let (no_more, given_up) = (first_of(&generation, stop), first_of(&generation, abandon));
+        let handling = Arc::clone(&self.event_table).process_events(id, no_more, given_up);
+        let handling = ambient::spawn("event processors", handling);
         if part == Part::Delivers {
             let looking = Arc::clone(&self.delivery).probe_what_was_refused(generation.clone());
             tasks.push(ambient::spawn("refused endpoints", looking));
@@ -182,6 +196,8 @@ impl Daemon {
         self.healing.health.look_now();
         let dispatcher = Dispatcher::new(Arc::clone(&self.delivery), id, stops, tell);
         dispatcher.run(told).await;
+        // What handlers have in hand is given the same time as requests in flight, under leases that hold.
+        let _ = handling.await;
         self.news.delivering.send_replace(false);
         self.fence.close();
         for task in tasks {

@@ -55,9 +55,9 @@ impl Hands {
             .saturating_mul(workers)
     }
 
-    /// It is prolonged from now on; the token ends when it is lost, or with `stop`.
-    pub(super) fn take(&self, key: LeaseKey, stop: &CancellationToken) -> CancellationToken {
-        let lost = stop.child_token();
+    /// It is prolonged from now on; the token ends when it is lost, or with `abandon`.
+    pub(super) fn take(&self, key: LeaseKey, abandon: &CancellationToken) -> CancellationToken {
+        let lost = abandon.child_token();
         self.locked().insert(key, lost.clone());
         lost
     }

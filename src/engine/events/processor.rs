@@ -74,8 +74,10 @@ pub(super) struct Processor {
     pub(super) incarnation: IncarnationId,
     pub(super) event_type: EventType,
     pub(super) action: Action,
-    /// Ends when this process may not go on.
+    /// Ends when nothing more is to be taken.
     pub(super) stop: CancellationToken,
+    /// Ends when what is in hand is to be given up.
+    pub(super) abandon: CancellationToken,
     /// Ends when nothing is due, instead of waiting.
     pub(super) once: bool,
     /// When it was said last that nobody subscribes.
@@ -161,7 +163,7 @@ impl Processor {
                 () = ambient::sleep(sleep) => {}
             }
         }
-        // Handlers in hand end, or are ended with the stop.
+        // Handlers in hand end, or are given up.
         workers.all_free().await;
         Ok(())
     }
@@ -226,7 +228,10 @@ impl Processor {
     async fn take(&self, workers: &Workers, taking: &mut Taking) -> Result<Vec<Held>, EngineError> {
         if !matches!(self.action, Action::Webhook) {
             // Waits until there is a place at all.
-            drop(workers.places.acquire().await);
+            let place = self.stop.run_until_cancelled(workers.places.acquire()).await;
+            if place.is_none() {
+                return Ok(Vec::new());
+            }
         }
         let ahead = self.ahead(&workers.hands);
         let limit = workers.places.available_permits().max(ahead).clamp(1, BATCH);
@@ -246,7 +251,7 @@ impl Processor {
         taking.mark = last.filter(|_| events.len() == limit);
         let held = events.into_iter().filter_map(|event| {
             let lease = event.lease_key()?;
-            let lost = workers.hands.take(lease, &self.stop);
+            let lost = workers.hands.take(lease, &self.abandon);
             Some(Held { event, lease, lost })
         });
         Ok(held.collect())

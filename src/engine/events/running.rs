@@ -69,7 +69,7 @@ impl EventTable {
         handlers.push((event_type, handler));
     }
 
-    /// The tasks of an incarnation that have to do with events.
+    /// The tasks of an incarnation that have to do with events, but for the processors.
     pub(in crate::engine) fn start_events(
         self: &Arc<Self>,
         id: IncarnationId,
@@ -85,15 +85,26 @@ impl EventTable {
             let taking = me().take_in(id, settings.clone(), generation.clone());
             tasks.push(ambient::spawn("intake", taking));
         }
-        let actions = self.actions();
-        if !actions.is_empty() {
+        if !self.actions().is_empty() {
             tasks.push(ambient::spawn("event signals", me().hear_of_events(generation.clone())));
         }
-        for (event_type, action) in actions {
-            let processing = me().process(id, event_type, action, generation.clone());
-            tasks.push(ambient::spawn("event processor", processing));
-        }
         tasks
+    }
+
+    /// Handles events until `stop` and until what is in hand then has ended; with `abandon` that is given up.
+    pub(in crate::engine) async fn process_events(
+        self: Arc<Self>,
+        id: IncarnationId,
+        stop: CancellationToken,
+        abandon: CancellationToken,
+    ) {
+        let processing = self.actions().into_iter().map(|(event_type, action)| {
+            let processing = Arc::clone(&self).process(id, event_type, action, stop.clone(), abandon.clone());
+            ambient::spawn("event processor", processing)
+        });
+        for processor in processing.collect::<Vec<_>>() {
+            let _ = processor.await;
+        }
     }
 
     /// Whether this process makes notifications of events.
@@ -135,6 +146,7 @@ impl EventTable {
         event_type: EventType,
         action: Action,
         stop: CancellationToken,
+        abandon: CancellationToken,
     ) {
         while !stop.is_cancelled() {
             let processor = Processor {
@@ -143,6 +155,7 @@ impl EventTable {
                 event_type: event_type.clone(),
                 action: action.clone(),
                 stop: stop.clone(),
+                abandon: abandon.clone(),
                 once: false,
                 unheard: LoggedAt::never(),
             };
@@ -226,6 +239,7 @@ impl EventTable {
             incarnation: manager.id(),
             event_type: event_type.clone(),
             action,
+            abandon: stop.clone(),
             stop,
             once: true,
             unheard: LoggedAt::never(),

@@ -1,5 +1,6 @@
 //! Events in the hands of programs and subscribers.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use redrive::internals::domain::id::NotificationId;
@@ -253,6 +254,61 @@ async fn an_event_whose_daemon_is_killed_while_it_is_handled_is_handled_again_an
     let reason = event["reason"].as_str().unwrap();
     assert!(reason.contains("error=lost: the lease of incarnation"), "{reason}");
     assert_eq!(event["state"], "ready");
+}
+
+/// A program that writes when it begins and ends; what it leaves behind would write later.
+fn with_slow_program(seconds: u32) -> (tempfile::TempDir, PathBuf, Installation) {
+    let scratch = tempfile::tempdir().unwrap();
+    let log = scratch.path().join("log");
+    let installation = with_command(&format!(
+        "cat > {0}.event; echo begin $(grep -o 'n\":[0-9]}}' {0}.event) >> {0}; sleep {seconds}; echo end >> {0}",
+        log.display()
+    ));
+    (scratch, log, installation)
+}
+
+async fn logged(log: &Path, lines: usize) -> Vec<String> {
+    wait_until("lines of a program", LONG, async || {
+        let text = std::fs::read_to_string(log).unwrap_or_default();
+        (text.lines().count() >= lines).then(|| text.lines().map(str::to_owned).collect())
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_gives_a_program_the_time_that_requests_get() {
+    let (_scratch, log, installation) = with_slow_program(3);
+    let mut daemon = installation.daemon().await;
+    let event = json!({"reference": "a", "payload": {"n": 1}});
+    daemon.post("/v1/types/t/events", &event).await;
+    logged(&log, 1).await;
+    assert_eq!(daemon.stop().await, Some(0));
+    assert_eq!(logged(&log, 1).await, ["begin n\":1}", "end"]);
+    assert_eq!(listed(&installation).await, json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_ends_a_program_that_takes_longer_and_its_event_is_as_it_was() {
+    let (_scratch, log, mut installation) = with_slow_program(600);
+    installation.set("delivery", "drain_s", 1);
+    let mut daemon = installation.daemon().await;
+    for number in 0..20 {
+        let event = json!({"reference": number.to_string(), "payload": {"n": 1}});
+        daemon.post("/v1/types/t/events", &event).await;
+    }
+    let begun = logged(&log, 8).await;
+    assert_eq!(daemon.stop().await, Some(0));
+    assert_eq!(
+        logged(&log, 1).await,
+        begun,
+        "none begins while it stops, and none ends"
+    );
+    let left = listed(&installation).await;
+    let left = left.as_array().unwrap();
+    assert_eq!(left.len(), 20);
+    for event in left {
+        assert_eq!((&event["state"], &event["attempts"]), (&json!("ready"), &json!(0)));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
