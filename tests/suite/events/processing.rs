@@ -312,6 +312,30 @@ async fn a_stop_ends_a_program_that_takes_longer_and_its_event_is_as_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_program_and_its_children_end_with_a_daemon_that_is_killed() {
+    let scratch = tempfile::tempdir().unwrap();
+    let child = scratch.path().join("child");
+    let installation = with_command(&format!("sleep 600 & echo $$ $! > {}; wait", child.display()));
+    let mut daemon = installation.daemon().await;
+    daemon.post("/v1/types/t/events", &json!({"reference": "a"})).await;
+    let ids = wait_until("a program at work", LONG, async || {
+        let text = std::fs::read_to_string(&child).unwrap_or_default();
+        let ids: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        (ids.len() == 2).then_some(ids)
+    })
+    .await;
+    daemon.kill().await;
+    for id in ids {
+        wait_until("the end of the program", LONG, async || {
+            let stat = std::fs::read_to_string(format!("/proc/{id}/stat"));
+            let lives = stat.is_ok_and(|stat| !stat.contains(") Z "));
+            (!lives).then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn subscribers_get_the_events_of_a_type_in_order_with_their_headers() {
     let receiver = Receiver::start().await;
     let mut installation = Installation::embedded();
