@@ -83,6 +83,8 @@ pub struct Lease {
     pub owner: Option<i64>,
     /// The claim that holds it.
     pub claim_id: Option<String>,
+    /// Whether the event was cancelled: it is gone when its handler has ended.
+    pub cancelled: bool,
     /// Until when.
     pub until: Option<Time>,
 }
@@ -123,7 +125,8 @@ impl From<&EventRow> for Event {
             last_failed_at: row.last_failed_at.and_then(time),
             lease: row.lease.as_ref().map(|lease| Lease {
                 owner: lease.owner.map(|owner| owner.0),
-                claim_id: lease.claim.clone(),
+                claim_id: lease.claim.clone().filter(|_| lease.owner.is_none()),
+                cancelled: lease.is_cancelled(),
                 until: time(lease.until),
             }),
         }

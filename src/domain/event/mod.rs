@@ -426,10 +426,18 @@ pub struct EventLease {
     pub revision: i64,
     /// The process that handles it; none for a claim.
     pub owner: Option<IncarnationId>,
-    /// The claim that has it; none for a handler.
+    /// The claim that has it; for a handler none, until the event is cancelled.
     pub claim: Option<String>,
     /// It ends then, if nobody renews it.
     pub until: Timestamp,
+}
+
+impl EventLease {
+    /// Whether its event was cancelled, and only the end of its handler is waited for.
+    #[must_use]
+    pub const fn is_cancelled(&self) -> bool {
+        self.owner.is_some() && self.claim.is_some()
+    }
 }
 
 /// What every finish is guarded by.

@@ -33,6 +33,8 @@ use crate::telemetry::LoggedAt;
 const LEASE: Duration = Duration::from_secs(60);
 /// Between two prolongations.
 const RENEW: Duration = Duration::from_secs(15);
+/// After something was said of the type: one of what is in hand may have been cancelled. Much may be said at once.
+const TOLD: Duration = Duration::from_millis(500);
 /// Between two looks at events that are due and cannot be taken: others of their reference are in hand.
 const BLOCKED: Duration = Duration::from_millis(500);
 /// The longest sleep: what others said may have been lost.
@@ -356,12 +358,21 @@ impl Processor {
         self.engine.handling_rules(&self.event_type).await
     }
 
-    /// Prolongs what is in hand.
+    /// Prolongs what is in hand, and gives up what is not to be prolonged. A program may be at it for long: what was
+    /// cancelled is told of at once.
     async fn renew(self: Arc<Self>, hands: Arc<Hands>, ended: CancellationToken) {
+        let wake = self.engine.wakes.of(&self.event_type);
+        let mut told = Box::pin(wake.notified());
         loop {
-            ambient::wait(&ended, RENEW).await;
-            if ended.is_cancelled() {
-                return;
+            tokio::select! {
+                biased;
+                () = ended.cancelled() => return,
+                () = &mut told, if matches!(self.action, Action::Command(_)) => {
+                    told.set(wake.notified());
+                    told.as_mut().enable();
+                    ambient::wait(&ended, TOLD).await;
+                }
+                () = ambient::sleep(RENEW) => {}
             }
             let asked = hands.held();
             if asked.is_empty() {

@@ -25,6 +25,15 @@ macro_rules! lease_cleared {
         "lease_token = NULL, lease_revision = NULL, lease_owner = NULL, lease_claim = NULL, lease_until = NULL"
     };
 }
+/// The assignments that cancel what a handler has in hand. Its lease stays, so that nothing of its reference begins
+/// before the handler has ended, and is not prolonged: that tells the handler's process. What then stays of the row is
+/// removed when the lease ends, unless the key was pushed meanwhile: an older program, which knows nothing of this,
+/// removes it as expired.
+macro_rules! cancelled {
+    () => {
+        "lease_claim = 'cancelled', expires_at = created_at"
+    };
+}
 /// The assignments of a push onto a row that waits under its key, `e` being the row; its due time apart.
 macro_rules! coalesced {
     () => {
@@ -42,7 +51,7 @@ macro_rules! event_type_columns {
         "name, document, created_at, updated_at"
     };
 }
-pub(in crate::store) use {coalesced, event_columns, event_type_columns, lease_cleared};
+pub(in crate::store) use {cancelled, coalesced, event_columns, event_type_columns, lease_cleared};
 
 pub(in crate::store) fn event(row: &impl Columns) -> Result<Event, sqlx::Error> {
     Ok(Event {

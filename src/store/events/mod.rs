@@ -40,8 +40,8 @@ pub trait Events: Send + Sync {
     /// Ends leases; answers in the order given what each was found to be.
     async fn events_finish(&self, finishes: &[Finish]) -> Result<Vec<Finished>, StoreError>;
 
-    /// Prolongs leases to `span` from now; answers the ids of those that are still held. A row that another session keeps
-    /// locked is left as it is, and is held.
+    /// Prolongs leases to `span` from now; answers the ids of those that are still held, which no cancelled one is. A row
+    /// that another session keeps locked is left as it is, and is held.
     async fn events_renew(&self, leases: &[LeaseKey], span: Duration) -> Result<Vec<i64>, StoreError>;
 
     /// Ends leases that ran out, or whose process is dead, at most `limit`: a handler's counts as a failure.

@@ -1,7 +1,7 @@
 //! Events in the hands of programs and subscribers.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redrive::internals::domain::id::NotificationId;
 use redrive::internals::domain::signature::SigningSecret;
@@ -333,6 +333,37 @@ async fn a_program_and_its_children_end_with_a_daemon_that_is_killed() {
         })
         .await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cancelling_an_event_in_hand_ends_its_program_and_what_is_pushed_then_waits_for_that() {
+    let (_scratch, log, installation) = with_slow_program(600);
+    let daemon = installation.daemon().await;
+    let event = |number: u32| json!({"reference": "a", "payload": {"n": number}});
+    daemon.post("/v1/types/t/events", &event(1)).await;
+    logged(&log, 1).await;
+    let began = Instant::now();
+    let cancelled = daemon
+        .request("DELETE", "/v1/types/t/events/a")
+        .header("content-type", "application/json");
+    assert_eq!(cancelled.body("{}".to_owned()).send().await.status, 200);
+    daemon.post("/v1/types/t/events", &event(2)).await;
+    assert_eq!(logged(&log, 2).await, ["begin n\":1}", "begin n\":2}"]);
+    assert!(
+        began.elapsed() < Duration::from_secs(14),
+        "it was told when its lease was to be prolonged"
+    );
+    let other_process = ["event", "cancel", "--type", "t", "--reference", "a", "--yes"];
+    installation.run(&other_process).await.expect_code(0);
+    wait_until("the end of the second program", LONG, async || {
+        (listed(&installation).await == json!([])).then_some(())
+    })
+    .await;
+    assert!(
+        began.elapsed() < Duration::from_secs(28),
+        "another process was not heard of"
+    );
+    assert_eq!(logged(&log, 2).await.len(), 2, "a program was not ended");
 }
 
 #[tokio::test(flavor = "multi_thread")]

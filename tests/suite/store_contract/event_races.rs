@@ -1,6 +1,8 @@
 //! What happens to an event while somebody handles it: the four races of two transactions, a lost lease, and a
 //! push that commits while a finish waits on the row. Each runs against another handle at the same moment.
 
+use std::time::Duration;
+
 use redrive::internals::domain::event::{Event, EventState, HandlingRules};
 use redrive::internals::store::{Acted, EventAct, Finished, PushedHow, Store, Verdict};
 
@@ -108,6 +110,44 @@ pub(super) async fn removed_outside_and_failed_it_is_not_brought_back(place: &Pl
         assert!(of(store, &about).await.is_empty());
     }
     other.close().await;
+}
+
+pub(super) async fn what_is_cancelled_in_hand_keeps_its_reference_until_its_handler_has_ended(place: &Place) {
+    let store = &*place.store;
+    let owner = living(store).await;
+    for (about, verdict) in [
+        ("done", Verdict::Done(vec![])),
+        ("failed", failed(1)),
+        ("released", Verdict::Release),
+    ] {
+        let event = handled(store, about).await;
+        let key = event.lease_key().unwrap();
+        assert!(matches!(cancel(store, &event).await, Acted::Done(_)));
+        let retried = store.event_act(event.id, event.revision, EventAct::Retry).await;
+        assert_eq!(retried.unwrap(), Acted::Gone, "{about}");
+        let renewed = store.events_renew(&[key], Duration::from_mins(1)).await.unwrap();
+        assert!(renewed.is_empty(), "{about}: its handler hears of it");
+        push(store, about, "new").await;
+        assert!(take(store, owner, 10).await.is_empty(), "{about}: its handler is at it");
+        let renewed = store.events_renew(&[key], Duration::from_mins(1)).await.unwrap();
+        assert!(renewed.is_empty(), "{about}: its handler hears of it also after a push");
+        assert_eq!(finish(store, key, verdict).await, Finished::Superseded);
+        newer_stands(store, about).await;
+    }
+    let event = handled(store, "newer").await;
+    push(store, "newer", "new").await;
+    let newer = one(store, "newer").await;
+    assert!(matches!(cancel(store, &newer).await, Acted::Done(_)));
+    assert_eq!(cancel(store, &newer).await, Acted::Gone);
+    let ended = finish(store, event.lease_key().unwrap(), failed(1)).await;
+    assert_eq!(ended, Finished::Gone);
+    assert!(of(store, "newer").await.is_empty());
+    // Nobody ends it: its process is gone.
+    let event = handled(store, "left").await;
+    assert!(matches!(cancel(store, &event).await, Acted::Done(_)));
+    place.tamper("UPDATE TABLE.events SET lease_until = 0").await.unwrap();
+    store.events_reap(10, HandlingRules::default()).await.unwrap();
+    assert!(of(store, "left").await.is_empty());
 }
 
 pub(super) async fn a_lost_lease_finishes_nothing(place: &Place) {

@@ -316,6 +316,7 @@ contract! {
         removed_outside_and_handled_well_it_is_gone
         updated_outside_and_failed_the_newer_one_stands_without_backoff
         removed_outside_and_failed_it_is_not_brought_back
+        what_is_cancelled_in_hand_keeps_its_reference_until_its_handler_has_ended
         a_lost_lease_finishes_nothing
         who_took_an_event_before_a_restore_ends_none_of_after
         a_push_that_commits_while_a_finish_waits_on_the_row_supersedes_it;

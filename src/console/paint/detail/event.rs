@@ -78,6 +78,9 @@ fn sentence(canvas: &Canvas<'_>, event: &Event) -> String {
             format!("dead after {failures}: nothing retries it; R gives it all of its attempts back")
         }
         (EventState::Held, _) => "held: it waits for a person; R makes it due".to_owned(),
+        (EventState::Leased, Some(lease)) if lease.is_cancelled() => {
+            "cancelled: it is gone when its handler has ended".to_owned()
+        }
         (EventState::Leased, Some(lease)) => {
             let by = match &lease.claim {
                 Some(claim) => format!("claim {claim}"),

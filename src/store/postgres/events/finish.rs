@@ -19,6 +19,7 @@ use crate::store::{Finish, Finished, NewOutboxRow, StoreError};
 const DONE: &str = "WITH gone AS (DELETE FROM redrive.events e \
         USING unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS x (event, token, seen) \
         WHERE e.id = x.event AND e.lease_token = x.token AND e.state + 0 = 1 AND e.revision = x.seen \
+            AND e.lease_claim IS NULL \
         RETURNING e.id, e.type, e.reference, e.revision, e.attempts, e.reason, e.created_at), \
     kept AS (INSERT INTO redrive.event_history \
         (id, type, reference, revision, attempts, reason, created_at, handled_at, expires_at) \
@@ -47,8 +48,12 @@ const STAY: &str = concat!(
     lease_cleared!(),
     " FROM clock, unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], \
         $7::bigint[], $8::text[]) AS x (event, token, seen, next, count, due, delay, why) \
-     WHERE e.id = x.event AND e.lease_token = x.token AND e.state + 0 = 1 RETURNING e.id, e.revision"
+     WHERE e.id = x.event AND e.lease_token = x.token AND e.state + 0 = 1 \
+     RETURNING e.id, e.revision, COALESCE(e.expires_at = e.created_at, FALSE)"
 );
+/// A push may have come after the lease ended.
+const CANCELLED: &str = "DELETE FROM redrive.events WHERE id = ANY($1::bigint[]) \
+    AND expires_at = created_at AND state <> 1";
 const EXISTING: &str = "SELECT id FROM redrive.events WHERE id = ANY($1::bigint[])";
 const OUTBOX: &str = "INSERT INTO redrive.event_outbox (notification, queue, message, type, reference, created_at) \
     SELECT notification, queue COLLATE \"C\", message, type COLLATE \"C\", reference COLLATE \"C\", \
@@ -143,7 +148,8 @@ pub(in crate::store) async fn remove_locked(connection: &mut PgConnection, id: i
     sqlx::query(DONE_ONE).bind(id).execute(connection).await.map(drop)
 }
 
-/// Ends leases of rows that stay; answers those that were still leased so, with the revision that was found.
+/// Ends leases of rows that stay; answers those that were still leased so, with the revision that was found. What was
+/// cancelled in hand is removed, and not answered.
 pub(in crate::store) async fn let_go(
     connection: &mut PgConnection,
     staying: &[Staying],
@@ -151,7 +157,7 @@ pub(in crate::store) async fn let_go(
     let numbers = |of: fn(&Staying) -> i64| staying.iter().map(of).collect::<Vec<i64>>();
     let optional = |of: fn(&Staying) -> Option<i64>| staying.iter().map(of).collect::<Vec<Option<i64>>>();
     let reasons: Vec<Option<String>> = staying.iter().map(|row| row.reason.as_deref().map(storable)).collect();
-    let rows = sqlx::query(STAY)
+    let rows: Vec<(i64, i64, bool)> = sqlx::query_as(STAY)
         .bind(numbers(|row| row.key.id))
         .bind(numbers(|row| row.key.token))
         .bind(numbers(|row| row.key.revision))
@@ -160,11 +166,14 @@ pub(in crate::store) async fn let_go(
         .bind(optional(|row| row.at))
         .bind(optional(|row| row.delay))
         .bind(reasons)
-        .fetch_all(connection)
+        .fetch_all(&mut *connection)
         .await?;
-    rows.iter()
-        .map(|row| Ok((integer(row, "id")?, integer(row, "revision")?)))
-        .collect()
+    let cancelled: Vec<i64> = rows.iter().filter(|row| row.2).map(|row| row.0).collect();
+    if !cancelled.is_empty() {
+        sqlx::query(CANCELLED).bind(cancelled).execute(connection).await?;
+    }
+    let stayed = rows.into_iter().filter(|row| !row.2);
+    Ok(stayed.map(|(id, revision, _)| (id, revision)).collect())
 }
 
 async fn store_notifications(connection: &mut PgConnection, rows: &[&NewOutboxRow]) -> Result<(), sqlx::Error> {

@@ -16,16 +16,17 @@ use crate::store::{EventClaim, Expired, Reaped, StoreError, postgres, sqlite};
 static NEXT_DUE: Statement = Statement::new(
     "SELECT min(nbf) - redrive.store_now() AS remaining FROM redrive.events WHERE state = 0 AND type = $1",
 );
-/// A row that another session keeps locked lets no other lease run out.
+/// A row that another session keeps locked lets no other lease run out. With a claim, what a handler has is cancelled.
 static RENEW: Statement = Statement::new(
     "UPDATE redrive.events SET lease_until = redrive.store_now() + $3 WHERE id IN \
         (SELECT e.id FROM redrive.events AS e, unnest($1::bigint[], $2::bigint[]) AS x (event, token) \
-         WHERE e.id = x.event AND e.lease_token = x.token AND e.state + 0 = 1 FOR UPDATE OF e SKIP LOCKED) \
+         WHERE e.id = x.event AND e.lease_token = x.token AND e.state + 0 = 1 AND e.lease_claim IS NULL \
+         FOR UPDATE OF e SKIP LOCKED) \
      RETURNING id",
 );
 static HELD: Statement = Statement::new(
     "SELECT e.id FROM redrive.events AS e, unnest($1::bigint[], $2::bigint[]) AS x (event, token) \
-     WHERE e.id = x.event AND e.lease_token = x.token AND e.state + 0 = 1",
+     WHERE e.id = x.event AND e.lease_token = x.token AND e.state + 0 = 1 AND e.lease_claim IS NULL",
 );
 static LOST: Statement = Statement::new(
     "SELECT e.id, e.type, e.attempts, e.lease_token, e.lease_revision, e.lease_owner \

@@ -1,8 +1,8 @@
 //! Looking at events, and a person's change of one.
 
-use crate::domain::event::{Event, EventState, EventType, Reference};
+use crate::domain::event::{Event, EventLease, EventState, EventType, Reference};
 use crate::domain::time::Timestamp;
-use crate::store::events::columns::{event, event_columns, event_count, handled_event};
+use crate::store::events::columns::{cancelled, event, event_columns, event_count, handled_event};
 use crate::store::sql::{Calls, Driver, Session, Statement, values};
 use crate::store::{Acted, EventAct, EventCount, EventQuery, HandledEvent, StoreError};
 
@@ -51,6 +51,8 @@ static HISTORY: Statement = Statement::new(
     FROM redrive.event_history WHERE type = $1 ORDER BY position DESC LIMIT $2",
 );
 static CANCEL: Statement = Statement::new("DELETE FROM redrive.events WHERE id = $1");
+static CANCEL_HANDLED: Statement =
+    Statement::new(concat!("UPDATE redrive.events SET ", cancelled!(), " WHERE id = $1"));
 /// A lifetime that it may have got as a dead letter ends with that: nobody else would hear of its end.
 static AGAIN: Statement = Statement::new(concat!(
     "UPDATE redrive.events SET nbf = $2, attempts = CASE WHEN state = 2 THEN 0 ELSE attempts END, \
@@ -150,9 +152,15 @@ pub(super) async fn change(
     if found.revision != revision {
         return Ok(Acted::Changed);
     }
+    let handled = found.lease.as_ref().filter(|lease| lease.owner.is_some());
+    // A push since then would have taken that back.
+    if handled.is_some_and(EventLease::is_cancelled) && found.expires_at == Some(found.created_at) {
+        return Ok(Acted::Gone);
+    }
     let at = match act {
         EventAct::Cancel => {
-            session.change(&CANCEL, values![id]).await?;
+            let cancel = if handled.is_some() { &CANCEL_HANDLED } else { &CANCEL };
+            session.change(cancel, values![id]).await?;
             return Ok(Acted::Done(Box::new(found)));
         }
         EventAct::Retry => now,

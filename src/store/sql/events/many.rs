@@ -1,5 +1,6 @@
 //! Changes of many events, in a run: a window with its journal is one transaction. What was never moved by claims
-//! goes in one statement; the others, and those that are not as they were planned, one by one.
+//! goes in one statement; the others, what a handler has in hand, and those that are not as they were planned, one by
+//! one.
 
 use std::collections::HashSet;
 
@@ -14,7 +15,8 @@ use crate::store::{EventAct, EventsChange, EventsChanged, Guarded, StoreError};
 
 static CANCEL: Statement = Statement::new(
     "DELETE FROM redrive.events WHERE (id, revision) IN \
-     (SELECT event, seen FROM unnest($1::bigint[], $2::bigint[]) AS x (event, seen)) RETURNING id",
+     (SELECT event, seen FROM unnest($1::bigint[], $2::bigint[]) AS x (event, seen)) \
+     AND lease_owner IS NULL RETURNING id",
 );
 static AGAIN: Statement = Statement::new(
     "UPDATE redrive.events AS e SET nbf = $3, state = 0, \

@@ -15,8 +15,8 @@ use crate::store::sqlite::SqliteStore;
 use crate::store::{Finish, Finished, NewOutboxRow, StoreError};
 
 /// What is there of events, leased or not.
-const THERE: &str = "SELECT e.id, e.lease_token, e.revision FROM json_each($1) AS j \
-    CROSS JOIN events AS e ON e.id = j.value";
+const THERE: &str = "SELECT e.id, e.lease_token, e.revision, e.expires_at = e.created_at AS cancelled \
+    FROM json_each($1) AS j CROSS JOIN events AS e ON e.id = j.value";
 /// In the order in which they are given.
 const REMEMBER: &str = "INSERT INTO event_history \
     (id, type, reference, revision, attempts, reason, created_at, handled_at, expires_at) \
@@ -36,7 +36,8 @@ const STAY: &str = concat!(
             first_failed_at), \
         last_failed_at = iif(revision = b.seen AND b.count IS NOT NULL, $2, last_failed_at), ",
     lease_cleared!(),
-    " FROM b WHERE id = b.event AND lease_token = b.token AND +state = 1 RETURNING id, revision"
+    " FROM b WHERE id = b.event AND lease_token = b.token AND +state = 1 \
+     RETURNING id, revision, COALESCE(expires_at = created_at, 0)"
 );
 const OUTBOX: &str = "INSERT INTO event_outbox (notification, queue, message, type, reference, created_at) \
     VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (notification) DO NOTHING";
@@ -61,7 +62,7 @@ async fn finish(
     let mut found = Found::new();
     let mut done = HashSet::new();
     for key in &split.done {
-        if there.get(&key.id) == Some(&(Some(key.token), key.revision)) {
+        if there.get(&key.id).is_some_and(|row| row.is_held(key)) {
             done.insert(key.id);
             found.put(*key, Finished::Done);
         }
@@ -75,12 +76,16 @@ async fn finish(
     for row in split.staying.into_iter().chain(superseded) {
         let how = match there.get(&row.key.id) {
             None => Finished::Gone,
-            Some((token, _)) if *token != Some(row.key.token) => Finished::Stale,
-            Some((_, revision)) => {
-                let current = *revision == row.key.revision;
-                let how = if current { row.how } else { Finished::Superseded };
+            Some(found) if found.token != Some(row.key.token) => Finished::Stale,
+            Some(found) => {
                 staying.push(row.clone());
-                how
+                if found.is_cancelled {
+                    Finished::Gone
+                } else if found.revision == row.key.revision {
+                    row.how
+                } else {
+                    Finished::Superseded
+                }
             }
         };
         found.put(row.key, how);
@@ -89,21 +94,35 @@ async fn finish(
     Ok(found.in_order(finishes))
 }
 
-/// The token and the revision of each event that is there, by its id.
-async fn there(
-    connection: &mut SqliteConnection,
-    finishes: &[Finish],
-) -> Result<HashMap<i64, (Option<i64>, i64)>, sqlx::Error> {
+/// A row as it is found.
+struct There {
+    token: Option<i64>,
+    revision: i64,
+    /// Cancelled while a handler has it.
+    is_cancelled: bool,
+}
+
+impl There {
+    /// Whether the lease holds, and nothing was pushed or cancelled meanwhile.
+    fn is_held(&self, key: &LeaseKey) -> bool {
+        self.token == Some(key.token) && self.revision == key.revision && !self.is_cancelled
+    }
+}
+
+/// The events that are there, by their ids.
+async fn there(connection: &mut SqliteConnection, finishes: &[Finish]) -> Result<HashMap<i64, There>, sqlx::Error> {
     let ids: Vec<i64> = finishes.iter().map(|finish| finish.lease.id).collect();
     let rows = sqlx::query(THERE)
         .bind(json!(ids).to_string())
         .fetch_all(connection)
         .await?;
     let of = |row: &SqliteRow| {
-        Ok((
-            integer(row, "id")?,
-            (row.integer("lease_token")?, integer(row, "revision")?),
-        ))
+        let there = There {
+            token: row.integer("lease_token")?,
+            revision: integer(row, "revision")?,
+            is_cancelled: row.integer("cancelled")? == Some(1),
+        };
+        Ok((integer(row, "id")?, there))
     };
     rows.iter().map(of).collect()
 }
@@ -128,7 +147,8 @@ pub(in crate::store) async fn remove(
     sqlx::query(REMOVE).bind(&ids).execute(connection).await.map(drop)
 }
 
-/// Ends leases of rows that stay; answers those that were still leased so, with the revision that was found.
+/// Ends leases of rows that stay; answers those that were still leased so, with the revision that was found. What was
+/// cancelled in hand is removed, and not answered.
 pub(in crate::store) async fn let_go(
     connection: &mut SqliteConnection,
     staying: &[Staying],
@@ -146,14 +166,18 @@ pub(in crate::store) async fn let_go(
             json!([id, token, revision, row.state, row.attempts, row.at, row.delay, reason])
         })
         .collect();
-    let rows = sqlx::query(STAY)
+    let rows: Vec<(i64, i64, bool)> = sqlx::query_as(STAY)
         .bind(json!(rows).to_string())
         .bind(now.micros())
-        .fetch_all(connection)
+        .fetch_all(&mut *connection)
         .await?;
-    rows.iter()
-        .map(|row| Ok((integer(row, "id")?, integer(row, "revision")?)))
-        .collect()
+    let cancelled: Vec<i64> = rows.iter().filter(|row| row.2).map(|row| row.0).collect();
+    if !cancelled.is_empty() {
+        let ids = json!(cancelled).to_string();
+        sqlx::query(REMOVE).bind(ids).execute(connection).await?;
+    }
+    let stayed = rows.into_iter().filter(|row| !row.2);
+    Ok(stayed.map(|(id, revision, _)| (id, revision)).collect())
 }
 
 async fn store_notification(
