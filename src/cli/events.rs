@@ -108,7 +108,8 @@ async fn would_push(session: &Session<'_>, event: &NewEvent) -> Result<PushedRow
     let is_keyed = |one: &&FoundEvent| one.origin.is_none() && one.properties.is_none();
     let is_same = |one: &&FoundEvent| match (one.subtype, event.nbf) {
         (Subtype::Immediate, None) => true,
-        (Subtype::Delayed, Some(at)) => one.nbf == at,
+        // An older daemon does not say which date its key has.
+        (Subtype::Delayed, Some(at)) => one.dated.unwrap_or(one.nbf) == at,
         (Subtype::Immediate | Subtype::Delayed, _) => false,
     };
     Ok(match found.iter().filter(is_keyed).find(is_same) {

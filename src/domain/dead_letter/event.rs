@@ -99,6 +99,7 @@ mod tests {
         let at = Timestamp::from_seconds(failed_at);
         Event {
             nbf: at,
+            dated: None,
             created_at: Timestamp::from_seconds(1),
             first_at: Timestamp::from_seconds(1),
             attempts: 20,

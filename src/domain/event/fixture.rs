@@ -11,6 +11,7 @@ pub(crate) fn event(id: i64) -> Event {
         subtype: Subtype::Immediate,
         reference: Reference::parse("4711").unwrap(),
         nbf: Timestamp::EPOCH,
+        dated: None,
         created_at: Timestamp::EPOCH,
         first_at: Timestamp::EPOCH,
         attempts: 0,

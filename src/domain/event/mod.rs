@@ -317,6 +317,9 @@ pub struct Event {
     pub reference: Reference,
     /// Not handled before.
     pub nbf: Timestamp,
+    /// The date that is part of its key, where it is dated.
+    #[serde(default)]
+    pub dated: Option<Timestamp>,
     /// When what it holds was pushed.
     pub created_at: Timestamp,
     /// When its key began to wait.

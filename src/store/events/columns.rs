@@ -14,8 +14,8 @@ use crate::store::columns::{
 
 macro_rules! event_columns {
     () => {
-        "id, type, subtype, reference, nbf, created_at, first_at, attempts, reason, state, revision, merged, payload, \
-         properties, expires_at, claim_count, claim_history, origin, first_failed_at, last_failed_at, lease_token, \
+        "id, type, subtype, reference, nbf, dated, created_at, first_at, attempts, reason, state, revision, merged, \
+         payload, properties, expires_at, claim_count, claim_history, origin, first_failed_at, last_failed_at, lease_token, \
          lease_revision, lease_owner, lease_claim, lease_until, uid, trace"
     };
 }
@@ -54,12 +54,15 @@ macro_rules! event_type_columns {
 pub(in crate::store) use {cancelled, coalesced, event_columns, event_type_columns, lease_cleared};
 
 pub(in crate::store) fn event(row: &impl Columns) -> Result<Event, sqlx::Error> {
+    let subtype = named(row, "subtype", Subtype::from_name)?;
+    let dated = time(row, "dated")?;
     Ok(Event {
         id: integer(row, "id")?,
         event_type: parsed(row, "type", EventType::parse)?,
-        subtype: named(row, "subtype", Subtype::from_name)?,
+        subtype,
         reference: parsed(row, "reference", Reference::parse)?,
         nbf: time(row, "nbf")?,
+        dated: (subtype == Subtype::Delayed).then_some(dated),
         created_at: time(row, "created_at")?,
         first_at: time(row, "first_at")?,
         attempts: number(row, "attempts")?,

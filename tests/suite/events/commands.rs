@@ -194,6 +194,34 @@ async fn what_stands_under_type_in_a_list_can_be_asked_for() {
     assert_eq!(found[0]["reference"], "a");
 }
 
+/// What the list shows under its due time is another date than that of its key.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_push_of_a_dated_event_finds_the_key_that_the_push_would_find() {
+    let installation = Installation::embedded();
+    let key = ["event", "push", "--type", "t", "--reference", "a", "--nbf"];
+    let would = async |date: &str| {
+        let dry = [&key[..], &[date, "--dry-run"]].concat();
+        ok(&installation, &dry).await["result"].clone()
+    };
+    let (first, second) = ("2100-01-01T00:00:00Z", "2110-01-01T00:00:00Z");
+    ok(&installation, &[&key[..], &[first]].concat()).await;
+    let about = ["--type", "t", "--reference", "a", "--yes"];
+    ok(
+        &installation,
+        &[&["event", "reschedule"], &about[..], &["--at", second]].concat(),
+    )
+    .await;
+    assert_eq!(
+        (would(first).await, would(second).await),
+        (json!("new"), json!("coalesced"))
+    );
+    ok(&installation, &[&["event", "retry"], &about[..]].concat()).await;
+    assert_eq!(
+        (would(first).await, would(second).await),
+        (json!("new"), json!("coalesced"))
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_that_is_longer_than_its_limit_says_so() {
     let installation = Installation::embedded();

@@ -392,6 +392,35 @@ pub(super) async fn a_window_of_a_run_changes_its_events_and_journals_each(place
     );
 }
 
+/// Two of one reference: only one of them can have the new date as its key.
+pub(super) async fn a_window_moves_dated_events_to_one_date(place: &Place) {
+    let store = &*place.store;
+    let at = Timestamp::from_seconds(4_000_000_000);
+    for date in [at, at.plus(Duration::from_secs(1))] {
+        let dated = NewEvent {
+            nbf: Some(date),
+            ..new_event("t", "a", "x")
+        };
+        pushed_all(store, vec![dated]).await;
+    }
+    let events = of(store, "a").await;
+    let run = started(store, &events).await;
+    let date = at.plus(Duration::from_secs(9));
+    let moved = store
+        .events_change(&window(&run, &events, EventAct::Reschedule(date)))
+        .await
+        .unwrap();
+    let done = RunCounts {
+        done: 2,
+        ..RunCounts::default()
+    };
+    assert_eq!(moved, EventsChanged::Changed(done));
+    let events = of(store, "a").await;
+    assert!(events.iter().all(|event| event.nbf == date), "{events:?}");
+    let keys: Vec<_> = events.iter().map(|event| event.dated).collect();
+    assert!(keys[0] != keys[1] && keys.contains(&Some(date)), "{keys:?}");
+}
+
 pub(super) async fn a_window_under_a_lost_or_stopped_run_changes_nothing(place: &Place) {
     let store = &*place.store;
     push(store, "a", "x").await;

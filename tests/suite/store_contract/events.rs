@@ -238,6 +238,33 @@ pub(super) async fn dated_events_stand_beside_each_other_and_only_an_equal_one_i
     assert_eq!(take(store, owner, 10).await.len(), 1, "what is dated is not due");
 }
 
+pub(super) async fn a_dated_event_that_is_rescheduled_has_its_new_date_as_its_key(place: &Place) {
+    let store = &*place.store;
+    let at = |year: i64| Timestamp::from_seconds(4_000_000_000 + year);
+    let dated = |year: i64| NewEvent {
+        nbf: Some(at(year)),
+        ..new_event("t", "a", "x")
+    };
+    let first = pushed_all(store, vec![dated(0)]).await[0];
+    let moved = async |id: i64, revision: i64, year: i64| {
+        let acted = store.event_act(id, revision, EventAct::Reschedule(at(year))).await;
+        let Acted::Done(event) = acted.unwrap() else {
+            panic!("it is there");
+        };
+        assert_eq!(event.nbf, at(year));
+        event.dated
+    };
+    assert_eq!(moved(first.id, 1, 1).await, Some(at(1)));
+    let again = pushed_all(store, vec![dated(1)]).await[0];
+    assert_eq!((again.id, again.how), (first.id, PushedHow::Coalesced));
+    let other = pushed_all(store, vec![dated(0)]).await[0];
+    assert_eq!(other.how, PushedHow::New);
+    assert_eq!(moved(other.id, 1, 1).await, Some(at(0)), "another one has that key");
+    store.event_act(first.id, 2, EventAct::Retry).await.unwrap();
+    let retried = store.event_get(first.id).await.unwrap().unwrap();
+    assert_eq!(retried.dated, Some(at(1)), "only a new date moves the key");
+}
+
 pub(super) async fn a_batch_is_answered_in_its_order(place: &Place) {
     let store = &*place.store;
     push(store, "c", "old").await;

@@ -291,6 +291,7 @@ contract! {
         a_pushed_event_is_kept_byte_for_byte_and_due_at_once
         a_push_of_a_key_that_waits_replaces_it
         dated_events_stand_beside_each_other_and_only_an_equal_one_is_replaced
+        a_dated_event_that_is_rescheduled_has_its_new_date_as_its_key
         each_push_makes_notification_ids_that_nobody_knows_before
         a_batch_is_answered_in_its_order
         a_batch_keeps_every_payload_byte_for_byte
@@ -329,6 +330,7 @@ contract! {
         the_next_due_event_is_known
         pushes_at_once_are_all_answered_and_counted
         a_window_of_a_run_changes_its_events_and_journals_each
+        a_window_moves_dated_events_to_one_date
         a_window_under_a_lost_or_stopped_run_changes_nothing;
     event_claims:
         a_claim_holds_its_events_until_it_ends

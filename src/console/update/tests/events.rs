@@ -64,6 +64,7 @@ pub(super) fn event(id: i64) -> event::Event {
         event_type: event_type("hr"),
         reference: Reference::parse(&format!("ref-{id}")).unwrap(),
         nbf: AT,
+        dated: None,
         created_at: AT,
         first_at: AT,
         attempts: 3,

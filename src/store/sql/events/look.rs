@@ -36,9 +36,9 @@ static GET_LOCKED: Statement = Statement::new(concat!(
 static OF_REFERENCE: Statement = Statement::new(concat!(
     "SELECT * FROM (SELECT ",
     event_columns!(),
-    ", dated FROM redrive.events WHERE type = $1 AND reference = $2 AND keyed UNION ALL SELECT ",
+    " FROM redrive.events WHERE type = $1 AND reference = $2 AND keyed UNION ALL SELECT ",
     event_columns!(),
-    ", dated FROM redrive.events WHERE type = $1 AND reference = $2 AND NOT keyed) AS both_kinds \
+    " FROM redrive.events WHERE type = $1 AND reference = $2 AND NOT keyed) AS both_kinds \
      ORDER BY subtype, dated, id LIMIT 1000"
 ));
 static COUNTS: Statement = Statement::new(
@@ -53,9 +53,13 @@ static HISTORY: Statement = Statement::new(
 static CANCEL: Statement = Statement::new("DELETE FROM redrive.events WHERE id = $1");
 static CANCEL_HANDLED: Statement =
     Statement::new(concat!("UPDATE redrive.events SET ", cancelled!(), " WHERE id = $1"));
-/// A lifetime that it may have got as a dead letter ends with that: nobody else would hear of its end.
+/// A lifetime that it may have got as a dead letter ends with that: nobody else would hear of its end. `$3`: the date
+/// that its key has from now on, unless another event has that key.
 static AGAIN: Statement = Statement::new(concat!(
-    "UPDATE redrive.events SET nbf = $2, attempts = CASE WHEN state = 2 THEN 0 ELSE attempts END, \
+    "UPDATE redrive.events AS e SET nbf = $2, dated = CASE WHEN subtype = 'delayed' AND NOT EXISTS \
+        (SELECT 1 FROM redrive.events AS o WHERE o.keyed AND o.type = COALESCE(e.origin, e.type) \
+            AND o.reference = e.reference AND o.subtype = e.subtype AND o.dated = $3::bigint) \
+        THEN COALESCE($3, dated) ELSE dated END, attempts = CASE WHEN state = 2 THEN 0 ELSE attempts END, \
         first_failed_at = CASE WHEN state = 2 OR origin IS NOT NULL THEN NULL ELSE first_failed_at END, state = 0, \
         expires_at = CASE WHEN origin IS NULL THEN expires_at END, type = COALESCE(origin, type), keyed = keyed OR origin IS NOT NULL, \
         claim_count = CASE WHEN origin IS NULL THEN claim_count ELSE 0 END, origin = NULL \
@@ -157,14 +161,14 @@ pub(super) async fn change(
     if handled.is_some_and(EventLease::is_cancelled) && found.expires_at == Some(found.created_at) {
         return Ok(Acted::Gone);
     }
-    let at = match act {
+    let (at, dated) = match act {
         EventAct::Cancel => {
             let cancel = if handled.is_some() { &CANCEL_HANDLED } else { &CANCEL };
             session.change(cancel, values![id]).await?;
             return Ok(Acted::Done(Box::new(found)));
         }
-        EventAct::Retry => now,
-        EventAct::Reschedule(at) => at,
+        EventAct::Retry => (now, None),
+        EventAct::Reschedule(at) => (at, Some(at)),
     };
     if found.properties.is_some() {
         return Ok(Acted::NoEvent);
@@ -178,6 +182,6 @@ pub(super) async fn change(
             return Ok(Acted::Newer);
         }
     }
-    let event = session.one(&AGAIN, values![id, at], event).await?;
+    let event = session.one(&AGAIN, values![id, at, dated], event).await?;
     Ok(Acted::Done(Box::new(event)))
 }

@@ -23,7 +23,8 @@ static AGAIN: Statement = Statement::new(
      attempts = CASE WHEN e.state = 2 THEN 0 ELSE e.attempts END, \
      first_failed_at = CASE WHEN e.state = 2 THEN NULL ELSE e.first_failed_at END \
      FROM unnest($1::bigint[], $2::bigint[]) AS x (event, seen) \
-     WHERE e.id = x.event AND e.revision = x.seen AND e.state <> 1 AND e.origin IS NULL RETURNING id",
+     WHERE e.id = x.event AND e.revision = x.seen AND e.state <> 1 AND e.origin IS NULL \
+        AND ($4::bigint IS NULL OR e.subtype = '') RETURNING id",
 );
 
 pub(super) async fn change(driver: &impl Driver, asked: &EventsChange) -> Result<EventsChanged, StoreError> {
@@ -61,8 +62,9 @@ async fn at_once(session: &mut Session<'_>, asked: &EventsChange, now: Timestamp
     let items = columns![asked.items => |item| item.id, item.revision];
     let (statement, values) = match asked.act {
         EventAct::Cancel => (&CANCEL, values![items]),
-        EventAct::Retry => (&AGAIN, values![items, now]),
-        EventAct::Reschedule(at) => (&AGAIN, values![items, at]),
+        EventAct::Retry => (&AGAIN, values![items, now, None::<Timestamp>]),
+        // The key of a dated one moves with it, which another one may have.
+        EventAct::Reschedule(at) => (&AGAIN, values![items, at, Some(at)]),
     };
     let id = |row: &Row| integer(row, "id");
     Ok(session.list(statement, values, id).await?.into_iter().collect())
