@@ -20,6 +20,8 @@ use crate::ambient;
 use crate::broker::{Acked, AttachOutcome, Attached, BrokerError, Delivery, DeliveryTag, Lost, Next};
 
 const ATTACH: &str = "attach";
+/// The role of a connection on which delivery queues are read.
+pub(super) const CONSUME: &str = "consume";
 
 /// Rounds of one attach: halving gets 2^16 queues apart.
 const ROUNDS: u32 = 16;
@@ -63,7 +65,13 @@ pub(super) async fn attach(dialer: &Dialer, pool: &Arc<Pool>, wanted: &Wanted) -
             Err(error) => {
                 last = error;
                 match died(&feed, &last) {
-                    Some(ended @ Ended::Undecodable(_)) => place.died(&ended),
+                    Some(ended @ Ended::Undecodable(_)) => {
+                        place.died(&ended);
+                        // Nothing is left to be halved: whether it is the queue shows later.
+                        if place.is_apart {
+                            break;
+                        }
+                    }
                     // The group's connection was found dead: its successor gets one try.
                     Some(ended @ Ended::Lost(_)) if !lost_before => {
                         lost_before = true;
@@ -90,7 +98,7 @@ async fn opened(dialer: &Dialer, place: &Place) -> Result<Arc<Feed>, BrokerError
             detail: "the connection could not be opened".to_owned(),
         });
     }
-    let opened = Feed::open(dialer, "consume").await;
+    let opened = Feed::open(dialer, CONSUME).await;
     if let Err(error) = &opened {
         place.died(&Ended::Lost(error.to_string()));
     }

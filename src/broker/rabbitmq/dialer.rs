@@ -29,6 +29,8 @@ pub(super) struct Dialer {
     name: RwLock<String>,
     /// Connections that were lost, of all roles.
     losses: Arc<AtomicU64>,
+    /// Those that ended on something undecodable though nothing of a delivery queue comes on them.
+    garbled: Arc<AtomicU64>,
 }
 
 impl Dialer {
@@ -39,6 +41,7 @@ impl Dialer {
             tls,
             name: RwLock::new(name),
             losses: Arc::default(),
+            garbled: Arc::default(),
         }
     }
 
@@ -50,6 +53,11 @@ impl Dialer {
     /// Where each loss is counted.
     pub(super) fn losses_counter(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.losses)
+    }
+
+    /// Where each connection is counted that was garbled, and not by a message of a delivery queue.
+    pub(super) fn garbled_counter(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.garbled)
     }
 
     /// The same broker's other vhost.

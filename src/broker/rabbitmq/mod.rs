@@ -191,7 +191,11 @@ impl RabbitMq {
         Ok(Self {
             admin: Admin::new(Arc::clone(&dialer), exchange, naming),
             publisher: Arc::new(publisher),
-            pool: Arc::new(Pool::new(settings.queues_per_connection, clock.clone())),
+            pool: Arc::new(Pool::new(
+                settings.queues_per_connection,
+                clock.clone(),
+                dialer.garbled_counter(),
+            )),
             management: management.transpose()?,
             times: Times::default(),
             listeners,

@@ -3,9 +3,9 @@
 //! A message that cannot be decoded convicts its own queue: it is told once, and no other queue is disturbed. What ends
 //! the whole connection, with every queue on it, at every delivery, is hunted: queues are spread over groups of a bounded
 //! size, one connection each. When a group dies of something undecodable, all its queues become suspects and are only read on probe groups of at
-//! most half that many suspects, until a suspect dies alone: that queue is convicted, once. A queue that delivers, or
-//! lives for five seconds, is no suspect any more. One that was alone by chance is only a suspect at first: what lies
-//! between may have garbled the bytes.
+//! most half that many suspects, until a suspect dies alone, for half a minute: that queue is convicted, once. A queue
+//! that delivers, or lives for five seconds, is no suspect any more. What lies between may have garbled the bytes, once or
+//! for a while: where a connection without deliveries ended on something undecodable, the half minute begins again.
 //!
 //! A broker that gives its user no more channels ends the connection that asks for one more, with every queue on it. From then on no
 //! more queues are read than were read then; now and then one more is tried, on a connection of its own.
@@ -13,6 +13,7 @@
 //! Pure bookkeeping under one lock; the connections are opened and watched by `attach`.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ use crate::ambient::Clock;
 const DEAD_MAX: usize = 64;
 /// Suspects and convictions that are remembered.
 const SUSPECTS_MAX: usize = 100_000;
+/// A suspect that ends its connection alone for so long is convicted.
+const CONVICTED_AFTER: Duration = Duration::from_secs(30);
 
 /// Between two attempts to read one queue more than the broker gave channels for.
 const FULL: Duration = Duration::from_mins(1);
@@ -36,6 +39,31 @@ pub(super) struct Pool {
     state: Mutex<State>,
     queues_per_connection: usize,
     clock: Clock,
+    /// Connections without deliveries that ended on something undecodable.
+    garbled: Arc<AtomicU64>,
+}
+
+/// A queue that may be what ends connections.
+#[derive(Clone, Copy, Debug)]
+struct Suspect {
+    /// How many suspects may share a connection with it.
+    limit: usize,
+    /// Since when (uptime) it ends connections alone, and how many others were garbled by then.
+    alone: Option<(Duration, u64)>,
+}
+
+impl Suspect {
+    const fn new(limit: usize) -> Self {
+        Self { limit, alone: None }
+    }
+
+    /// It ended a connection alone: whether it did so for long enough, with nothing else to blame.
+    fn is_convicted(&mut self, uptime: Duration, garbled: u64) -> bool {
+        self.limit = 1;
+        let first = self.alone.filter(|(_, before)| *before == garbled);
+        let (since, _) = *self.alone.insert(first.unwrap_or((uptime, garbled)));
+        uptime.saturating_sub(since) >= CONVICTED_AFTER
+    }
 }
 
 /// Why there is no place for a queue.
@@ -60,8 +88,7 @@ struct State {
     next: u64,
     groups: BTreeMap<u64, Group>,
     dead: BTreeMap<u64, Group>,
-    /// How many suspects may share a connection with this one.
-    suspects: HashMap<String, usize>,
+    suspects: HashMap<String, Suspect>,
     convicted: HashMap<String, String>,
     full: Option<Full>,
 }
@@ -92,8 +119,9 @@ pub(super) struct Place {
     member: u64,
     queue: String,
     feed: Arc<OnceCell<Arc<Feed>>>,
-    /// Whether the queue was a suspect when it came.
+    /// Whether the queue was a suspect when it came, and whether no other suspect may share its connection.
     pub(super) suspect: bool,
+    pub(super) is_apart: bool,
     /// Whether it is one more than the broker gave channels for.
     is_one_more: bool,
 }
@@ -162,11 +190,12 @@ impl Drop for Place {
 }
 
 impl Pool {
-    pub(super) fn new(queues_per_connection: usize, clock: Clock) -> Self {
+    pub(super) fn new(queues_per_connection: usize, clock: Clock, garbled: Arc<AtomicU64>) -> Self {
         Self {
             state: Mutex::default(),
             queues_per_connection: queues_per_connection.max(1),
             clock,
+            garbled,
         }
     }
 
@@ -174,13 +203,13 @@ impl Pool {
     pub(super) fn reserve(self: &Arc<Self>, queue: &str) -> Result<Place, NoPlace> {
         let mut state = self.lock();
         if let Some(reason) = state.convicted.remove(queue) {
-            state.suspects.insert(queue.to_owned(), 1);
+            state.suspects.insert(queue.to_owned(), Suspect::new(1));
             return Err(NoPlace::Convicted(reason));
         }
         let uptime = self.clock.uptime();
-        state.bury(uptime);
+        state.bury(uptime, self.garbled());
         let is_one_more = state.is_one_more(uptime)?;
-        let limit = state.suspects.get(queue).copied();
+        let limit = state.suspects.get(queue).map(|suspect| suspect.limit);
         let found = state
             .groups
             .iter()
@@ -203,6 +232,7 @@ impl Pool {
             queue: queue.to_owned(),
             feed: feed.unwrap_or_default(),
             suspect: limit.is_some(),
+            is_apart: limit == Some(1),
             is_one_more,
         })
     }
@@ -217,7 +247,12 @@ impl Pool {
     }
 
     fn died(&self, id: u64, ended: &Ended) {
-        self.lock().lay_out(id, Some(ended), self.clock.uptime());
+        let mut state = self.lock();
+        state.lay_out(id, Some(ended), self.clock.uptime(), self.garbled());
+    }
+
+    fn garbled(&self) -> u64 {
+        self.garbled.load(Ordering::SeqCst)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -262,7 +297,7 @@ impl State {
         let limits: Vec<_> = group
             .members
             .values()
-            .map(|queue| self.suspects.get(queue).copied())
+            .map(|queue| self.suspects.get(queue).map(|suspect| suspect.limit))
             .collect();
         let room = group.members.len() < group.capacity;
         match limit {
@@ -275,7 +310,7 @@ impl State {
     }
 
     /// Moves groups whose connection is visibly closed out of the way.
-    fn bury(&mut self, uptime: Duration) {
+    fn bury(&mut self, uptime: Duration, garbled: u64) {
         let closed = |group: &Group| group.feed.get().is_some_and(|feed| !feed.is_open());
         let ids: Vec<u64> = self
             .groups
@@ -286,12 +321,12 @@ impl State {
         for id in ids {
             let feed = self.groups.get(&id).and_then(|group| group.feed.get());
             let ended = feed.and_then(|feed| feed.ended());
-            self.lay_out(id, ended.as_ref(), uptime);
+            self.lay_out(id, ended.as_ref(), uptime, garbled);
         }
     }
 
     /// Takes a group for dead, with what it died of, and forgets the oldest of too many: those are judged.
-    fn lay_out(&mut self, id: u64, ended: Option<&Ended>, uptime: Duration) {
+    fn lay_out(&mut self, id: u64, ended: Option<&Ended>, uptime: Duration, garbled: u64) {
         let opened: usize = self.groups.values().map(|group| group.opened.len()).sum();
         if let Some(group) = self.groups.remove(&id) {
             if let Some(said) = ended.and_then(Ended::channel_limit) {
@@ -305,7 +340,7 @@ impl State {
             self.dead.insert(id, group);
         }
         if let Some(Ended::Undecodable(reason)) = ended {
-            self.judge(id, reason);
+            self.judge(id, reason, (uptime, garbled));
         }
         while self.dead.len() > DEAD_MAX {
             self.dead.pop_first();
@@ -313,12 +348,12 @@ impl State {
     }
 
     fn convict(&mut self, queue: &str, reason: &str) {
-        self.suspects.insert(queue.to_owned(), 1);
+        self.suspects.insert(queue.to_owned(), Suspect::new(1));
         self.convicted.insert(queue.to_owned(), reason.to_owned());
     }
 
-    /// Makes suspects of the members of a group that died of something undecodable; convicts a suspect that was alone.
-    fn judge(&mut self, id: u64, reason: &str) {
+    /// Makes suspects of the members of a group that died of something undecodable; convicts a suspect that does so alone.
+    fn judge(&mut self, id: u64, reason: &str, (uptime, garbled): (Duration, u64)) {
         let Some(group) = self.dead.get_mut(&id) else { return };
         if std::mem::replace(&mut group.judged, true) {
             return;
@@ -330,15 +365,17 @@ impl State {
             "a consuming connection ended on something undecodable"
         );
         if let [queue] = queues.as_slice()
-            && self.suspects.contains_key(queue)
+            && let Some(suspect) = self.suspects.get_mut(queue)
         {
-            self.convict(queue, reason);
+            if suspect.is_convicted(uptime, garbled) {
+                self.convict(queue, reason);
+            }
             return;
         }
         let half = (queues.len() / 2).max(1);
         for queue in queues {
             if self.suspects.len() < SUSPECTS_MAX {
-                self.suspects.insert(queue, half);
+                self.suspects.insert(queue, Suspect::new(half));
             }
         }
     }
@@ -351,7 +388,16 @@ mod tests {
 
     fn pool(queues_per_connection: usize) -> Arc<Pool> {
         let clock = Clock::manual(Timestamp::from_seconds(1_000_000));
-        Arc::new(Pool::new(queues_per_connection, clock))
+        Arc::new(Pool::new(queues_per_connection, clock, Arc::default()))
+    }
+
+    /// Ends connections alone until it would be convicted.
+    fn dies_alone(pool: &Arc<Pool>, queue: &str) {
+        for _ in 0..3 {
+            pool.reserve(queue).unwrap().died(&undecodable());
+            pool.clock.advance(CONVICTED_AFTER / 2 + Duration::from_secs(1));
+        }
+        pool.reserve(queue).unwrap().died(&undecodable());
     }
 
     fn undecodable() -> Ended {
@@ -361,6 +407,7 @@ mod tests {
     /// Plays the hunt: every place is taken in turn, and a group with `poison` in it dies when it is full.
     fn rounds(pool: &Arc<Pool>, queues: &[String], poison: &str) -> usize {
         for round in 1..20 {
+            pool.clock.advance(CONVICTED_AFTER / 2);
             let mut places = Vec::new();
             for queue in queues {
                 let Ok(place) = pool.reserve(queue) else {
@@ -385,14 +432,13 @@ mod tests {
     fn the_culprit_among_fifty_is_found_in_halves() {
         let pool = pool(64);
         let queues: Vec<String> = (0..50).map(|n| format!("q{n}")).collect();
-        assert!(rounds(&pool, &queues, "q37") <= 8);
+        assert!(rounds(&pool, &queues, "q37") <= 10);
     }
 
     #[test]
     fn a_conviction_is_told_once_and_then_tried_alone() {
         let pool = pool(64);
-        pool.reserve("bad").unwrap().died(&undecodable());
-        pool.reserve("bad").unwrap().died(&undecodable());
+        dies_alone(&pool, "bad");
         assert!(pool.reserve("bad").is_err());
         let again = pool.reserve("bad").unwrap();
         assert!(again.suspect);
@@ -412,6 +458,26 @@ mod tests {
         assert!(pool.reserve("good").is_ok(), "it could be read in between");
     }
 
+    /// Two queues were quarantined by a path that garbled everything for some seconds.
+    #[test]
+    fn no_queue_is_convicted_of_what_ends_connections_without_deliveries_too() {
+        let pool = pool(64);
+        for _ in 0..20 {
+            pool.clock.advance(Duration::from_secs(1));
+            for queue in ["a", "b"] {
+                pool.reserve(queue).unwrap().died(&undecodable());
+            }
+        }
+        for _ in 0..10 {
+            pool.clock.advance(CONVICTED_AFTER / 2);
+            pool.garbled.fetch_add(1, Ordering::SeqCst);
+            pool.reserve("a").unwrap().died(&undecodable());
+        }
+        assert!(pool.reserve("b").is_ok());
+        dies_alone(&pool, "a");
+        assert!(pool.reserve("a").is_err());
+    }
+
     #[test]
     fn however_groups_end_only_the_last_of_the_dead_are_remembered() {
         let pool = pool(64);
@@ -419,7 +485,7 @@ mod tests {
             let place = pool.reserve("q").unwrap();
             let ended = Ended::Lost("lost".to_owned());
             pool.lock()
-                .lay_out(place.group, (number % 2 == 0).then_some(&ended), Duration::ZERO);
+                .lay_out(place.group, (number % 2 == 0).then_some(&ended), Duration::ZERO, 0);
         }
         assert_eq!(pool.lock().dead.len(), DEAD_MAX);
     }

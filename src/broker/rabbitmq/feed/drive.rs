@@ -320,7 +320,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn what_tasks_that_are_ready_to_run_have_for_the_broker_goes_in_one_write() {
         const TASKS: usize = 5;
-        let shared = Arc::new(Shared::new(Box::new(|_| ()), Arc::default()));
+        let shared = Arc::new(Shared::new(Box::new(|_| ()), Arc::default(), None));
         let writes = Writes::default();
         let tuned = Tuned {
             channels: 0,

@@ -26,7 +26,7 @@ use self::state::State;
 pub(super) use self::state::{Came, Stopped};
 use super::address::HEARTBEAT_S;
 use super::asks::{self, Asked, Taken};
-use super::attach::Wanted;
+use super::attach::{CONSUME, Wanted};
 use super::dialer::{CALL, CLOSE, CONNECT, Dialer, Kept};
 use super::failure::{CallError, Ended, connect_error};
 use super::frames::{Method, MethodId, ShortString};
@@ -61,17 +61,20 @@ struct Shared {
     /// Hears of alarms.
     notice: Hearing,
     losses: Arc<AtomicU64>,
+    /// Where it counts that something undecodable came, unless a message of a delivery queue may be that.
+    garbled: Option<Arc<AtomicU64>>,
 }
 
 impl Shared {
     /// Of a connection without channels.
-    fn new(notice: Hearing, losses: Arc<AtomicU64>) -> Self {
+    fn new(notice: Hearing, losses: Arc<AtomicU64>, garbled: Option<Arc<AtomicU64>>) -> Self {
         Self {
             state: Mutex::default(),
             task: AtomicWaker::new(),
             over: watch::Sender::new(false),
             notice,
             losses,
+            garbled,
         }
     }
 
@@ -90,6 +93,9 @@ impl Shared {
             // The broker took all that came before a close in order: nothing was lost with it.
             if !state.closed_in_order {
                 self.losses.fetch_add(1, Ordering::SeqCst);
+            }
+            if let (Ended::Undecodable(_), Some(garbled)) = (&ended, &self.garbled) {
+                garbled.fetch_add(1, Ordering::SeqCst);
             }
             state.ended = Some(ended);
             state.wake_all(&mut wakers);
@@ -139,7 +145,8 @@ impl Feed {
             Ok(Err(fault)) => return Err(failed(&fault.into())),
             Err(_) => return Err(failed(&CallError::Silent(CONNECT))),
         };
-        let shared = Arc::new(Shared::new(notice, dialer.losses_counter()));
+        let garbled = (role != CONSUME).then(|| dialer.garbled_counter());
+        let shared = Arc::new(Shared::new(notice, dialer.losses_counter(), garbled));
         let (channel_max, frame_max) = (wire.tuned.channels, wire.tuned.frame_max as usize);
         ambient::spawn("broker-feed", Driver::new(wire, Arc::clone(&shared)).run());
         Ok(Arc::new(Self {
@@ -521,6 +528,7 @@ mod tests {
                 hears.fetch_add(1, Ordering::SeqCst);
             }),
             losses: Arc::clone(&losses),
+            garbled: None,
         };
         shared.end(Ended::Lost("given up".to_owned()));
         shared.end(Ended::Lost("dead".to_owned()));
