@@ -28,6 +28,9 @@ use crate::domain::naming::{QueueType, queue_arguments};
 /// elsewhere. So an exchange of ours says it too, which goes by itself with the one that it is bound to.
 const BOUND: &str = "bound";
 
+/// Between two declarations of the exchange by a user who may not.
+const REFUSED_LATELY: Duration = Duration::from_mins(1);
+
 /// A queue that could be made so lately could be made now.
 const MADE_LATELY: Duration = Duration::from_millis(1500);
 
@@ -58,16 +61,33 @@ pub(super) async fn check(broker: &RabbitMq, store: &StoreId) -> Result<Standing
             is_bound: false,
         });
     }
-    // Made as it is, because a look does not tell of which type it is.
-    if let Err(error @ BrokerError::OtherArguments { .. }) = prepare::exchange(broker).await {
-        return Err(error);
-    }
+    exchange_as_it_is(broker).await?;
     try_rights(broker, &wake).await?;
     try_new_queue(broker).await?;
     Ok(Standing {
         missing,
         is_bound: is_bound(broker).await?,
     })
+}
+
+/// Declares the exchange as it is, because a look does not tell of which type it is. Who may not do that is not asked again
+/// each second: the broker logs every refusal.
+async fn exchange_as_it_is(broker: &RabbitMq) -> Result<(), BrokerError> {
+    let refused = || broker.times.not_declared.lock().unwrap_or_else(PoisonError::into_inner);
+    let now = broker.clock.uptime();
+    if refused().is_some_and(|at| now.saturating_sub(at) < REFUSED_LATELY) {
+        return Ok(());
+    }
+    let declared = prepare::exchange(broker).await;
+    *refused() = match declared {
+        Err(error @ BrokerError::OtherArguments { .. }) => return Err(error),
+        Err(ref error @ BrokerError::Rights { .. }) => {
+            tracing::warn!(error = %error, "the exchange could not be made again if it were gone");
+            Some(now)
+        }
+        Ok(()) | Err(_) => None,
+    };
+    Ok(())
 }
 
 /// Says that every queue is bound.

@@ -150,6 +150,8 @@ struct Times {
     entered: Mutex<Option<Duration>>,
     /// A queue could be made; `None` where it was refused since.
     made: Mutex<Option<Duration>>,
+    /// The user was not allowed to declare the exchange.
+    not_declared: Mutex<Option<Duration>>,
 }
 
 impl RabbitMq {

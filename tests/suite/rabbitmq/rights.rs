@@ -3,13 +3,14 @@
 use redrive::internals::ambient::Clock;
 use redrive::internals::broker::rabbitmq::{RabbitMq, RabbitSettings};
 use redrive::internals::broker::{BrokerError, BrokerHandle, IntakeQueue, Look, Published, Returns, WalkOptions};
-use redrive::internals::domain::id::QueueName;
+use redrive::internals::domain::id::{QueueName, StoreId};
 use redrive::internals::domain::naming::QueueType;
 use reqwest::Method;
 use serde_json::json;
 
 use super::bench::{self, call, settings, vhost_delete};
 use crate::broker_contract::bench::numbered;
+use crate::support::relay::{Relay, Trap};
 
 fn connect(settings: &RabbitSettings) -> BrokerHandle {
     RabbitMq::connect(settings.clone(), Clock::system()).unwrap()
@@ -75,6 +76,42 @@ async fn a_broker_that_is_not_there_is_unreachable() {
     let health = broker.health().await;
     assert!(!health.reachable && !health.management, "{health:?}");
     assert!(!format!("{health:?}").contains("s3cret"), "{health:?}");
+}
+
+/// The broker logged two errors a second, for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_exchange_that_the_user_may_not_declare_is_not_declared_at_each_check() {
+    let mut settings = settings(QueueType::Classic);
+    let vhost = settings.naming.vhost.clone();
+    let name = format!("u-{}", redrive::internals::ambient::new_id());
+    user(&name, "").await;
+    call(Method::PUT, &["vhosts", &vhost], Some(json!({}))).await;
+    let rights = async |configure: &str| {
+        let rights = json!({"configure": configure, "write": ".*", "read": ".*"});
+        call(Method::PUT, &["permissions", &vhost, &name], Some(rights)).await;
+    };
+    rights(".*").await;
+    let relay = Relay::to(&bench::amqp()).await;
+    settings.amqp_url = as_user(&relay.through(&bench::amqp()), &name, "s3cret");
+    settings.management_url = None;
+    let broker = connect(&settings);
+    let store = StoreId::parse(&"a".repeat(36)).unwrap();
+    broker.prepare().await.unwrap();
+    broker.own(&store).await.unwrap();
+    broker.mark_bound().await.unwrap();
+    assert!(broker.check(&store).await.unwrap().is_bound);
+
+    rights(&format!("^(?!{}$)", settings.naming.exchange().replace('.', "\\."))).await;
+    broker.check(&store).await.unwrap();
+    // A durable exchange of this type: a look is none.
+    relay.silence_at(Trap::Before(b"\x06direct\x02"));
+    for _ in 0..3 {
+        assert!(broker.check(&store).await.unwrap().is_bound);
+    }
+    assert!(!relay.is_silent());
+    broker.close().await;
+    call(Method::DELETE, &["users", &name], None).await;
+    vhost_delete(vhost)().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
