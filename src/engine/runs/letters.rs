@@ -15,6 +15,7 @@ use crate::ambient::{HashMap, HashSet};
 use crate::broker::{BrokerError, Walk, WalkOptions, Walked};
 use crate::domain::dead_letter::{self, DeadLetter, Found, likeness};
 use crate::domain::error_queue::unwrapped;
+use crate::domain::filter::{Condition, Filter};
 use crate::domain::id::QueueName;
 use crate::domain::message::{Message, decode};
 use crate::domain::naming::{QueueType, hex};
@@ -185,6 +186,15 @@ impl RunPlanner {
     pub(super) async fn letters(&self, order: &Order) -> Result<Letters, EngineError> {
         let mut bound = Bound::of(order, &self.settings.naming);
         let mut told = None;
+        let filter = match &order.selection {
+            Selection::Filter(expression) => Some(dead_filter(expression)?),
+            Selection::Ids(_)
+            | Selection::Group(_)
+            | Selection::All
+            | Selection::Run(_)
+            | Selection::Queue(_)
+            | Selection::Head(_) => None,
+        };
         let from = match (order.kind, &order.selection) {
             (OrderKind::Restore, Selection::Ids(_) | Selection::All | Selection::Run(_)) => From::Kept {
                 after: None,
@@ -211,19 +221,10 @@ impl RunPlanner {
             (_, _) => {
                 let targets = self.dead_targets.dead_targets_asked_for().await?;
                 bound.doubled = targets.doubled();
-                let (left, batch) = self.left_of(targets, &order.selection);
+                let (left, batch) = self.left_of(targets, &order.selection, filter.as_ref());
                 told = Some(batch).filter(|batch| !batch.warnings.is_empty());
                 From::Queues { left, walking: None }
             }
-        };
-        let filter = match &order.selection {
-            Selection::Filter(expression) => Some(dead_filter(expression)?),
-            Selection::Ids(_)
-            | Selection::Group(_)
-            | Selection::All
-            | Selection::Run(_)
-            | Selection::Queue(_)
-            | Selection::Head(_) => None,
         };
         Ok(Letters {
             from,
@@ -240,15 +241,27 @@ impl RunPlanner {
 }
 
 impl RunPlanner {
-    /// The queues that are walked, and what is said of the others.
-    fn left_of(&self, targets: Targets, selection: &Selection) -> (VecDeque<Left>, Batch) {
+    /// The queues that are walked, and what is said of the others. Those that the filter leaves out by their names are
+    /// not touched.
+    fn left_of(&self, targets: Targets, selection: &Selection, filter: Option<&Filter>) -> (VecDeque<Left>, Batch) {
         let mut told = Batch::default();
         if let Some(unread) = targets.unread {
             told.warnings.push(format!("left out: {}", unread.reason));
             told.unread = Some(unread);
         }
         let mut left = VecDeque::new();
-        for target in targets.queues.iter() {
+        let conditions = filter.map(Filter::conditions).unwrap_or_default();
+        let is_meant = |name: &str| {
+            conditions.iter().all(|condition| match condition {
+                Condition::Is("queue", queue) => *queue == name,
+                Condition::Is(..)
+                | Condition::Contains(..)
+                | Condition::Holds(_)
+                | Condition::AtLeast(..)
+                | Condition::Longer(..) => true,
+            })
+        };
+        for target in targets.queues.iter().filter(|target| is_meant(target.name.as_str())) {
             let name = target.name.as_str();
             if let Some(why) = target.not_taken() {
                 told.warnings.push(format!("left out: {name} ({why})"));
