@@ -13,7 +13,7 @@ use crate::engine::runs::OrderKind;
 use crate::engine::view::Source;
 use crate::engine::{EngineError, Query, query};
 use crate::files;
-use crate::wire::dead::{DeadLetter, Detail, Group, QueueRow, SentInstead};
+use crate::wire::dead::{DeadLetter, Detail, Group, Queue, QueueRow, SentInstead};
 use crate::wire::{self, Time, input, json};
 
 use super::dead_args::{Dead, DeadExport, DeadForm, DeadSelected, Way};
@@ -210,7 +210,7 @@ async fn queues(
     session.output.list(&items, QUEUES, |row| {
         vec![
             row.queue.name.clone(),
-            row.queue.kind.unwrap_or("?").to_owned(),
+            kind(&row.queue),
             number(row.letters),
             told_or_dash(row.first_failed_at.as_deref()),
             told_or_dash(row.last_failed_at.as_deref()),
@@ -223,6 +223,15 @@ async fn queues(
 }
 
 /// The queues that letters come from, as far as there is room.
+fn kind(queue: &Queue) -> String {
+    let kind = queue.kind.unwrap_or("?");
+    if queue.may_be_work {
+        format!("{kind}, may be work")
+    } else {
+        kind.to_owned()
+    }
+}
+
 fn fed_by(row: &QueueRow) -> String {
     let names: Vec<String> = row
         .fed_by

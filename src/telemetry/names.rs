@@ -311,7 +311,7 @@ pub const METRICS: &[Metric] = &[
     gauge(
         DEAD_LETTERS_NOW,
         LISTING,
-        "Dead letters in queues of the vhost that nobody consumes, and in the store, without dead events (redrive_events{state=\"dead\"}); NaN where unknown, and in daemons that do not watch.",
+        "Dead letters in queues of the vhost that nobody consumes and that are no queue of work (docs/dead-letters.md), and in the store, without dead events (redrive_events{state=\"dead\"}); NaN where unknown, and in daemons that do not watch.",
     ),
     gauge(
         QUEUES,

@@ -151,6 +151,8 @@ pub struct Queue {
     pub kind: Option<&'static str>,
     /// Whether somebody consumes it.
     pub consumed: bool,
+    /// Whether it may be a queue of work whose consumers are away; what is in it is not counted.
+    pub may_be_work: bool,
     /// Messages that wait in it.
     pub ready: Option<u64>,
     /// All of its messages.
@@ -173,6 +175,7 @@ impl From<&DeadQueueView> for Queue {
             name: view.name.as_str().to_owned(),
             kind: view.kind.map(DeadQueueKind::as_str),
             consumed: view.consumed,
+            may_be_work: view.may_be_work,
             ready: view.ready,
             messages: view.messages,
             looked_at: view.looked_at.and_then(time),

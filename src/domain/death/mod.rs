@@ -18,6 +18,11 @@ const DEATHS_MAX: usize = 100;
 /// Routing keys of an entry that are read.
 const KEYS_MAX: usize = 32;
 
+/// Why a message died whose time was over.
+const EXPIRED: &str = "expired";
+/// Why one died that somebody had consumed.
+const REFUSED: [&str; 2] = ["rejected", "delivery_limit"];
+
 /// The headers that a broker writes about deaths and deliveries: taken off when a message is sent again.
 #[cfg(any(test, feature = "internals"))]
 pub const BROKER_HEADERS: [&str; 11] = [
@@ -189,9 +194,27 @@ impl DeathHistory {
         self.deaths.is_empty() && self.first == DeathMark::default() && self.last == DeathMark::default()
     }
 
-    /// The entry of the first death: the one that the marks name, else the oldest by its place and time.
+    /// The entry of the death that it goes back from: the first one. Where only its time was over there, in a queue
+    /// that keeps messages for a while, and a consumer refused it in another queue later, it is that.
     #[must_use]
     pub fn first_death(&self) -> Option<&Death> {
+        self.refused_after_a_delay().or_else(|| self.earliest())
+    }
+
+    fn refused_after_a_delay(&self) -> Option<&Death> {
+        let first = self.first.reason.as_deref();
+        let first = first.or_else(|| self.earliest()?.reason.as_deref());
+        if first != Some(EXPIRED) {
+            return None;
+        }
+        let is_whole = |death: &&Death| death.queue.is_some() && death.exchange.is_some();
+        let refused = |death: &&Death| death.reason.as_deref().is_some_and(|reason| REFUSED.contains(&reason));
+        let refused = self.deaths.iter().rev().filter(refused).filter(is_whole);
+        refused.min_by_key(|death| death.at)
+    }
+
+    /// The entry of the first death: the one that the marks name, else the oldest by its place and time.
+    fn earliest(&self) -> Option<&Death> {
         let named = |death: &&Death| {
             self.first.queue.is_some()
                 && death.queue == self.first.queue
@@ -215,11 +238,12 @@ impl DeathHistory {
         newest.or(self.last.reason.as_deref()).or(self.first.reason.as_deref())
     }
 
-    /// The queue that it died in first.
+    /// The queue of [`first_death`](Self::first_death), also where only the marks tell of that.
     #[must_use]
     pub fn first_queue(&self) -> Option<&str> {
-        let marked = self.first.queue.as_deref();
-        marked.or_else(|| self.first_death().and_then(|death| death.queue.as_deref()))
+        let refused = self.refused_after_a_delay().and_then(|death| death.queue.as_deref());
+        let first = || self.earliest().and_then(|death| death.queue.as_deref());
+        refused.or(self.first.queue.as_deref()).or_else(first)
     }
 
     /// How often it died, all in all.

@@ -90,6 +90,32 @@ fn one_death_as_each_version_writes_it() {
     }
 }
 
+/// It went back into the delay, and was grouped under it.
+#[test]
+fn where_a_message_only_waited_for_its_time_first_it_died_where_it_was_refused() {
+    let one = |queue: &str, reason: &str, at: u64| {
+        entry(queue, reason, "", &[queue], HeaderValue::Integer(1), 1_700_000_000 + at)
+    };
+    let delayed = [one("work", "rejected", 2), one("delay", "expired", 0)];
+    let marked = message(delayed.to_vec(), &first("delay", "expired", ""));
+    check(&marked, Some("rejected"), Some(2), Some("work"), "/work");
+    let unmarked = message(delayed.to_vec(), &[]);
+    check(&unmarked, Some("rejected"), Some(2), Some("work"), "/work");
+    // The first refusal of several tries.
+    let tries = vec![
+        one("work2", "delivery_limit", 6),
+        one("later", "expired", 4),
+        one("work", "rejected", 2),
+        one("delay", "expired", 0),
+    ];
+    let tries = message(tries, &first("delay", "expired", ""));
+    check(&tries, Some("delivery_limit"), Some(4), Some("work"), "/work");
+    // Nobody refused it: it expired where it was to be handled, and in the queue behind that.
+    let expired = vec![one("dead", "expired", 2), one("orders", "expired", 0)];
+    let expired = message(expired, &first("orders", "expired", ""));
+    check(&expired, Some("expired"), Some(2), Some("orders"), "/orders");
+}
+
 #[test]
 fn the_first_death_counts_and_not_the_newest_entry() {
     let circled = message(

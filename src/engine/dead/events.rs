@@ -48,6 +48,7 @@ pub(in crate::engine) fn event_table_view(known: &[DeadQueue]) -> Option<DeadQue
         looked_at: known.looked_at,
         looking: known.claimed_by.as_ref().map(|_| (known.seen, known.expected)),
         consumed: false,
+        may_be_work: false,
         problem: known.problem.clone(),
     })
 }

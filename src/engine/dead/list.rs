@@ -663,6 +663,7 @@ impl DeadLetters {
             looked_at: known.and_then(|known| known.looked_at),
             looking: looking.map(|known| (known.seen, known.expected)),
             consumed: self.targets.is_worked_on(&target.name, known, target.consumers),
+            may_be_work: target.may_be_work,
             problem: target
                 .out_of_bounds(known, looks)
                 .or_else(|| known.and_then(|known| known.problem.clone())),
@@ -681,6 +682,7 @@ fn unread_view(known: &DeadQueue, why: &str) -> DeadQueueView {
         looked_at: known.looked_at,
         looking: None,
         consumed: false,
+        may_be_work: false,
         problem: Some(format!("it could not be looked for: {why}")),
     }
 }

@@ -261,6 +261,8 @@ pub struct DeadQueueView {
     pub looking: Option<(u64, Option<u64>)>,
     /// Somebody consumes it: what is in it is being worked on.
     pub consumed: bool,
+    /// It may be a queue of work whose consumers are away: what is in it is not counted.
+    pub may_be_work: bool,
     /// Why it is not, or could not be, looked at.
     pub problem: Option<String>,
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::sum::{Place, was_claimed};
+use super::ways::Exchanges;
 use super::{DeadSum, DeadTargets};
 use crate::ambient::{HashMap, HashSet};
 use crate::broker::ListedQueue;
@@ -29,7 +30,7 @@ const SHARE: u32 = 20;
 pub(super) struct DeadPlaces {
     /// Names of dead-letter queues, whether they are there or not.
     targets: HashSet<QueueName>,
-    /// Those that somebody consumes: what is in them is being worked on.
+    /// Those that somebody consumes, or may consume again: what is in them is being worked on, and no dead letter.
     consumed: HashSet<QueueName>,
     /// When (uptime) they are found again.
     next_at: Duration,
@@ -78,10 +79,11 @@ impl DeadPlaces {
 
     async fn found(&mut self, engine: &DeadTargets, listed: &[ListedQueue]) -> Result<(), EngineError> {
         let policies = compiled(&engine.broker.policies().await?);
-        let names = engine.target_names(listed, &policies).await?;
+        let fed = engine.fed_among(listed, &policies, &mut Exchanges::new()).await?;
+        let work = engine.possible_work(listed, &policies, &fed);
         let before = engine.store.dead_queues().await?;
         let known: HashMap<_, _> = before.iter().map(|known| (&known.name, known)).collect();
-        let is_target = |queue: &&ListedQueue| names.contains(queue.name.as_str());
+        let is_target = |queue: &&ListedQueue| fed.contains_key(queue.name.as_str());
         let targets: Vec<&ListedQueue> = listed.iter().filter(is_target).collect();
         let mut consumed = HashSet::default();
         let has_some = |queue: &&&ListedQueue| queue.ready.zip(queue.unacked) != Some((0, 0));
@@ -103,6 +105,7 @@ impl DeadPlaces {
             let now = engine.store.dead_queues().await?;
             consumed.retain(|name| !was_claimed(name, &before, &now));
         }
+        consumed.extend(work.iter().filter_map(|name| QueueName::parse(name).ok()));
         self.targets = targets.into_iter().map(|queue| queue.name.clone()).collect();
         self.consumed = consumed;
         Ok(())

@@ -9,7 +9,7 @@ use crate::store::DeadQueue;
 /// The dead letters of a vhost, and the dead events of the table beside them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct DeadSum {
-    /// In dead-letter queues that nobody consumes, and in the store. One that could not be read makes it unknown, not
+    /// In dead-letter queues that nobody consumes and that are no queue of work, and in the store. One that could not be read makes it unknown, not
     /// smaller.
     pub letters: Option<u64>,
     /// How many of these places have some.
@@ -23,7 +23,7 @@ pub struct DeadSum {
 pub(super) struct Place {
     /// How many, where that was read.
     pub(super) letters: Option<u64>,
-    /// Somebody works on them.
+    /// Somebody works on them, or may only be away.
     pub(super) consumed: bool,
 }
 
@@ -80,7 +80,7 @@ impl<T> DeadPage<T> {
         let is_events = |view: &&DeadQueueView| view.name.as_str() == EVENT_TABLE;
         let places = self.queues.iter().filter(|view| !is_events(view)).map(|view| Place {
             letters: letters(view),
-            consumed: view.consumed,
+            consumed: view.consumed || view.may_be_work,
         });
         let events = self.queues.iter().find(is_events).map_or(Some(0), |view| view.messages);
         let sum = DeadSum::of(places, events);

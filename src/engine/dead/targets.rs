@@ -341,7 +341,7 @@ impl DeadTargets {
     }
 
     /// Those of the targets whose messages the broker itself may send on, or whose consumers may only be away.
-    fn possible_work(&self, listed: &[ListedQueue], policies: &Policies, fed: &Fed) -> BTreeSet<String> {
+    pub(super) fn possible_work(&self, listed: &[ListedQueue], policies: &Policies, fed: &Fed) -> BTreeSet<String> {
         let named = |name: &str| is_error_queue(name, &self.settings.dead_queues);
         let of = |key: &str| -> BTreeSet<&str> {
             let has = |queue: &&ListedQueue| policies.value(&queue.declared(), key).is_some();
@@ -407,7 +407,7 @@ impl DeadTargets {
     }
 
     /// The same, each with the queues that dead-letter into it.
-    async fn fed_among(
+    pub(super) async fn fed_among(
         &self,
         listed: &[ListedQueue],
         policies: &Policies,

@@ -2,7 +2,7 @@
 //! itself sends again.
 
 use lapin::BasicProperties;
-use lapin::options::{BasicGetOptions, QueueDeclareOptions};
+use lapin::options::{BasicConsumeOptions, BasicGetOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldArray, FieldTable, ShortString};
 use lapin::{Connection, ConnectionProperties};
 use redrive::internals::domain::id::QueueName;
@@ -254,4 +254,51 @@ async fn a_queue_of_work_that_messages_come_to_after_a_delay_is_taken_by_its_nam
     );
     let named = discard(Selection::Filter("queue = \"work\"".to_owned())).await;
     assert_eq!(named.messages, Some(5), "{:?}", named.lines);
+    let page = shop.list(None, None).await;
+    assert!(view(&page.queues, "work").unwrap().may_be_work);
+    assert_eq!(
+        page.sum().letters,
+        Some(1),
+        "what may be work is no sum of dead letters"
+    );
+    // What died in it after the delay goes back to it, not into the delay.
+    shop.reject_all("work").await;
+    let origins = shop
+        .listed("work.dead", 6)
+        .await
+        .into_iter()
+        .map(|letter| letter.origin);
+    let died_in: Vec<String> = origins.flatten().collect();
+    assert_eq!(died_in, ["work"; 5]);
+}
+
+/// It was refused because of the other one, whose messages it does not ask for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_filter_that_names_a_queue_has_nothing_to_do_with_another_one_that_somebody_consumes() {
+    let shop = Shop::open().await;
+    for (work, dead) in [("work", "dead"), ("other", "other.dead")] {
+        shop.queue(dead, &[]).await;
+        shop.queue(work, &through("", dead)).await;
+        shop.fill(work, 1).await;
+        shop.reject_all(work).await;
+    }
+    shop.listed("dead", 1).await;
+    let _consumer = shop
+        .channel
+        .basic_consume(
+            "other.dead".into(),
+            "c".into(),
+            BasicConsumeOptions::default(),
+            FieldTable::default(),
+        )
+        .await
+        .unwrap();
+    let plan = async |filter: &str| {
+        let order = Order::new(OrderKind::Redrive, Selection::Filter(filter.to_owned()));
+        shop.stage.engine.plan(Command::Run(order)).await
+    };
+    let none = plan("queue = dead and age > 10h").await.unwrap_err();
+    assert!(matches!(none, EngineError::NotFound { .. }), "{none:?}");
+    let one = plan("queue = dead").await.unwrap();
+    assert_eq!((one.messages, one.warnings.len()), (Some(1), 0), "{:?}", one.warnings);
 }
