@@ -1,5 +1,6 @@
 //! Dead letters: list, groups, one, and what is taken along as files.
 
+use std::collections::BTreeSet;
 use std::io::{BufWriter, IsTerminal as _, Stdout, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -222,7 +223,6 @@ async fn queues(
     Ok(Exit::Done)
 }
 
-/// The queues that letters come from, as far as there is room.
 fn kind(queue: &Queue) -> String {
     let kind = queue.kind.unwrap_or("?");
     if queue.may_be_work {
@@ -232,6 +232,7 @@ fn kind(queue: &Queue) -> String {
     }
 }
 
+/// The queues that letters come from, as far as there is room.
 fn fed_by(row: &QueueRow) -> String {
     let names: Vec<String> = row
         .fed_by
@@ -421,6 +422,7 @@ fn warn<T>(session: &Session<'_>, page: &DeadPage<T>) {
 async fn export_to(session: &Session<'_>, export: &DeadExport) -> Result<Exit, Failure> {
     let mut letters = session.engine.export_dead(selection(&export.selected)?).await?;
     let mut sink = Sink::open(export)?;
+    let mut missing: BTreeSet<&str> = export.ids.iter().map(String::as_str).collect();
     let mut count = 0_u64;
     let mut lacks = None;
     while let Some(exported) = letters.recv().await {
@@ -431,9 +433,11 @@ async fn export_to(session: &Session<'_>, export: &DeadExport) -> Result<Exit, F
             }
             exported => exported?,
         };
-        if !export.ids.is_empty() && !export.ids.iter().any(|id| id == detail.letter.id.as_str()) {
+        let id = detail.letter.id.as_str();
+        if !export.ids.is_empty() && !export.ids.iter().any(|named| named == id) {
             continue;
         }
+        missing.remove(id);
         sink.put(&detail)?;
         count += 1;
     }
@@ -444,10 +448,12 @@ async fn export_to(session: &Session<'_>, export: &DeadExport) -> Result<Exit, F
     if let Some(lacks) = lacks {
         return Err(lacks.into());
     }
-    if count == 0 && !export.ids.is_empty() {
-        return Err(Failure::new(Exit::NotFound, "no dead letter has such an id"));
+    if missing.is_empty() {
+        return Ok(Exit::Done);
     }
-    Ok(Exit::Done)
+    let missing: Vec<&str> = missing.into_iter().collect();
+    let said = format!("no dead letter has the id {}", missing.join(" or "));
+    Err(Failure::new(Exit::NotFound, said))
 }
 
 /// Where an export goes.

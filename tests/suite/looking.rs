@@ -561,6 +561,13 @@ async fn an_export_has_each_letter_on_a_line_as_whoever_asks_may_see_it_and_the_
         assert_eq!(exported.contains(SECRET), token == OPERATOR, "{exported}");
     }
     assert_eq!(reveals(daemon).await.len(), before + 2);
+    let named = ["dead", "export", &letter, "0123456789abcdef.1", "--profile", "far"];
+    let exported = far(daemon, READER).run(&named).await.expect_code(4);
+    assert_eq!(exported.stdout.lines().count(), 1, "{exported:?}");
+    assert!(
+        exported.stderr.contains("no dead letter has the id 0123456789abcdef.1"),
+        "{exported:?}"
+    );
     // What he does not see he cannot search.
     let one = "?filter=execution%20%3D%20letter";
     assert_eq!(ids(&export(daemon, READER, one).await.1), [letter.as_str()]);
