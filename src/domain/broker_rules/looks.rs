@@ -14,6 +14,10 @@ use std::fmt::Write as _;
 /// Runs of messages with the same number of returns that are told apart, at most; what is more is told as the worst.
 const RUNS_MAX: usize = 64;
 
+/// The broker takes the smaller one of an argument and a policy.
+const RAISE: &str = "raise the limit with a policy that sets `delivery-limit`; where the argument `x-delivery-limit` sets it, \
+                     only a new declaration of the queue does";
+
 /// The returns of the messages that were looked at, from the head on, and what the broker counted for all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Looks {
@@ -92,7 +96,7 @@ impl Looks {
             return Some(format!(
                 "the broker drops a message after {limit} returns, and does not count how often it delivered messages of \
                  it again (`management.rates_mode` is none, or it collects no statistics): a look could be the last; \
-                 raise the limit with a policy that sets `delivery-limit`"
+                 {RAISE}"
             ));
         };
         let others = self.others(redelivered);
@@ -101,8 +105,7 @@ impl Looks {
         (others > 0 && returns.saturating_add(1) > limit).then(|| {
             format!(
                 "the broker drops a message after {limit} returns, and delivered messages of it {others} times again \
-                 beyond our own looks, so that a look could be the last; raise the limit with a policy that sets \
-                 `delivery-limit`"
+                 beyond our own looks, so that a look could be the last; {RAISE}"
             )
         })
     }
@@ -260,7 +263,7 @@ fn too_many(worst: u64, limit: u64) -> Option<String> {
     beyond.then(|| {
         format!(
             "each look counts as a delivery, the broker drops a message after {limit} returns, and one of them had {worst}; \
-             take it out of the queue, or raise the limit with a policy that sets `delivery-limit`"
+             take it out of the queue, or {RAISE}"
         )
     })
 }
