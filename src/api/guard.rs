@@ -195,7 +195,9 @@ impl Caller {
         let Some(account) = &self.account else { return Ok(()) };
         account.publishes(1, clock.uptime())?;
         let queue = engine.naming().delivery_queue(&new.execution, &new.url);
-        let bytes = u64::try_from(new.body.len()).unwrap_or(u64::MAX);
+        let headers = new.headers.iter().map(|(name, value)| name.len() + value.len());
+        let bytes = new.body.len() + headers.sum::<usize>();
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         account.message(engine, Some(&queue), bytes, clock).await
     }
 }

@@ -111,7 +111,7 @@ impl Account {
         Ok(())
     }
 
-    /// Counts a message with a body of `bytes`, or refuses it; `queue` may be made for it.
+    /// Counts a message with headers and a body of `bytes`, or refuses it; `queue` may be made for it.
     pub(super) async fn message(
         &self,
         engine: &Engine,

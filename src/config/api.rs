@@ -123,7 +123,7 @@ keys! {
         publishes_per_second: Option<u32> = integer(1..=1_000_000).optional();
         /// Delivery queues that may be there at once where it may publish to.
         queues: Option<u32> = integer(1..=10_000_000).optional();
-        /// Bytes that may wait there: those of the bodies, and 512 for each message.
+        /// Bytes that may wait there: those of the bodies, and 512 for each message; those of headers for ten seconds, and on the embedded broker as long as they wait.
         bytes_waiting: Option<u64> = integer(1..=1_u64 << 50).optional();
     }
     beside {

@@ -598,6 +598,18 @@ async fn a_token_does_not_pass_its_quota_by_with_empty_bodies_and_end_marks() {
     assert_eq!(ask(daemon, ADMIN, mark()).await.status, 202, "others have no quota");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_does_not_pass_its_quota_by_with_headers() {
+    let (_at, mut daemon) = of_a_tenant(json!({"bytes_waiting": 10_000})).await;
+    let with_header = |bytes: usize| {
+        let headers = json!({"x-long": "x".repeat(bytes)});
+        let new = json!({"execution_id": "tenant-1:a", "url": DEAD_URL, "body": "", "headers": headers});
+        ("POST", "/v1/notifications", Some(new))
+    };
+    assert_eq!(ask(&mut daemon, TENANT, with_header(5_000)).await.status, 202);
+    refused(&ask(&mut daemon, TENANT, with_header(5_000)).await, 429);
+}
+
 /// An event is sent to as many queues as there are subscriptions: no quota of queues and bytes would hold.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_does_not_pass_its_quota_by_with_events() {
