@@ -39,14 +39,13 @@ impl SqliteFile {
                 "has a write-ahead log beside it: it is a file in use, and no backup".to_owned(),
             ));
         }
-        match owned::look(path).await {
+        match owned::look_by(untouched(path), path).await {
             Ok(Owned::Ours) => {}
             Ok(Owned::Empty) => return Err(SchemaRefusal::Missing.into()),
             Err(error) if error.is_no_database() => return Err(unusable("is no SQLite file".to_owned())),
             Err(error) => return Err(error),
         }
-        let options = reading(path).read_only(true);
-        let mut connection = options.connect().await.map_err(SqliteError::opening)?;
+        let mut connection = untouched(path).connect().await.map_err(SqliteError::opening)?;
         let found: Result<String, _> = sqlx::query_scalar("PRAGMA quick_check(1)")
             .fetch_one(&mut connection)
             .await;
@@ -69,7 +68,7 @@ impl SqliteFile {
         table: &str,
         rows: &'static str,
     ) -> Result<Vec<(i64, i64, String)>, SqliteError> {
-        rows_by(reading(path).read_only(true), table, rows).await
+        rows_by(untouched(path), table, rows).await
     }
 
     /// Whether a process has the file open, as far as its log tells; asked after [`SqliteFile::close`].
@@ -77,6 +76,11 @@ impl SqliteFile {
     pub fn is_in_use(path: &Path) -> bool {
         place::has_log(path)
     }
+}
+
+/// For a backup, which nobody writes to: nothing is made beside it, as SQLite does for a file with a log.
+fn untouched(path: &Path) -> SqliteConnectOptions {
+    reading(path).read_only(true).immutable(true)
 }
 
 async fn rows_by(

@@ -43,6 +43,11 @@ pub(super) async fn look(path: &Path) -> Result<Owned, SqliteError> {
         .create_if_missing(false)
         .read_only(true)
         .busy_timeout(BUSY);
+    look_by(options, path).await
+}
+
+/// The same of a file that is opened in this way.
+pub(super) async fn look_by(options: SqliteConnectOptions, path: &Path) -> Result<Owned, SqliteError> {
     let mut connection = options.connect().await.map_err(SqliteError::opening)?;
     let found = sqlx::query_as(FOUND).fetch_one(&mut connection).await;
     // It was read only: how it closes changes nothing.

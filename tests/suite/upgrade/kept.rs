@@ -169,6 +169,13 @@ async fn what_waits_and_is_not_in_the_backup_is_counted_before_it_is_lost_and_ke
         "{doctor:?}"
     );
     let before = kept_before(&installation).unwrap();
+    // It has a log while it is used, and none is made beside it.
+    let plan = ["store", "restore", before.to_str().unwrap(), "--dry-run"];
+    installation.run(&plan).await.expect_code(0);
+    for log in ["-wal", "-shm"] {
+        let beside = PathBuf::from(format!("{}{log}", before.display()));
+        assert!(!beside.exists(), "{}", beside.display());
+    }
     let back = ["store", "restore", before.to_str().unwrap(), "--yes"];
     installation.run(&back).await.expect_code(0);
     assert_eq!(waiting().await, 4);
