@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::budget::Budget;
+use crate::config::Certificates;
 use crate::domain::mask::MaskRules;
 use crate::domain::scope::{Prefix, Quota, Scopes};
 
@@ -32,6 +33,8 @@ pub struct ApiSettings {
     pub memory: Budget,
     /// What those who may only look do not see.
     pub masks: MaskRules,
+    /// Those that this process shows of itself.
+    pub certificates: Certificates,
 }
 
 impl ApiSettings {
@@ -150,6 +153,7 @@ mod tests {
             memory: Budget::default(),
             masks: MaskRules::usual(),
         }
+            certificates: Certificates::default(),
     }
 
     fn token(name: &str, secret: &str) -> ApiToken {

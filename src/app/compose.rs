@@ -383,6 +383,7 @@ pub(super) fn api_settings(config: &Config, bound: SocketAddr, memory: Budget) -
         probe_metrics: api.probe_metrics,
         memory,
         masks: config.console.mask.clone(),
+        certificates: config.certificates(),
     })
 }
 

@@ -17,7 +17,7 @@ use crate::ambient::{self, Clock};
 use crate::api::{self, ApiSettings, Backend, Doors, Opening, Tls};
 use crate::budget::Budget;
 use crate::cli::{self, Exit, Failure};
-use crate::config::Config;
+use crate::config::{Certificates, Config, Ending};
 use crate::domain::schema::SchemaMode;
 use crate::engine::Engine;
 use crate::files;
@@ -33,6 +33,9 @@ const RETRY: Duration = Duration::from_secs(1);
 const STATUS_MAX: usize = 200;
 /// Columns of a notice in the log.
 const NOTICE_MAX: usize = 400;
+/// Between two looks at when certificates end, and between two lines of the log about one.
+const CERTIFICATES: Duration = Duration::from_mins(1);
+const DAY: Duration = Duration::from_hours(24);
 /// Between two sweeps of the numbers.
 const METRICS_SWEEP: Duration = Duration::from_secs(5);
 /// What a stop takes at most beside what is in flight: the answers of the API, records, and the ends of connections.
@@ -69,6 +72,7 @@ pub(super) async fn run(config: Config, log: LogFormat) -> Result<Exit, Failure>
     // Told of until nothing happens any more.
     let over = CancellationToken::new();
     let telling = tell_otlp(&config, &metrics, &over)?;
+    ambient::spawn("certificates", watch_certificates(config.certificates(), over.clone()));
     let served = serve_api(doors, settings, &backend, metrics, &stop);
     supervised::begins(&over);
     let result = deliver(&config, (bound, memory), &backend, &stop).await;
@@ -80,6 +84,26 @@ pub(super) async fn run(config: Config, log: LogFormat) -> Result<Exit, Failure>
         let _ = telling.await;
     }
     result
+}
+
+/// Tells when the certificates of this process end, in its numbers and once a day in the log.
+async fn watch_certificates(certificates: Certificates, over: CancellationToken) {
+    let clock = Clock::system();
+    let mut told_at = None;
+    while !over.is_cancelled() {
+        for (of, at) in certificates.ends() {
+            let seconds = u32::try_from(at.seconds()).map_or(f64::INFINITY, f64::from);
+            metrics::gauge!(names::CERTIFICATE_ENDS, "of" => of).set(seconds);
+        }
+        let uptime = clock.uptime();
+        if told_at.is_none_or(|at| uptime.saturating_sub(at) >= DAY) {
+            told_at = Some(uptime);
+            for Ending { said, .. } in certificates.ending(clock.now()) {
+                tracing::warn!(certificate = ?said, "a certificate of this process has to be renewed");
+            }
+        }
+        ambient::wait(&over, CERTIFICATES).await;
+    }
 }
 
 /// Begins to tell the collector, where one is configured.

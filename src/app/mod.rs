@@ -15,6 +15,7 @@ mod survey;
 use std::future::Future;
 use std::time::Duration;
 
+use crate::ambient::Clock;
 use crate::cli::{self, Cli, Exit, Failure, Mode};
 use crate::config::{Config, Environment};
 use crate::console::Deliver;
@@ -180,7 +181,9 @@ async fn command(cli: &Cli, config: Config) -> Result<Exit, Failure> {
     if let Some(vhost) = config.vhost_notice().filter(|_| !cli.prints_json()) {
         cli::notice(&vhost);
     }
-    let warnings = config.warnings();
+    let mut warnings = config.warnings();
+    let ending = config.certificates().ending(Clock::system().now()).into_iter();
+    warnings.extend(ending.map(|ending| ending.said));
     let schema = schema(&config, cli.access(access(&config)));
     let engine = match compose::engine(&config, schema, None, compose::memory(&config)).await {
         Ok(engine) => engine,

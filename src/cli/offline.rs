@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 
+use crate::ambient::Clock;
 use crate::config::{self, Environment};
 use crate::domain::policy::RetryPolicy;
 use crate::files;
@@ -113,6 +114,8 @@ fn check(cli: &Cli, environment: &Environment, output: Output) -> Result<Exit, F
     }
     let mut warnings = config.warnings();
     warnings.extend(of_other_profiles(cli, environment, &config)?);
+    let ending = config.certificates().ending(Clock::system().now()).into_iter();
+    warnings.extend(ending.map(|ending| ending.said));
     for warning in &warnings {
         say(&format!("warning: {}", shown(warning)));
     }

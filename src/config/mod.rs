@@ -8,6 +8,7 @@
 
 mod alerts;
 mod api;
+mod certificates;
 mod delivery;
 mod environment;
 mod error;
@@ -33,6 +34,7 @@ use std::path::{Path, PathBuf};
 pub use alerts::{AlertConfig, AlertWayConfig};
 pub use api::{ApiConfig, ApiTls, ApiToken};
 pub use delivery::{DeliveryConfig, EndpointConfig};
+pub use certificates::{Certificates, Ending};
 pub use environment::Environment;
 pub use error::{ConfigError, Problem};
 pub use events::{ConsumerConfig, EventsConfig, HandlerAction, HandlerConfig, RoutedType};

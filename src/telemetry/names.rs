@@ -97,6 +97,8 @@ pub const QUEUES: &str = "redrive_queues";
 pub const REQUESTS_IN_FLIGHT: &str = "redrive_requests_in_flight";
 /// What runs: 1, with its `version`.
 pub const BUILD_INFO: &str = "redrive_build_info";
+/// When a certificate of our own ends, by `of`.
+pub const CERTIFICATE_ENDS: &str = "redrive_certificate_expiry_timestamp_seconds";
 /// Requests to the HTTP API, by `route` and `status`.
 pub const API_REQUESTS: &str = "redrive_api_requests_total";
 
@@ -322,6 +324,11 @@ pub const METRICS: &[Metric] = &[
         REQUESTS_IN_FLIGHT,
         OWN,
         "Requests to receivers that wait for an answer.",
+    ),
+    age(
+        CERTIFICATE_ENDS,
+        OWN,
+        "When the certificate ends that this process shows of itself, in seconds since 1970, by the key that names its file (of).",
     ),
     gauge(BUILD_INFO, OWN, "1, with the version of the program."),
     counter(API_REQUESTS, "Requests to the HTTP API, by route and status."),

@@ -90,6 +90,7 @@ const LABELS: &[(&str, &[Label])] = &[
     (names::EVENT_LAG, &[FREE]),
     (names::ALERTS, &[FREE]),
     (names::API_REQUESTS, &[FREE]),
+    (names::CERTIFICATE_ENDS, &[FREE]),
 ];
 /// No value of it is known.
 const FREE: Label = ("", &[]);

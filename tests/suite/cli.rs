@@ -240,6 +240,25 @@ fn a_configuration_is_checked_with_the_field_and_the_nearest_key() {
 }
 
 #[test]
+fn a_certificate_of_its_own_that_ended_is_told_before_clients_turn_away() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("cert.pem");
+    let mut own = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    own.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    let own = own.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
+    std::fs::write(&path, own.pem()).unwrap();
+    let tls = format!("[api]\ntls = {{ certificate = {path:?}, key = {path:?} }}\n");
+    for command in [&["config", "check"][..], &["doctor"]] {
+        let told = Program::with_config(&tls).run(command);
+        let told = format!("{} {}", told.out, told.err);
+        assert!(
+            told.contains("api.tls.certificate") && told.contains(" ended "),
+            "{told}"
+        );
+    }
+}
+
+#[test]
 fn the_template_is_a_valid_configuration_and_is_never_written_over_a_file() {
     let program = Program::new();
     let printed = program.run(&["config", "init"]).ends(0).out;

@@ -97,7 +97,10 @@ tests:
         values: '_x3 40x20'
       - series: 'process_start_time_seconds{job="redrive", instance="old"}'
         values: '-90000x20'
+      - series: 'redrive_certificate_expiry_timestamp_seconds{of="api.tls.certificate", job="redrive", instance="new"}'
+        values: '864120x20'
     alert_rule_test:
+      - {eval_time: 2m, alertname: RedriveCertificateEnds, exp_alerts: [{exp_labels: {severity: ticket, of: api.tls.certificate}, exp_annotations: {summary: 'The certificate of api.tls.certificate ends in 10d 0h 0m 0s.', description: 'Renew it. A daemon reads its file again when that changes; under systemd, restart it.'}}]}
       - {eval_time: 2m, alertname: RedriveDaemonDied, exp_alerts: [{exp_labels: {severity: ticket}, exp_annotations: {summary: 'A daemon was found dead, and its queues were taken over.'}}]}
       - {eval_time: 2m, alertname: RedriveQueuesLost, exp_alerts: [{exp_labels: {severity: page}, exp_annotations: {summary: 'Messages were lost with queues that somebody deleted, or whose time was over.', description: '`redrive audit` says with which, and how many.'}}]}
       - {eval_time: 2m, alertname: RedriveDeadEvents, exp_alerts: [{exp_labels: {severity: ticket, type: mail}, exp_annotations: {summary: '2 events of mail are dead.', description: '`redrive dead groups` shows what failed alike; `redrive event retry` handles them again.'}}]}
