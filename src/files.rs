@@ -184,13 +184,26 @@ pub fn private_socket(path: &Path) -> io::Result<UnixListener> {
 /// # Errors
 /// It cannot be read, or others can.
 pub fn own_secret(path: &Path) -> io::Result<Option<String>> {
+    secret_of(path, |owner, user| owner == user)
+}
+
+/// The same of a secret that is only shown to a daemon: nothing is run by it, and the superuser has that of any user, such as
+/// the one that systemd makes for the service.
+///
+/// # Errors
+/// Those of [`own_secret`].
+pub fn shown_secret(path: &Path) -> io::Result<Option<String>> {
+    secret_of(path, |owner, user| owner == user || user == 0)
+}
+
+fn secret_of(path: &Path, may_have: impl Fn(u32, u32) -> bool) -> io::Result<Option<String>> {
     let mut file = match OpenOptions::new().read(true).custom_flags(NO_LINK).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
     let about = file.metadata()?;
-    if about.uid() != rustix::process::getuid().as_raw() || about.mode() & 0o077 != 0 {
+    if !may_have(about.uid(), rustix::process::getuid().as_raw()) || about.mode() & 0o077 != 0 {
         let text = "it must belong to this user, and nobody else may read or write it (chmod 600)";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     }
@@ -282,8 +295,15 @@ mod tests {
         let made = made_secret(&path).unwrap();
         assert_eq!((made.len(), path.metadata().unwrap().mode() & 0o777), (43, 0o600));
         assert_eq!(made_secret(&path).unwrap(), made);
+        // Only root gives files away.
+        if std::os::unix::fs::chown(&path, Some(61_184), None).is_ok() {
+            assert_eq!(own_secret(&path).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+            assert_eq!(shown_secret(&path).unwrap(), Some(made));
+            std::os::unix::fs::chown(&path, Some(rustix::process::getuid().as_raw()), None).unwrap();
+        }
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         assert_eq!(own_secret(&path).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert!(shown_secret(&path).is_err());
         fs::remove_file(&path).unwrap();
         symlink("/etc/passwd", &path).unwrap();
         made_secret(&path).unwrap_err();

@@ -43,7 +43,7 @@ pub(super) fn target(cli: &Cli, config: &Config, environment: &Environment) -> R
         ));
     }
     let of_file = typed.and_then(|(_, file)| file).map(|file| {
-        let secret = files::own_secret(file).map_err(|error| wrong(format!("{}: {error}", file.display())))?;
+        let secret = files::shown_secret(file).map_err(|error| wrong(format!("{}: {error}", file.display())))?;
         secret.ok_or_else(|| {
             wrong(format!(
                 "{} is not there: --token-file names a file with a token",
@@ -112,7 +112,7 @@ fn known_token(config: &Config, environment: &Environment, url: &str) -> Result<
     let Some(path) = config.api.made_token.as_ref().filter(|_| remote::is_this_machine(url)) else {
         return Ok(None);
     };
-    let made = files::own_secret(path).map_err(|error| wrong(format!("{}: {error}", path.display())))?;
+    let made = files::shown_secret(path).map_err(|error| wrong(format!("{}: {error}", path.display())))?;
     Ok(made.map(|token| of(token, path.display().to_string())))
 }
 

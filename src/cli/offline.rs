@@ -90,7 +90,7 @@ fn token(api: &crate::config::ApiConfig, output: Output) -> Result<Exit, Failure
     let unread = |why: String| Failure::new(Exit::Configuration, why);
     let path = api.made_token.as_ref();
     let path = path.ok_or_else(|| unread("there is no home directory of this user for a token".to_owned()))?;
-    let secret = files::own_secret(path).map_err(|error| unread(format!("{}: {error}", path.display())))?;
+    let secret = files::shown_secret(path).map_err(|error| unread(format!("{}: {error}", path.display())))?;
     let Some(secret) = secret else {
         let why = format!(
             "{} is not there: `redrive --daemon` makes it at its first start",

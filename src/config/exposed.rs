@@ -35,6 +35,14 @@ fn others(about: &Metadata) -> Others {
     }
 }
 
+/// Whether a file with the token of a daemon belongs to that daemon's user, and the superuser reads it: nothing is run by a
+/// token, and a profile is how commands beside a service use its API.
+fn is_of_a_service(node: &Node, mode: u32, user: u32) -> bool {
+    // Nobody but its owner may do anything.
+    let is_private = mode.trailing_zeros() >= 6;
+    is_private && node.path.starts_with("profile.") && node.path.ends_with(".token.file") && user == ROOT
+}
+
 fn others_of(mode: u32, owner: u32, user: u32) -> Others {
     match mode {
         _ if owner != user && owner != ROOT => Others::Own(owner),
@@ -46,7 +54,7 @@ fn others_of(mode: u32, owner: u32, user: u32) -> Others {
 }
 
 /// Why a file cannot be trusted: others can write it, or it is theirs.
-pub(super) fn refusal(path: &Path, about: &Metadata) -> Option<String> {
+fn refusal(path: &Path, about: &Metadata) -> Option<String> {
     let path = path.display();
     match others(about) {
         Others::Write => Some(format!(
@@ -58,6 +66,14 @@ pub(super) fn refusal(path: &Path, about: &Metadata) -> Option<String> {
         )),
         Others::Read | Others::Nothing => None,
     }
+}
+
+/// The same of the file of a secret, which `node` names.
+pub(super) fn secret_refusal(node: &Node, path: &Path, about: &Metadata) -> Option<String> {
+    if is_of_a_service(node, about.mode(), rustix::process::geteuid().as_raw()) {
+        return None;
+    }
+    refusal(path, about)
 }
 
 /// Why the folder of a file cannot be trusted: everybody can put another file in its place.
@@ -105,7 +121,7 @@ pub(super) fn of_secrets(document: &Node) -> Result<Vec<String>, Problem> {
         let Ok(about) = Path::new(path).metadata() else {
             continue;
         };
-        if let Some(refusal) = refusal(Path::new(path), &about) {
+        if let Some(refusal) = secret_refusal(node, Path::new(path), &about) {
             return Err(node.problem(refusal));
         }
         if others(&about) == Others::Read {
@@ -202,6 +218,20 @@ mod tests {
             Others::Own(USER),
             "root runs nobody's commands"
         );
+    }
+
+    #[test]
+    fn the_superuser_reads_the_token_of_a_service_and_nothing_else_of_its_user() {
+        let text =
+            "[profile.service]\ndaemon = \"https://a\"\ntoken = { file = \"/a\" }\n[store]\nurl = { file = \"/b\" }";
+        let document = Node::parse(text).unwrap();
+        let files = secret_files(&document);
+        let [token, url] = files.as_slice() else {
+            panic!("{files:?}")
+        };
+        assert!(is_of_a_service(token, 0o600, ROOT));
+        assert!(!is_of_a_service(token, 0o640, ROOT) && !is_of_a_service(token, 0o600, 1000));
+        assert!(!is_of_a_service(url, 0o600, ROOT));
     }
 
     #[test]

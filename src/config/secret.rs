@@ -103,7 +103,7 @@ pub(super) fn read(node: &Node, environment: &Environment) -> Result<Secret, Pro
             let unreadable = |error| missing(format!("cannot be read from file {path:?}: {error}"));
             let file = std::fs::File::open(path).map_err(unreadable)?;
             let about = file.metadata().map_err(unreadable)?;
-            if let Some(refusal) = exposed::refusal(Path::new(path), &about) {
+            if let Some(refusal) = exposed::secret_refusal(place, Path::new(path), &about) {
                 return Err(place.problem(refusal));
             }
             let content = read_file(&file).map_err(unreadable)?;
