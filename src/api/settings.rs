@@ -65,7 +65,8 @@ impl ApiSettings {
             .strip_prefix('[')
             .and_then(|rest| rest.strip_suffix(']'))
             .unwrap_or(host);
-        if self.hosts.iter().any(|name| name.eq_ignore_ascii_case(bare)) {
+        let is_called = |name: &String| name.strip_suffix('.').unwrap_or(name).eq_ignore_ascii_case(bare);
+        if self.hosts.iter().any(is_called) {
             return true;
         }
         if let Ok(address) = bare.parse::<IpAddr>() {
@@ -145,15 +146,15 @@ mod tests {
     fn settings(listen: &str, tokens: Vec<ApiToken>) -> ApiSettings {
         ApiSettings {
             listen: listen.parse().unwrap(),
-            hosts: vec!["redrive.example".to_owned()],
+            hosts: vec!["redrive.example.".to_owned()],
             tokens,
             connections_per_address: 256,
             trusted_proxies: Vec::new(),
             probe_metrics: false,
             memory: Budget::default(),
             masks: MaskRules::usual(),
-        }
             certificates: Certificates::default(),
+        }
     }
 
     fn token(name: &str, secret: &str) -> ApiToken {

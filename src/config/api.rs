@@ -67,7 +67,7 @@ keys! {
         hosts: Vec<String> = list(parsed(host, String::clone), "a list of strings")
             .example("[]");
         /// Connections at once from one address.
-        connections_per_address: usize = integer(1..=100_000).or(256);
+        connections_per_address: usize = integer(2..=100_000).or(256);
         /// Networks of proxies: they name who asks, and have no bound of their own.
         ///
         /// Networks of proxies: they name the client (X-Forwarded-For), and have no bound of their own.

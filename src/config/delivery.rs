@@ -7,7 +7,10 @@ use secrecy::SecretString;
 
 use crate::domain::egress::AllowedNetwork;
 use crate::domain::naming::QueueType;
-use crate::domain::policy::{BackoffFunction, OnExhausted, OnRefused, PolicyOwner, RetryPolicy};
+use crate::domain::pace::{RATE_MAX, SPAN_S_MAX};
+use crate::domain::policy::{
+    BackoffFunction, DELAY_S_MAX, OnExhausted, OnRefused, PolicyOwner, RETRIES_MAX, RetryPolicy,
+};
 use crate::domain::signature::SigningSecret;
 use crate::domain::url::EndpointUrl;
 
@@ -73,7 +76,7 @@ keys! {
         idle_queue_ttl as "idle_queue_ttl_s": Duration = seconds(1.0..=365.0 * DAY_S).or(Duration::from_hours(168));
         /// Networks that are delivered to although they are not public.
         ///
-        /// Networks to deliver to although they are not public, for example ["10.0.0.0/8"].
+        /// Networks to deliver to although they are not public, for example ["10.0.0.0/8"], or some ports: "10.0.0.0/8:8080-8090".
         allow_networks: Vec<AllowedNetwork> = list(parsed(allowed_network, AllowedNetwork::to_string), "a list of strings")
             .example("[]");
         /// Bytes kept of an answer's body.
@@ -144,7 +147,7 @@ pub(super) fn delivery(root: Section<'_>, queue_type: QueueType, page: &mut Page
     let least = delivery.timeout * TAKE_OVER_TIMEOUTS;
     if delivery.take_over < least {
         let problem = format!(
-            "is {} seconds, and must be at least {TAKE_OVER_TIMEOUTS} times delivery.timeout_s, which is {} seconds",
+            "is {} seconds, and must be at least {} seconds, {TAKE_OVER_TIMEOUTS} times delivery.timeout_s",
             delivery.take_over.as_secs_f64(),
             least.as_secs_f64()
         );
@@ -182,11 +185,11 @@ fn retry_policy() -> Kind<RetryPolicy> {
 type PolicyKey = (&'static str, &'static str, fn() -> Schema, &'static str);
 
 const POLICY: [PolicyKey; 14] = [
-    ("retries_with_no_delay", "Tries that follow at once.", count, "3"),
-    ("minimum_delay_retries", "Tries after the minimum delay.", count, "3"),
-    ("minimum_delay", "Seconds.", count, "5"),
-    ("maximum_delay", "Seconds.", count, "30"),
-    ("maximum_delay_retries", "Tries after the maximum delay.", count, "3"),
+    ("retries_with_no_delay", "Tries that follow at once.", retries, "3"),
+    ("minimum_delay_retries", "Tries after the minimum delay.", retries, "3"),
+    ("minimum_delay", "Seconds.", delay, "5"),
+    ("maximum_delay", "Seconds.", delay, "30"),
+    ("maximum_delay_retries", "Tries after the maximum delay.", retries, "3"),
     (
         "retry_backoff_function",
         "How the delay grows between the two.\n\nlinear, arithmetic, geometric or exponential.",
@@ -197,7 +200,7 @@ const POLICY: [PolicyKey; 14] = [
         "backoff_retries",
         "Tries while it grows; by default it follows from the two delays.\n\n\
          Length of the backoff; by default it follows from the two delays.",
-        count,
+        retries,
         "5",
     ),
     (
@@ -225,20 +228,20 @@ const POLICY: [PolicyKey; 14] = [
         "slow_start",
         "Messages a second with which an endpoint begins that is available again by itself; 0: all at once.\n\n\
          Messages a second with which an endpoint begins that is available again by itself; 0, the default: all at once.",
-        count,
+        || whole(0, RATE_MAX),
         "1",
     ),
     (
         "slow_start_interval",
         "Seconds until that rate doubles.\n\nSeconds until that rate doubles.",
-        at_least_one,
+        || whole(1, SPAN_S_MAX),
         "10",
     ),
     (
         "slow_start_maximum",
         "Messages a second at which nothing is held back any more.\n\n\
          Messages a second at which nothing is held back any more.",
-        at_least_one,
+        || whole(1, RATE_MAX),
         "1000",
     ),
     (
@@ -249,12 +252,17 @@ const POLICY: [PolicyKey; 14] = [
     ),
 ];
 
-fn count() -> Schema {
-    [typed("integer"), vec![("minimum", number_value(0.0))]].concat()
+fn retries() -> Schema {
+    whole(0, RETRIES_MAX)
 }
 
-fn at_least_one() -> Schema {
-    [typed("integer"), vec![("minimum", number_value(1.0))]].concat()
+fn delay() -> Schema {
+    whole(0, DELAY_S_MAX)
+}
+
+fn whole(least: u32, most: u32) -> Schema {
+    let bounds = [("minimum", least), ("maximum", most)].map(|(key, bound)| (key, number_value(bound.into())));
+    [typed("integer"), bounds.to_vec()].concat()
 }
 
 fn share() -> Schema {

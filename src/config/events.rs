@@ -37,7 +37,7 @@ keys! {
     /// One queue whose messages become events.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ConsumerConfig {
-        /// Names it in logs and metrics.
+        /// Names it in logs.
         name: String = required_text("\"hr\"").bare().example("\"hr\"");
         /// Where the queue is; the broker's vhost without.
         ///

@@ -30,11 +30,12 @@ mod tree;
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub use alerts::{AlertConfig, AlertWayConfig};
 pub use api::{ApiConfig, ApiTls, ApiToken};
-pub use delivery::{DeliveryConfig, EndpointConfig};
 pub use certificates::{Certificates, Ending};
+pub use delivery::{DeliveryConfig, EndpointConfig};
 pub use environment::Environment;
 pub use error::{ConfigError, Problem};
 pub use events::{ConsumerConfig, EventsConfig, HandlerAction, HandlerConfig, RoutedType};
@@ -56,6 +57,8 @@ use template::SECTIONS;
 use tree::{Node, Written};
 
 const PROFILE: &str = "profile";
+/// A daemon that is taken for dead sooner may only be slow for a moment.
+const SOON_TAKEN_OVER: Duration = Duration::from_secs(5);
 /// A configuration has at most this many bytes.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -194,9 +197,7 @@ impl Config {
         })
     }
 
-    /// What is possible but not advisable, each with the mend.
-    #[must_use]
-    pub fn warnings(&self) -> Vec<String> {
+    fn of_broker(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if let BrokerKind::RabbitMq {
             amqp_url,
@@ -222,6 +223,21 @@ impl Config {
                     ));
                 }
             }
+        }
+        warnings
+    }
+
+    /// What is possible but not advisable, each with the mend.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.of_broker();
+        if self.delivery.take_over < SOON_TAKEN_OVER {
+            warnings.push(format!(
+                "delivery.take_over_s is {}, and a daemon proves each second that it lives: where one proof is late, others take \
+                 its queues over; use at least {}",
+                self.delivery.take_over.as_secs_f64(),
+                SOON_TAKEN_OVER.as_secs()
+            ));
         }
         if let StoreConfig::Sqlite { path, .. } = &self.store
             && path.is_relative()
@@ -312,9 +328,13 @@ pub(crate) fn is_understood(bytes: &[u8]) -> bool {
 /// Whoever names the authorities trusts no others; where they cannot be read, every certificate is refused.
 fn untrusted(environment: &Environment) -> Option<String> {
     let file = environment.variable("SSL_CERT_FILE")?;
-    let error = std::fs::File::open(file).err()?;
+    let why = match std::fs::File::open(file) {
+        Err(error) => format!("cannot be read ({error})"),
+        Ok(_) if !certificates::has_some(Path::new(file)) => "has no certificate in it".to_owned(),
+        Ok(_) => return None,
+    };
     Some(format!(
-        "SSL_CERT_FILE names {file}, which cannot be read ({error}): no certificate of a receiver or of the broker is trusted; \
+        "SSL_CERT_FILE names {file}, which {why}: no certificate of a receiver or of the broker is trusted; \
          name a PEM file, or unset it"
     ))
 }

@@ -397,8 +397,15 @@ fn colour(text: &str) -> Result<String, String> {
 
 fn daemon_url(text: &str) -> Result<String, String> {
     let parsed = url::Url::parse(text).ok();
-    if !parsed.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.host_str().is_some()) {
+    if !parsed
+        .as_ref()
+        .is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.host_str().is_some())
+    {
         return Err("must be the address of a daemon, such as https://HOST:8470".to_owned());
+    }
+    // Never with the password, which stays in the file.
+    if parsed.is_some_and(|url| !url.username().is_empty() || url.password().is_some()) {
+        return Err("has a user or a password in it; who asks is told by token".to_owned());
     }
     Ok(text.to_owned())
 }

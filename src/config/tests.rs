@@ -247,7 +247,10 @@ fn a_store_broker_or_delivery_that_is_not_possible_is_told_what_is() {
         ("[delivery]\ntimeout_s = nan", &["delivery.timeout_s", "between"]),
         (
             "[delivery]\ntimeout_s = 20\ntake_over_s = 60",
-            &["delivery.take_over_s (line 3)", "at least 4 times", "80 seconds"],
+            &[
+                "delivery.take_over_s (line 3)",
+                "at least 80 seconds, 4 times delivery.timeout_s",
+            ],
         ),
         (
             "[delivery]\nallow_networks = [\"10.0.0.0/8\", \"lan\"]",
@@ -936,6 +939,22 @@ fn a_password_that_ends_the_host_of_its_url_is_refused_and_not_shown() {
     }
     let user = "[store]\nurl = \"postgres://db.example/v?user=me@place\"\n[broker]\nurl = \"amqp://h\"";
     assert!(Config::resolve(user, None, &environment(&[])).is_ok());
+}
+
+#[test]
+fn what_cannot_work_is_refused_or_warned_of_before_it_is_used() {
+    let far = "[profile.far]\ndaemon = \"https://u:hunter2@redrive.example\"";
+    check_with(far, Some("far"), &[], &["profile.far.daemon", "a user or a password"]);
+    let store = "[store]\nurl = \"postgres://db.example/v?sslmode=requrie\"\n[broker]\nurl = \"amqps://h\"";
+    check(store, &["store.url", "none of disable, allow"]);
+    let soon = config("[delivery]\ntimeout_s = 0.5\ntake_over_s = 2").warnings();
+    assert!(soon.join(" ").contains("delivery.take_over_s is 2,"), "{soon:?}");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("ca.pem");
+    std::fs::write(&file, "none").unwrap();
+    let trusts = [("SSL_CERT_FILE", file.to_str().unwrap())];
+    let nobody = Config::resolve("", None, &environment(&trusts)).unwrap().warnings();
+    assert!(nobody.join(" ").contains("has no certificate in it"), "{nobody:?}");
 }
 
 #[test]

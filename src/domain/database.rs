@@ -5,6 +5,9 @@ use url::Url;
 const SEVERAL: &str = "names several hosts, and this program goes to one: give the name or the address that follows the \
     primary (a virtual address, a proxy, a name that is moved)";
 
+/// How TLS is used, by what `libpq` calls it.
+const MODES: [&str; 6] = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
+
 /// Why a `postgres://` URL is refused before anybody connects; `None`: it is not. Never with a password.
 #[must_use]
 pub fn refusal(url: &str) -> Option<String> {
@@ -20,6 +23,9 @@ pub fn refusal(url: &str) -> Option<String> {
         // What takes writes is asked for anyway: `read-write`, `primary` and `any` say nothing more.
         "target_session_attrs" => (value.contains("read-only") || value.contains("standby"))
             .then(|| format!("asks for a server that takes no writes (target_session_attrs={value})")),
+        "sslmode" | "ssl-mode" => {
+            (!MODES.contains(&&*value)).then(|| format!("has sslmode={value}, which is none of {}", MODES.join(", ")))
+        }
         _ => None,
     })
 }
@@ -46,7 +52,10 @@ mod tests {
             let url = format!("postgres://a/redrive?target_session_attrs={attributes}");
             assert!(refusal(&url).unwrap().contains("takes no writes"), "{url}");
         }
+        let mode = refusal("postgres://a/redrive?sslmode=requrie").unwrap();
+        assert!(mode.contains("none of disable, allow"), "{mode}");
         for url in [
+            "postgres://a/redrive?sslmode=verify-full",
             "postgres://a/redrive?target_session_attrs=read-write",
             "postgres://a/redrive?target_session_attrs=primary",
             "postgres://u,1:p,2@a/redrive",
