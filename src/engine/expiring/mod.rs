@@ -327,8 +327,10 @@ impl Lifetimes {
 
     /// By its name something that should not live for ever, as delivery queues may.
     fn is_leftover(&self, queue: &QueueName) -> bool {
-        let name = queue.as_str();
-        self.settings.leftover_pattern.is_match(name) && !self.settings.naming.is_delivery_queue(name)
+        let (name, naming) = (queue.as_str(), &self.settings.naming);
+        let is_ours =
+            naming.is_delivery_queue(name) || name == naming.dead_letter_queue() || name == naming.wake_queue();
+        self.settings.leftover_pattern.is_match(name) && !is_ours
     }
 
     /// Unused for longer than it lives, or than a job's queues live where it has no lifetime itself.
