@@ -128,8 +128,8 @@ pub enum EndpointChange {
         /// Until the next attempt.
         delay: std::time::Duration,
     },
-    /// It failed by its own fault, and the message that failed has no attempts of its own left: the next probe,
-    /// after `delay`, is the head of the queue waiting longest.
+    /// It failed, and the message that failed has no attempts of its own left, or may be what it failed by: the next
+    /// probe, after `delay`, is the head of the queue waiting longest.
     WaitForAny {
         /// Failed attempts so far, whichever messages made them.
         attempts: u32,

@@ -146,7 +146,7 @@ impl Worker {
             } => Consequence {
                 failures,
                 phase: Some(phase),
-                ..self.hold.waiting(hand, failures, delay, scope)
+                ..self.hold.waiting(hand, tried, (failures, delay), scope)
             },
             Verdict::Park { failures, scope, url } => Consequence {
                 failures,
@@ -325,8 +325,7 @@ impl Hold {
         let refused = tried.attempt.class == OutcomeClass::Refused;
         // What other queues met plays no part where a refusal counts as delivered.
         let accepted = refused && policy.on_refused == OnRefused::Accept;
-        let own = (fault == Fault::Message || refused) && !accepted;
-        let tally = if own {
+        let tally = if is_about_the_message(tried) && !accepted {
             self.tally(hand).await?
         } else {
             Tally {
@@ -385,11 +384,11 @@ impl Hold {
         })
     }
 
-    fn waiting(&self, hand: &InHand, failures: u32, delay: Duration, scope: Scope) -> Consequence {
+    fn waiting(&self, hand: &InHand, tried: &Tried, (failures, delay): (u32, Duration), scope: Scope) -> Consequence {
         let none = Consequence::nothing(failures);
         match scope {
             Scope::Url { failures } => Consequence {
-                endpoint: Some(self.closing(hand, failures, delay)),
+                endpoint: Some(self.closing(hand, tried, failures, delay)),
                 end: Some(End::EndpointClosed),
                 ..none
             },
@@ -459,8 +458,15 @@ impl Hold {
         self.probe.map(|_| EndpointChange::ProbeNext { queue: None })
     }
 
-    fn closing(&self, hand: &InHand, failures: u32, delay: Duration) -> EndpointChange {
-        if self.probe.is_some() {
+    /// Where the receiver answers, and messages of several queues fail, nobody knows whether they are to blame or the URL:
+    /// each probe is the message of another queue, and one that is taken tells (docs/protocols.md 15).
+    fn closing(&self, hand: &InHand, tried: &Tried, failures: u32, delay: Duration) -> EndpointChange {
+        if is_about_the_message(tried) {
+            EndpointChange::WaitForAny {
+                attempts: failures,
+                delay,
+            }
+        } else if self.probe.is_some() {
             EndpointChange::ProbeFailed {
                 attempts: failures,
                 delay,
@@ -507,6 +513,11 @@ impl Hold {
         }
         End::EndpointClosed
     }
+}
+
+/// Whether the receiver answered, with something that it may have against this message alone.
+fn is_about_the_message(tried: &Tried) -> bool {
+    tried.sent.outcome.fault() == Fault::Message || tried.attempt.class == OutcomeClass::Refused
 }
 
 /// How the endpoint answered an attempt that is no 2xx.

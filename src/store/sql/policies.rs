@@ -35,7 +35,11 @@ static WAITING: Statement = Statement::new(concat!(
     ", ",
     waiting_columns!(),
     ", e_until IS NOT NULL AND e_until >= redrive.store_now() AS e_probing FROM redrive.delivery_queues LEFT JOIN \
-     (SELECT url AS e_url, epoch AS e_epoch, attempts AS e_attempts, next_attempt_at AS e_next, probe_queue AS e_queue, \
+     (SELECT url AS e_url, epoch AS e_epoch, attempts AS e_attempts, next_attempt_at AS e_next, \
+        COALESCE(probe_queue, (SELECT q.name FROM redrive.delivery_queues AS q \
+            WHERE redrive.url_key(q.url) = redrive.url_key(endpoints.url) AND q.head_message IS NOT NULL \
+            AND q.decision_id IS NULL AND q.head_next_attempt_at IS NULL AND NOT q.head_parked \
+            ORDER BY q.head_last_failed_at DESC, q.name LIMIT 1)) AS e_queue, \
         probe_message AS e_message, probe_until AS e_until \
         FROM redrive.endpoints WHERE state IN ('unavailable', 'parked')) AS e \
      ON e_url = url AND e_queue = name AND COALESCE(e_message, head_message) = head_message \

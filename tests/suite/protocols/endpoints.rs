@@ -274,6 +274,28 @@ async fn a_proxys_404_closes_the_url_of_sequences_with_one_message_each() {
     stage.assert_kept();
 }
 
+/// The receiver has nothing against the others: one of them as the probe opens the URL, whatever the bad ones are answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_bad_messages_keep_no_good_one_from_being_the_probe() {
+    for status in [422, 500] {
+        let mut stage = strict().await;
+        stage.publish("good", "/hook").await;
+        stage.delivered(1).await;
+        stage.receiver.behave_by("/hook", move |attempt| {
+            Behaviour::Status(if attempt.body.starts_with(b"bad") { status } else { 200 })
+        });
+        for execution in ["bad-a", "bad-b", "bad-c"] {
+            stage.publish(execution, "/hook").await;
+        }
+        stage.endpoint_is("/hook", "unavailable").await;
+        for execution in ["c", "d", "e", "f"] {
+            stage.publish(execution, "/hook").await;
+        }
+        stage.delivered(5).await;
+        stage.stop().await;
+    }
+}
+
 /// One of them closes the URL; the others failed as well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn heads_that_fail_at_one_moment_keep_their_attempts() {

@@ -228,9 +228,22 @@ pub(super) async fn a_head_moves_only_while_it_waits_as_it_was_read(place: &Plac
 
 pub(super) async fn a_url_moves_with_the_head_that_it_waits_for_and_not_while_somebody_probes(place: &Place) {
     let store = &*place.store;
+    let soon = Timestamp::from_seconds(7);
+    // Where no queue is named it waits for whichever comes, and moves with the one that failed last.
+    let lease = held_queue(store, "redrive.b.2", "two").await;
+    let mut refused = closing_failure(&lease, "two", "m", HOUR);
+    let anybody = EndpointChange::WaitForAny {
+        attempts: 1,
+        delay: HOUR,
+    };
+    refused.endpoint = refused.endpoint.map(|(epoch, _)| (epoch, anybody));
+    recorded(store, &refused).await.unwrap();
+    let waits = waiting_for(store, "two").await;
+    assert!(moved(store, to(&waits, at(soon))).await);
+    assert_eq!(endpoint(store, "two").await.next_attempt_at, Some(soon));
+
     waits_with_its_url(store, "redrive.a.1", "one").await;
     let waits = waiting_for(store, "one").await;
-    let soon = Timestamp::from_seconds(7);
     let before = endpoint(store, "one").await;
     assert!(moved(store, to(&waits, at(soon))).await);
     let now = endpoint(store, "one").await;
