@@ -13,7 +13,7 @@ use super::tell::Tell;
 use crate::ambient;
 use crate::broker::{ListedQueue, Look, Signal};
 use crate::engine::delivery::Delivery;
-use crate::engine::health::{Depth, look_at_one, was_deleted};
+use crate::engine::health::{Depth, look_at_one, was_deleted, was_made};
 use crate::store::QueuesOnly;
 use crate::telemetry::names;
 
@@ -64,6 +64,9 @@ impl Delivery {
             Signal::Nudged(queue) | Signal::QueueCreated(queue) => {
                 if self.settings.naming.is_delivery_queue(queue.as_str()) {
                     tracing::debug!(queue = ?queue, "told of a queue");
+                    if is_new {
+                        was_made(&self.healing, &queue);
+                    }
                     if is_new && self.policy_guard.rules.has_odd() {
                         // Whether that policy is for it is asked of the broker.
                         self.policy_guard.look_again();

@@ -13,7 +13,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::turn::DELIVERY_QUEUES;
 use crate::domain::words::{about, plural, plural_of};
 use crate::engine::process::host;
-use crate::store::{NewAudit, StoreHandle};
+use crate::store::{AuditEntry, NewAudit, StoreHandle};
 
 /// Queues with something in them whose last known number is kept.
 const DEPTHS_MAX: usize = 200_000;
@@ -29,6 +29,8 @@ const LAG: Duration = Duration::from_secs(10);
 const LOSSES_MAX: usize = 10_000;
 /// Losses that one line of the audit names.
 const NAMED_MAX: usize = 50;
+/// The newest lines of the audit that may have told of a loss.
+const LINES: u32 = 100;
 /// How long a publish waits until a loss is in the audit.
 const AUDIT: Duration = Duration::from_secs(2);
 /// The name of what is audited here.
@@ -95,6 +97,23 @@ impl Drop for Looking {
 }
 
 impl Loss {
+    /// Whether the row is as it was when the messages were missed: nothing of what is there now has failed.
+    pub(super) fn is_about(&self, row: &QueueRecord) -> bool {
+        self.head.as_deref() == row.head.as_ref().map(|head| head.message.as_str())
+    }
+
+    /// When what is missing was there.
+    fn was_there_at(&self) -> Timestamp {
+        self.last_known.map_or(self.active_at, |(_, at)| at)
+    }
+
+    /// Whether a line of the audit that was written since tells that it is gone: a publisher may have told so.
+    fn is_told_by(&self, line: &AuditEntry) -> bool {
+        let is_loss = line.entry.command == COMMAND && [GONE, EMPTIED].contains(&line.entry.result.as_str());
+        let mut words = line.entry.detail.split([' ', ',']);
+        is_loss && line.at > self.was_there_at() && words.any(|word| word == self.queue.as_str())
+    }
+
     /// So many messages are lost at least; `None`: nobody knows.
     fn messages(&self) -> Option<u64> {
         let (messages, _) = self.last_known.filter(|_| self.is_untouched)?;
@@ -173,6 +192,12 @@ impl Losses {
         had.filter(|(_, at)| row.created_at < *at)
     }
 
+    /// Whether somebody deleted it of late with something in it.
+    pub(super) fn is_deleted(&self, queue: &QueueName) -> bool {
+        let depths = self.depths.lock().unwrap_or_else(PoisonError::into_inner);
+        depths.deleted.contains_key(queue)
+    }
+
     /// Whether something is known of what is in it.
     pub(super) fn knows(&self, queue: &QueueName) -> bool {
         self.had(queue).is_some()
@@ -246,14 +271,17 @@ impl Losses {
         self.keep(self.gone(row));
     }
 
-    pub(super) fn keep(&self, loss: Loss) {
-        // It is told once.
+    /// A loss is told once.
+    pub(super) fn told(&self, queue: &QueueName) {
         let mut depths = self.depths.lock().unwrap_or_else(PoisonError::into_inner);
-        depths.fell.remove(&loss.queue);
-        depths.listed.remove(&loss.queue);
-        depths.unlisted.remove(&loss.queue);
-        depths.deleted.remove(&loss.queue);
-        drop(depths);
+        depths.fell.remove(queue);
+        depths.listed.remove(queue);
+        depths.unlisted.remove(queue);
+        depths.deleted.remove(queue);
+    }
+
+    fn keep(&self, loss: Loss) {
+        self.told(&loss.queue);
         let mut untold = self.untold();
         if untold.len() < LOSSES_MAX {
             untold.push(loss);
@@ -336,6 +364,16 @@ fn named(mut text: String, losses: &[Loss], now: Timestamp) -> String {
         let _ = write!(text, ", and {} more", losses.len() - NAMED_MAX);
     }
     text
+}
+
+/// Leaves out what somebody else told of meanwhile, as far as the audit can be read.
+pub(super) async fn untold(store: &StoreHandle, mut losses: Vec<Loss>) -> Vec<Loss> {
+    if !losses.is_empty()
+        && let Ok(lines) = store.audit_list(None, LINES).await
+    {
+        losses.retain(|loss| !lines.iter().any(|line| loss.is_told_by(line)));
+    }
+    losses
 }
 
 /// Writes into the audit what `who` found gone: `of` what, and what came of it.
@@ -508,6 +546,32 @@ mod tests {
         losses.listed([(queue("q"), with(3))].into_iter(), at(200));
         losses.deleted(&leased(195));
         assert_eq!(losses.compare(&leased(201), 0), None, "leased before that");
+    }
+
+    #[test]
+    fn a_loss_that_a_publisher_told_of_is_not_told_again() {
+        let at = Timestamp::from_seconds;
+        let loss = loss("q", Some((3, at(100))));
+        let line = |second, result: &str, detail: &str| AuditEntry {
+            id: 1,
+            at: at(second),
+            entry: NewAudit {
+                actor: "publisher:h".to_owned(),
+                command: COMMAND.to_owned(),
+                target: QUEUES.to_owned(),
+                reason: None,
+                plan: None,
+                result: result.to_owned(),
+                detail: detail.to_owned(),
+            },
+            broker: None,
+            hash: String::new(),
+        };
+        let gone = "1 queue is gone, with at least 3 messages as listed last: q (3 messages, 7 s before)";
+        assert!(loss.is_told_by(&line(101, GONE, gone)));
+        assert!(!loss.is_told_by(&line(99, GONE, gone)), "another one, before");
+        assert!(!loss.is_told_by(&line(101, "bound", "q")));
+        assert!(!loss.is_told_by(&line(101, GONE, &gone.replace(": q ", ": qq "))));
     }
 
     #[test]

@@ -8,10 +8,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{StreamExt, TryStreamExt, stream};
+use futures_util::{StreamExt, stream};
 
-use super::bind::to_bind;
-use super::losses::Loss;
+use super::bind::{tell_of_losses, to_bind};
+use super::losses::{EMPTIED, Loss, emptied, untold};
 use crate::ambient;
 use crate::broker::Look;
 use crate::domain::id::QueueName;
@@ -19,10 +19,12 @@ use crate::domain::queue::QueueRecord;
 use crate::engine::EngineError;
 use crate::engine::health::Healing;
 use crate::engine::manage::Manager;
-use crate::store::{LeaseOutcome, Purpose, QueuesOnly};
+use crate::store::{HeadScope, LearnedQueue, Lease, LeaseOutcome, Purpose, QueuesOnly};
 
 /// Queues that are looked at side by side.
 const BESIDE: usize = 16;
+/// Within that a publisher that makes a queue again has told of the loss.
+const PUBLISHER: Duration = Duration::from_secs(3);
 /// How long signals wait for the row of a queue that was deleted.
 const ROW: Duration = Duration::from_secs(1);
 
@@ -43,11 +45,11 @@ pub(super) fn begin_looking(engine: &Arc<Healing>) {
 }
 
 async fn look_at_all(engine: &Healing) -> Result<(), EngineError> {
-    let mut pages = engine.queue_pages(QueuesOnly::All);
+    let (mut pages, mut all) = (engine.queue_pages(QueuesOnly::All), Ok(()));
     while let Some(rows) = pages.next().await? {
-        look_at_these(engine, &rows).await?;
+        all = all.and(look_at_these(engine, &rows).await);
     }
-    Ok(())
+    all
 }
 
 /// The broker says that somebody deleted a queue. Asked before anything of ours leases it because of that.
@@ -71,25 +73,46 @@ pub(in crate::engine) async fn look_at_one(engine: &Healing, queue: &QueueName) 
     }
 }
 
+/// The broker says that there is a queue of this name now. One that somebody deleted a moment before is looked at, when
+/// whoever published to it has had the time to tell that it was gone.
+pub(in crate::engine) fn was_made(engine: &Arc<Healing>, queue: &QueueName) {
+    if !engine.health.losses.is_deleted(queue) {
+        return;
+    }
+    let engine = Arc::clone(engine);
+    drop(ambient::spawn("look for a loss soon", async move {
+        ambient::wait(&engine.health.over, PUBLISHER).await;
+        engine.health.losses.something_was_gone();
+    }));
+}
+
+/// One that cannot be looked at keeps no other from it.
 pub(super) async fn look_at_these(engine: &Healing, rows: &[QueueRecord]) -> Result<(), EngineError> {
     let may_lack = rows.iter().filter(|row| may_lack(engine, row));
     let may_lack: Vec<QueueName> = may_lack.map(|row| row.name.clone()).collect();
     if may_lack.is_empty() {
         return Ok(());
     }
-    let found: Vec<_> = stream::iter(may_lack)
-        .map(|queue| look_for_loss(engine, queue))
-        .buffer_unordered(BESIDE)
-        .try_collect()
-        .await?;
-    let losses: Vec<Loss> = found.into_iter().flatten().collect();
-    if losses.is_empty() {
-        return Ok(());
+    let found = stream::iter(may_lack).map(|queue| look_for_loss(engine, queue));
+    let found: Vec<_> = found.buffer_unordered(BESIDE).collect().await;
+    let (mut losses, mut all) = (Vec::new(), Ok(()));
+    for looked in found {
+        match looked {
+            Ok(loss) => losses.extend(loss),
+            Err(error) => all = Err(error),
+        }
     }
+    if losses.is_empty() {
+        return all;
+    }
+    let queues: Vec<QueueName> = losses.iter().map(|loss| loss.queue.clone()).collect();
     let manager = engine.begin_managing("losses").await?;
-    let told = keep_losses(engine, &manager, losses).await;
+    let told = tell_under_lease(engine, &manager, losses).await;
     manager.end().await;
-    told
+    for queue in &queues {
+        engine.broker.nudge(queue).await;
+    }
+    told.and(all)
 }
 
 /// What is in a companion is counted with its queue.
@@ -109,15 +132,55 @@ async fn look_for_loss(engine: &Healing, queue: QueueName) -> Result<Option<Loss
     }
 }
 
-/// To be told by this process. Under a lease, which ends with the manager, and by which others see that somebody tells
-/// of it.
-async fn keep_losses(engine: &Healing, manager: &Manager, losses: Vec<Loss>) -> Result<(), EngineError> {
+/// Tells of them at once: what is known of them ends with the lease, which ends with the manager.
+async fn tell_under_lease(engine: &Healing, manager: &Manager, losses: Vec<Loss>) -> Result<(), EngineError> {
     let queues: Vec<QueueName> = losses.iter().map(|loss| loss.queue.clone()).collect();
     let leases = engine.store.leases_take(manager.id(), Purpose::Manage, &queues).await?;
+    let (mut lost, mut all) = (Vec::new(), Ok(()));
     for (loss, outcome) in losses.into_iter().zip(leases) {
-        if matches!(outcome, LeaseOutcome::Taken(_)) {
-            engine.health.losses.keep(loss);
+        let LeaseOutcome::Taken(lease) = outcome else {
+            continue;
+        };
+        match begins_again(engine, &loss, &lease).await {
+            Ok(true) => lost.push(loss),
+            Ok(false) => {}
+            Err(error) => all = Err(error),
         }
     }
-    Ok(())
+    for loss in &lost {
+        engine.health.losses.told(&loss.queue);
+    }
+    let lost = untold(&engine.store, lost).await;
+    if !lost.is_empty() {
+        tell_of_losses(engine, EMPTIED, &lost, emptied(&lost, engine.store_time.now())).await;
+    }
+    all
+}
+
+/// What is known of a head that is missing (its attempts, that it is parked) holds up what comes after it, so the row of
+/// its queue is made again. Answers `false` where another daemon did that, and tells of the loss.
+async fn begins_again(engine: &Healing, loss: &Loss, lease: &Lease) -> Result<bool, EngineError> {
+    let (row, store) = (&lease.record, &engine.store);
+    if row.decision.is_some() || !loss.is_about(row) {
+        return Ok(true);
+    }
+    if row.pause.is_some() {
+        // What a person paused stays so.
+        let scope = HeadScope::Queue(row.name.clone(), lease.epoch);
+        return Ok(store.heads_reset(&scope).await.map(|_| true)?);
+    }
+    if !store.queue_forget(&row.name, lease.epoch).await? {
+        return Ok(false);
+    }
+    if let (Some(execution), Some(url)) = (&row.execution, &row.url) {
+        let learned = LearnedQueue {
+            name: row.name.clone(),
+            execution: execution.clone(),
+            url: url.clone(),
+        };
+        if let Err(error) = store.queues_learn(&[learned]).await {
+            tracing::debug!(queue = ?row.name, error = ?error, "its first message tells whose it is");
+        }
+    }
+    Ok(true)
 }

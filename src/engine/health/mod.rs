@@ -39,7 +39,7 @@ pub(super) use heal::IS_OLDER;
 pub(crate) use heal::WENT_BACK;
 pub(crate) use losses::COMMAND;
 pub(super) use losses::Depth;
-pub(super) use missing::{look_at_one, was_deleted};
+pub(super) use missing::{look_at_one, was_deleted, was_made};
 
 /// A write of the store that takes longer than this is told as one that is not answered.
 const WRITE_MAX: Duration = Duration::from_millis(1500);

@@ -3,11 +3,15 @@
 
 use std::time::{Duration, Instant};
 
+use lapin::options::QueueDeclareOptions;
+use lapin::types::FieldTable;
+use lapin::{Channel, Connection, ConnectionProperties};
 use serde_json::{Value, json};
 
 use super::scene::{BOUND, Scene};
 use crate::support::daemon::Daemon;
 use crate::support::receiver::Behaviour;
+use crate::support::servers::Vhost;
 use crate::support::wait::wait_until;
 
 /// The numbers of a listing may be so old: within that after a lease nothing is said to be missing.
@@ -130,8 +134,8 @@ async fn a_queue_that_was_deleted_is_not_said_to_wait_for_a_worker() {
 }
 
 /// The broker counts after a while; without its number nobody knows that something is missing.
-async fn counted(scene: &Scene) {
-    let (vhost, queue) = (scene.vhost.as_ref().unwrap(), scene.queue("waits", "/dead"));
+async fn counted(scene: &Scene, path: &str) {
+    let (vhost, queue) = (scene.vhost.as_ref().unwrap(), scene.queue("waits", path));
     let path = format!("/api/queues/{}/{}", vhost.name, queue.as_str());
     wait_until("the broker to count what waits", BOUND, async || {
         let told = vhost.manage("GET", &path, None).await.json();
@@ -144,7 +148,7 @@ async fn counted(scene: &Scene) {
 async fn with_counted(scene: &Scene) -> Daemon {
     let daemon = with_waiting(scene).await;
     unprobed(scene).await;
-    counted(scene).await;
+    counted(scene, "/dead").await;
     listed(&daemon).await;
     daemon
 }
@@ -213,6 +217,97 @@ async fn a_queue_that_somebody_deleted_and_made_again_is_told_as_lost() {
     assert!(!doctor.stdout.contains("nothing is lost: find out"), "{doctor:?}");
     is_a_turn(&daemon).await;
     assert_eq!(losses(&scene, &queue).await.len(), 1, "once");
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_is_made_again_is_told_as_lost_though_nothing_is_published_to_it() {
+    let scene = Scene::servers().await;
+    let mut daemon = with_counted(&scene).await;
+    let queue = delete(&scene, "waits", "/dead").await;
+    make(&scene, &queue, json!({})).await;
+    let told = wait_until("the loss in the audit", BOUND, async || {
+        losses(&scene, &queue).await.into_iter().next()
+    })
+    .await;
+    assert!(told["detail"].as_str().unwrap().contains("3 messages"), "{told}");
+    is_a_turn(&daemon).await;
+    assert_eq!(losses(&scene, &queue).await.len(), 1, "once");
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+}
+
+/// Nobody else may look at a queue of this name while it is held.
+async fn exclusive(vhost: &Vhost, queue: &str) -> (Connection, Channel) {
+    let connection = Connection::connect(&vhost.amqp(), ConnectionProperties::default())
+        .await
+        .unwrap();
+    let channel = connection.create_channel().await.unwrap();
+    let own = QueueDeclareOptions {
+        exclusive: true,
+        ..QueueDeclareOptions::default()
+    };
+    let declaring = channel.queue_declare(queue.into(), own, FieldTable::default());
+    declaring.await.unwrap();
+    (connection, channel)
+}
+
+/// The head was parked: nothing would try it again but a person.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_published_after_a_loss_does_not_wait_for_the_head_that_is_gone() {
+    let mut scene = Scene::servers().await;
+    scene.receiver.behave_by("/hook", |attempt| {
+        Behaviour::Status(if attempt.body.starts_with(b"waits") { 422 } else { 200 })
+    });
+    let policy = json!({
+        "retries_with_no_delay": 0, "minimum_delay_retries": 1, "minimum_delay": 1, "maximum_delay": 1,
+        "maximum_delay_retries": 0, "backoff_retries": 0, "on_refused": "retry", "on_exhausted": "park"
+    });
+    scene.installation.set("delivery", "retry_policy", policy);
+    let mut daemon = scene.installation.daemon().await;
+    scene.publish("drained", "/hook", 1).await;
+    scene.delivered(1).await;
+    for number in 1..=3 {
+        scene.publish("waits", "/hook", number).await;
+    }
+    let waits = scene.queue("waits", "/hook");
+    wait_until("a head that is parked", BOUND, async || {
+        (scene.why(&waits).await["state"] == "parked").then_some(())
+    })
+    .await;
+    counted(&scene, "/hook").await;
+    listed(&daemon).await;
+    let queue = delete(&scene, "waits", "/hook").await;
+    make(&scene, &queue, json!({})).await;
+    let body = json!({"execution_id": "waits", "url": scene.url("/hook").as_str(), "body": "a good one"});
+    let answer = daemon.post("/v1/notifications", &body).await;
+    assert_eq!(answer.status, 202, "{}", answer.text());
+    scene.delivered(2).await;
+    wait_until("the loss in the audit", BOUND, async || {
+        losses(&scene, &queue).await.into_iter().next()
+    })
+    .await;
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_queue_that_cannot_be_looked_at_keeps_no_other_from_being_bound() {
+    let scene = Scene::servers().await;
+    let mut daemon = with_counted(&scene).await;
+    scene.publish("beside", "/dead", 1).await;
+    listed(&daemon).await;
+    let (vhost, waits) = (scene.vhost.as_ref().unwrap(), scene.queue("waits", "/dead"));
+    let locked = delete(&scene, "beside", "/dead").await;
+    let holder = exclusive(vhost, &locked).await;
+    let exchange = format!("/api/exchanges/{}/{}", vhost.name, scene.naming().exchange());
+    vhost.manage("DELETE", &exchange, None).await;
+    let path = format!("/api/queues/{}/{}/bindings", vhost.name, waits.as_str());
+    wait_until("the queue to be bound again", BOUND, async || {
+        let bindings = vhost.manage("GET", &path, None).await.json();
+        let bindings = bindings.as_array()?;
+        bindings.iter().any(|one| one["source"] != "").then_some(())
+    })
+    .await;
+    drop(holder);
     assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
 }
 
