@@ -23,6 +23,14 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// How a queue stood in the index before its letters were read.
 pub(super) struct Before(Vec<DeadQueue>);
 
+impl Before {
+    /// How many letters were in the queue at least.
+    pub(super) fn letters(&self, target: &DeadTarget) -> Option<u64> {
+        let known = self.0.iter().find(|known| known.name == target.name);
+        known.and_then(|known| known.messages).max(target.ready)
+    }
+}
+
 impl DeadLetters {
     /// Waits for those who only look at the queue; a run takes its time.
     pub(super) async fn before_reading(&self, queue: &QueueName) -> Result<Before, EngineError> {
@@ -48,18 +56,13 @@ impl DeadLetters {
     pub(super) async fn missing(
         &self,
         target: &DeadTarget,
-        Before(before): &Before,
+        all: &Before,
         read: u64,
     ) -> Result<Option<Unread>, EngineError> {
-        if self.shows_all(&target.name) {
+        if self.shows_all(&target.name) || read >= all.letters(target).unwrap_or(0) {
             return Ok(None);
         }
-        let after = self.store.dead_queues().await?;
-        let known = before.iter().find(|known| known.name == target.name);
-        let seen = known.and_then(|known| known.messages);
-        if read >= seen.max(target.ready).unwrap_or(0) {
-            return Ok(None);
-        }
+        let (after, Before(before)) = (self.store.dead_queues().await?, all);
         // Fewer than there were: they are gone, unless somebody has them, or has given them back by now.
         let with_others = match self.broker.look(&target.name).await? {
             Look::Present { ready, consumers } => consumers > 0 || ready > read,

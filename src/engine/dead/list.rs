@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::events;
-use super::look::Reader;
+use super::look::{Horizon, Reader};
 use super::outlet::Outlet;
 use super::sum::was_claimed;
 use super::targets::Targets;
@@ -441,11 +441,10 @@ impl DeadLetters {
             return Ok(Exporting::Whole);
         };
         let (mut reader, mut count) = (Reader::default(), 0);
-        loop {
+        let (mut horizon, mut is_over) = (Horizon::of(target.ready.and(before.letters(target))), false);
+        while !is_over {
             let walked = walk.next(READ as usize).await?;
-            if walked.is_empty() {
-                break;
-            }
+            is_over = horizon.saw(walked.len(), self.clock.uptime());
             count += walked.len() as u64;
             if outlet.has_ended() {
                 walk.close().await?;

@@ -21,6 +21,8 @@ pub(super) const HOLD: Duration = Duration::from_secs(15);
 const PATIENCE: Duration = Duration::from_secs(30);
 /// What a claim of a look is for.
 const LOOK: &str = "look";
+/// How long a walk goes on when it has seen as many as were there.
+const BEYOND: Duration = Duration::from_secs(1);
 /// Messages of one write.
 const BATCH: usize = 2000;
 /// A queue whose number of messages did not change is looked at again after this time, and longer ones
@@ -126,6 +128,36 @@ impl Reader {
     }
 }
 
+/// The end of a walk over a queue in which messages may arrive all the time: what was there when it began is seen, and what
+/// comes later is left for the next one.
+pub(super) struct Horizon {
+    /// So many were there; more may be, where the broker still takes back what others had in hand.
+    there: u64,
+    seen: u64,
+    /// When (uptime) so many were seen.
+    reached_at: Option<Duration>,
+}
+
+impl Horizon {
+    /// Where nobody knows how many are there, it is the end of the queue.
+    pub(super) fn of(there: Option<u64>) -> Self {
+        Self {
+            there: there.unwrap_or(u64::MAX),
+            seen: 0,
+            reached_at: None,
+        }
+    }
+
+    /// So many more were seen; whether the walk is over.
+    pub(super) fn saw(&mut self, more: usize, now: Duration) -> bool {
+        self.seen += more as u64;
+        if more == 0 {
+            return true;
+        }
+        self.seen >= self.there && now.saturating_sub(*self.reached_at.get_or_insert(now)) >= BEYOND
+    }
+}
+
 /// How many a look will see. While the broker takes back what another look gave back, it counts a part of them only: then
 /// it is what the last look saw, unless a run changed that.
 fn expected(ready: Option<u64>, known: Option<&DeadQueue>) -> Option<u64> {
@@ -194,13 +226,17 @@ impl DeadIndex {
             }
             DeadClaim::Busy(_) => return Ok(Look::Done),
         };
-        self.look_under(target, generation).await?;
+        self.look_under(target, (generation, expected)).await?;
         Ok(Look::Done)
     }
 
     /// The look itself, under a claim that it frees.
-    async fn look_under(&self, target: &DeadTarget, generation: i64) -> Result<(), EngineError> {
-        let looked = match self.walk_over(target, generation).await {
+    async fn look_under(
+        &self,
+        target: &DeadTarget,
+        (generation, expected): (i64, Option<u64>),
+    ) -> Result<(), EngineError> {
+        let looked = match self.walk_over(target, generation, Horizon::of(expected)).await {
             Ok(Some(looked)) => looked,
             // Somebody else has the claim now.
             Ok(None) => return Ok(()),
@@ -214,7 +250,12 @@ impl DeadIndex {
         Ok(())
     }
 
-    async fn walk_over(&self, target: &DeadTarget, generation: i64) -> Result<Option<DeadLooked>, EngineError> {
+    async fn walk_over(
+        &self,
+        target: &DeadTarget,
+        generation: i64,
+        mut horizon: Horizon,
+    ) -> Result<Option<DeadLooked>, EngineError> {
         if Home::of(&target.name) == Home::Store {
             let seen = self.write_stored(target, generation).await?;
             return Ok(seen.map(|messages| DeadLooked {
@@ -236,7 +277,9 @@ impl DeadIndex {
             }));
         };
         let mut returns = Vec::new();
-        let seen = self.write_walked(target, generation, walk.as_mut(), &mut returns).await;
+        let seen = self
+            .write_walked(target, generation, walk.as_mut(), &mut horizon, &mut returns)
+            .await;
         let cut = walk.is_cut();
         let closed = walk.close().await;
         if let (Some(charge), Ok(again)) = (charge, &closed) {
@@ -265,18 +308,19 @@ impl DeadIndex {
         target: &DeadTarget,
         generation: i64,
         walk: &mut dyn Walk,
+        horizon: &mut Horizon,
         returns: &mut Vec<u64>,
     ) -> Result<Option<u64>, EngineError> {
         let mut reader = Reader::default();
         let mut seen = 0;
-        let mut batch = self.read_batch(target, walk, &mut reader, returns).await?;
+        let mut batch = self.read_batch(target, walk, horizon, &mut reader, returns).await?;
         loop {
             seen += batch.rows.len() as u64;
             let writing = self.store.dead_write(&target.name, generation, &batch.rows, HOLD);
             if batch.is_last {
                 return Ok(writing.await?.then_some(seen));
             }
-            let reading = self.read_batch(target, walk, &mut reader, returns);
+            let reading = self.read_batch(target, walk, horizon, &mut reader, returns);
             let (written, read) = tokio::join!(writing, reading);
             if !written? {
                 return Ok(None);
@@ -289,6 +333,7 @@ impl DeadIndex {
         &self,
         target: &DeadTarget,
         walk: &mut dyn Walk,
+        horizon: &mut Horizon,
         reader: &mut Reader,
         returns: &mut Vec<u64>,
     ) -> Result<Batch, EngineError> {
@@ -296,7 +341,7 @@ impl DeadIndex {
         let mut copied = 0;
         while !batch.is_last && batch.rows.len() < BATCH && copied <= COPIED_MAX {
             let walked = walk.next(BATCH - batch.rows.len()).await?;
-            batch.is_last = walked.is_empty();
+            batch.is_last = horizon.saw(walked.len(), self.clock.uptime());
             for one in &walked {
                 returns.extend(target.delivery_limit.map(|_| returns_of(&one.message)));
                 let copy = target.delivery_limit.and_then(|_| copy(&one.message));
@@ -398,10 +443,12 @@ impl DeadIndex {
         let generation = self.claim_dead(&target.name, LOOK, PATIENCE).await?;
         // One that was under way has seen what is there, unless its process died.
         let before = self.known(target).await?;
-        if before.is_some_and(|known| known.looked_at.is_some() && !target.differs(&known)) {
+        let is_seen = |known: &DeadQueue| known.looked_at.is_some() && !target.differs(known);
+        if before.as_ref().is_some_and(is_seen) {
             self.store.dead_free(&target.name, generation).await?;
         } else {
-            self.look_under(target, generation).await?;
+            let expected = expected(target.ready, before.as_ref());
+            self.look_under(target, (generation, expected)).await?;
         }
         let known = self.known(target).await?;
         Ok((
@@ -431,6 +478,19 @@ mod tests {
     use crate::domain::id::QueueName;
     use crate::domain::naming::QueueType;
     use crate::domain::time::Timestamp;
+
+    #[test]
+    fn a_walk_ends_a_second_after_it_saw_what_was_there_however_many_arrive() {
+        let mut horizon = Horizon::of(Some(300));
+        let at = Duration::from_millis;
+        assert!(!horizon.saw(299, at(60_000)), "however long that took");
+        assert!(!horizon.saw(1, at(60_100)));
+        assert!(!horizon.saw(1, at(61_000)), "more may have been there");
+        assert!(horizon.saw(1, at(61_100)));
+        assert!(Horizon::of(Some(300)).saw(0, at(1)), "the end of the queue");
+        let mut unknown = Horizon::of(None);
+        assert!(!unknown.saw(1_000, at(1)) && !unknown.saw(1, at(600_000)) && unknown.saw(0, at(600_001)));
+    }
 
     #[test]
     fn a_look_sees_as_many_as_the_last_one_unless_a_run_changed_that() {

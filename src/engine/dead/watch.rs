@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::look::HOLD;
+use super::look::{HOLD, Horizon};
 use super::targets::Targets;
 use super::ways::Way;
 use super::{DeadIndex, DeadTarget};
@@ -127,19 +127,20 @@ impl DeadIndex {
         let Some(mut walk) = self.walk_letters(&target.name, target.walk()).await? else {
             return Ok(Died::Seen(0));
         };
-        let (mut died, mut returns) = (0, Vec::new());
+        let (mut died, mut returns, mut horizon) = (0, Vec::new(), Horizon::of(target.ready));
         let seen = loop {
             let walked = match walk.next(BATCH).await {
                 Ok(walked) => walked,
                 Err(error) => break Err(EngineError::from(error)),
             };
-            if walked.is_empty() {
-                break Ok(true);
-            }
+            let is_over = horizon.saw(walked.len(), self.clock.uptime());
             let of_run = |message: &Message| message.header_text(HEADER_RUN) == Some(run);
             died += walked.iter().filter(|one| of_run(&one.message)).count() as u64;
             if target.delivery_limit.is_some() {
                 returns.extend(walked.iter().map(|one| returns_of(&one.message)));
+            }
+            if is_over {
+                break Ok(true);
             }
             if !self.store.dead_write(&target.name, generation, &[], HOLD).await? {
                 break Ok(false);

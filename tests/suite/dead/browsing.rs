@@ -1,18 +1,21 @@
 //! Looks at any queue by its name: refused where they would cost, or take messages out of somebody's hands.
 
+use std::time::Duration;
+
 use futures_util::StreamExt as _;
-use lapin::BasicProperties;
-use lapin::options::{BasicConsumeOptions, BasicGetOptions, BasicNackOptions};
+use lapin::options::{BasicConsumeOptions, BasicGetOptions, BasicNackOptions, BasicPublishOptions};
 use lapin::types::{AMQPValue, FieldTable};
+use lapin::{BasicProperties, Channel};
 use redrive::internals::broker::{Returns, WalkOptions};
 use redrive::internals::budget::{Share, Use};
 use redrive::internals::domain::id::QueueName;
 use redrive::internals::engine::runs::{Order, OrderKind, Selection};
 use redrive::internals::engine::{Command, EngineError, query};
+use tokio_util::sync::CancellationToken;
 
 use super::queues::through;
 use super::shop::{BOUND, Shop, query as letters_of, text, view};
-use crate::support::wait::wait_until;
+use crate::support::wait::{wait_until, within};
 
 async fn browse(shop: &Shop, queue: &str) -> Result<usize, String> {
     browse_up_to(shop, queue, 10).await
@@ -31,6 +34,35 @@ async fn quorum(shop: &Shop, name: &str, limit: Option<i32>) {
     let mut arguments = vec![("x-queue-type", text("quorum"))];
     arguments.extend(limit.map(|limit| ("x-delivery-limit", AMQPValue::LongInt(limit))));
     shop.queue(name, &arguments).await;
+}
+
+/// Fifty a second.
+async fn keep_publishing(channel: &Channel, queue: &str) {
+    let mut pause = tokio::time::interval(Duration::from_millis(20));
+    loop {
+        pause.tick().await;
+        let (options, properties) = (BasicPublishOptions::default(), BasicProperties::default());
+        let publishing = channel.basic_publish("".into(), queue.into(), options, b"late", properties);
+        publishing.await.unwrap().await.unwrap();
+    }
+}
+
+/// What comes while they are read is left for the next look; nothing that was there is left out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn letters_that_keep_arriving_keep_no_look_from_its_end() {
+    let shop = Shop::open().await;
+    shop.queue("busy", &[]).await;
+    shop.fill("busy", 200).await;
+    let (channel, over) = (shop.channel.clone(), CancellationToken::new());
+    let stop = over.clone();
+    let arriving = tokio::spawn(async move { stop.run_until_cancelled(keep_publishing(&channel, "busy")).await });
+    let looking = within(Duration::from_secs(30), shop.list(Some("busy"), None));
+    let listed = looking.await.expect("a list ends").page.items;
+    assert!(listed.len() >= 200, "{}", listed.len());
+    let reading = within(Duration::from_secs(30), shop.list(Some("busy"), Some("body./n >= 0")));
+    reading.await.expect("a list that reads the bodies ends");
+    over.cancel();
+    arriving.await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
