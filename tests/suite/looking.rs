@@ -321,6 +321,23 @@ async fn the_plan_of_an_edit_tells_who_may_only_look_that_a_credential_changes_a
     );
 }
 
+/// Who may only look finds a policy by the URL as he is shown it; for who may see it whole that is another one.
+async fn finds_the_policy_by_what_is_shown(daemon: &mut Daemon, url: &str, shown: &str) {
+    let secret: String = url::form_urlencoded::byte_serialize(url.as_bytes()).collect();
+    let path = format!("/v1/policies?url={secret}");
+    made(daemon, ("PUT", &path, Some(json!({"minimum_delay": 7})))).await;
+    for token in [READER, OPERATOR] {
+        let history = ask(
+            daemon,
+            token,
+            ("GET", &format!("/v1/policies/history?url={shown}"), None),
+        )
+        .await;
+        let versions = history.json()["items"].as_array().unwrap().len();
+        assert_eq!(versions, usize::from(token == READER));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_filter_of_who_may_only_look_compares_what_he_is_shown() {
     let mut scene = Scene::set(configured(Installation::embedded())).await;
@@ -369,19 +386,7 @@ async fn a_filter_of_who_may_only_look_compares_what_he_is_shown() {
         let attempts = tried.json()["items"].as_array().unwrap().len();
         assert_eq!((found.status == 200, attempts > 0), (token == READER, token == READER));
     }
-    let secret: String = url::form_urlencoded::byte_serialize(url.as_bytes()).collect();
-    let path = format!("/v1/policies?url={secret}");
-    made(daemon, ("PUT", &path, Some(json!({"minimum_delay": 7})))).await;
-    for token in [READER, OPERATOR] {
-        let history = ask(
-            daemon,
-            token,
-            ("GET", &format!("/v1/policies/history?url={shown}"), None),
-        )
-        .await;
-        let versions = history.json()["items"].as_array().unwrap().len();
-        assert_eq!(versions, usize::from(token == READER));
-    }
+    finds_the_policy_by_what_is_shown(daemon, &url, &shown).await;
     // Nor does a plan count them.
     for (path, filter) in [
         ("/v1/dead/redrive?dry_run=true", "url ~ \"S3CRET\""),
