@@ -474,7 +474,8 @@ mod tests {
             pool.reserve("a").unwrap().died(&undecodable());
         }
         assert!(pool.reserve("b").is_ok());
-        dies_alone(&pool, "a");
+        pool.clock.advance(CONVICTED_AFTER);
+        pool.reserve("a").unwrap().died(&undecodable());
         assert!(pool.reserve("a").is_err());
     }
 

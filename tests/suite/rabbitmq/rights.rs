@@ -102,6 +102,9 @@ async fn an_exchange_that_the_user_may_not_declare_is_not_declared_at_each_check
     assert!(broker.check(&store).await.unwrap().is_bound);
 
     rights(&format!("^(?!{}$)", settings.naming.exchange().replace('.', "\\."))).await;
+    // The broker keeps the rights of a channel for a while.
+    broker.close().await;
+    let broker = connect(&settings);
     broker.check(&store).await.unwrap();
     // A durable exchange of this type: a look is none.
     relay.silence_at(Trap::Before(b"\x06direct\x02"));
