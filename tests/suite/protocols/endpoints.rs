@@ -279,8 +279,6 @@ async fn a_proxys_404_closes_the_url_of_sequences_with_one_message_each() {
 async fn three_bad_messages_keep_no_good_one_from_being_the_probe() {
     for status in [422, 500] {
         let mut stage = strict().await;
-        stage.publish("good", "/hook").await;
-        stage.delivered(1).await;
         stage.receiver.behave_by("/hook", move |attempt| {
             Behaviour::Status(if attempt.body.starts_with(b"bad") { status } else { 200 })
         });
@@ -291,7 +289,7 @@ async fn three_bad_messages_keep_no_good_one_from_being_the_probe() {
         for execution in ["c", "d", "e", "f"] {
             stage.publish(execution, "/hook").await;
         }
-        stage.delivered(5).await;
+        stage.delivered(4).await;
         stage.stop().await;
     }
 }
