@@ -130,7 +130,7 @@ impl Reader {
 
 /// The end of a walk over a queue in which messages may arrive all the time: what was there when it began is seen, and what
 /// comes later is left for the next one.
-pub(super) struct Horizon {
+pub(in crate::engine) struct Horizon {
     /// So many were there; more may be, where the broker still takes back what others had in hand.
     there: u64,
     seen: u64,
@@ -140,7 +140,7 @@ pub(super) struct Horizon {
 
 impl Horizon {
     /// Where nobody knows how many are there, it is the end of the queue.
-    pub(super) fn of(there: Option<u64>) -> Self {
+    pub(in crate::engine) fn of(there: Option<u64>) -> Self {
         Self {
             there: there.unwrap_or(u64::MAX),
             seen: 0,
@@ -149,7 +149,7 @@ impl Horizon {
     }
 
     /// So many more were seen; whether the walk is over.
-    pub(super) fn saw(&mut self, more: usize, now: Duration) -> bool {
+    pub(in crate::engine) fn saw(&mut self, more: usize, now: Duration) -> bool {
         self.seen += more as u64;
         if more == 0 {
             return true;

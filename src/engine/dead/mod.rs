@@ -67,6 +67,7 @@ pub(in crate::engine) use events::{event_table_view, way_back};
 pub(in crate::engine) use heard::Heard;
 pub use list::Exported;
 pub(in crate::engine) use list::dead_filter;
+pub(in crate::engine) use look::Horizon;
 pub use map::{DiesTo, QueueStep};
 pub use outlet::EXPORT_TIME;
 pub(in crate::engine) use pages::DeadPages;

@@ -23,7 +23,7 @@ use crate::domain::queue::QueueRecord;
 use crate::domain::run::Target;
 use crate::domain::time::Timestamp;
 use crate::engine::EngineError;
-use crate::engine::dead::{Targets, dead_filter};
+use crate::engine::dead::{Horizon, Targets, dead_filter};
 use crate::engine::error::chain;
 use crate::engine::fields::DeadFields;
 use crate::engine::looks::{Charge, Cost, returns_of};
@@ -156,6 +156,9 @@ struct Left {
 struct Walking {
     queue: QueueName,
     walk: Box<dyn Walk>,
+    horizon: Horizon,
+    /// Whether what was there when it began is seen.
+    is_over: bool,
     /// How many alike were met.
     alike: HashMap<[u8; 16], u32>,
     /// Of the claim on the queue.
@@ -339,7 +342,13 @@ impl Letters {
                     }
                 }
                 let Some(current) = walking else { continue };
-                let walked = match current.walk.next(BATCH).await {
+                let next = async {
+                    if current.is_over {
+                        return Ok(Vec::new());
+                    }
+                    current.walk.next(BATCH).await
+                };
+                let walked = match next.await {
                     Ok(walked) => walked,
                     Err(error) => {
                         let queue = current.queue.clone();
@@ -360,6 +369,7 @@ impl Letters {
                     }
                     continue;
                 }
+                current.is_over = current.horizon.saw(walked.len(), planner.clock.uptime());
                 if let Some(generation) = current.claim {
                     let queue = current.queue.clone();
                     planner.store.dead_write(&queue, generation, &[], CLAIM).await?;
@@ -543,6 +553,11 @@ async fn begin_claimed(
         Err(EngineError::Refused { why }) => return Ok(Begun::Consumed(why)),
         Err(error) => return Err(error),
     };
+    let known = planner.store.dead_queues().await?.into_iter();
+    let known = known
+        .filter(|known| known.name == *queue)
+        .find_map(|known| known.messages);
+    let known = known.unwrap_or_default();
     let charge = planner.looks.look_begins(queue, cost, Some(ready)).await?;
     let options = WalkOptions {
         whole: claim.is_some(),
@@ -560,6 +575,8 @@ async fn begin_claimed(
     Ok(Begun::Walking(Box::new(Walking {
         queue: queue.clone(),
         walk,
+        horizon: Horizon::of(Some(ready.max(known))),
+        is_over: false,
         alike: HashMap::default(),
         claim,
         counts,
