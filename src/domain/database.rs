@@ -23,9 +23,8 @@ pub fn refusal(url: &str) -> Option<String> {
         // What takes writes is asked for anyway: `read-write`, `primary` and `any` say nothing more.
         "target_session_attrs" => (value.contains("read-only") || value.contains("standby"))
             .then(|| format!("asks for a server that takes no writes (target_session_attrs={value})")),
-        "sslmode" | "ssl-mode" => {
-            (!MODES.contains(&&*value)).then(|| format!("has sslmode={value}, which is none of {}", MODES.join(", ")))
-        }
+        "sslmode" | "ssl-mode" => (!MODES.contains(&value.to_ascii_lowercase().as_str()))
+            .then(|| format!("has sslmode={value}, which is none of {}", MODES.join(", "))),
         _ => None,
     })
 }

@@ -256,16 +256,16 @@ fn masked_values_go_into_no_editor_before_they_are_revealed_and_come_back_as_the
     assert_eq!(stage.state.nav.details[0].tab, DetailTab::Attempts);
     assert_eq!(edited(&mut stage).1, body, "left, it is masked again");
     // So is what was written meanwhile.
-    stage.play("Shift-Tab Shift-Tab");
+    stage.play("Shift+Tab Shift+Tab");
     let job = asked(&stage.play("M"));
     answered(&mut stage, &job, Ok(()));
-    stage.event(written(&whole.replace('7', "8")));
+    stage.event(written(&whole.replace("18", "28")));
     stage.play("Esc");
     assert!(edited(&mut stage).1.contains(SECRET), "while it is revealed");
-    stage.event(written(&whole.replace('7', "8")));
+    stage.event(written(&whole.replace("18", "28")));
     stage.play("Esc M");
     let (_, again) = edited(&mut stage);
-    assert!(again.contains('8') && !again.contains(SECRET), "{again}");
+    assert!(again.contains("28") && !again.contains(SECRET), "{again}");
 }
 
 fn found(stage: &Stage) -> (usize, usize) {
