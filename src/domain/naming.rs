@@ -10,6 +10,7 @@ use md5::Md5;
 use sha2::{Digest, Sha256};
 
 use super::id::{ExecutionId, QueueName, StoreId};
+use super::queue::QueueRecord;
 use super::url::EndpointUrl;
 
 /// Prefix, vhost and name together stay within this many bytes; beyond it the execution id is hashed.
@@ -295,6 +296,25 @@ impl Naming {
     #[must_use]
     pub fn wake_queue(&self) -> String {
         format!("{}wake", self.prefix)
+    }
+
+    /// Whether these settings give the queue of `record` its name.
+    #[must_use]
+    pub fn names(&self, record: &QueueRecord) -> bool {
+        let known = record.execution.as_ref().zip(record.url.as_ref());
+        known.is_some_and(|(execution, url)| self.delivery_queue(execution, url) == record.name)
+    }
+
+    /// Whether settings with `fingerprint` give every queue the name that these give it: no more than its type differs.
+    #[must_use]
+    pub fn names_as(&self, fingerprint: &str) -> bool {
+        [QueueType::Classic, QueueType::Quorum].into_iter().any(|queue_type| {
+            let alike = Self {
+                queue_type,
+                ..self.clone()
+            };
+            alike.fingerprint() == fingerprint
+        })
     }
 
     /// Eight hex digits over prefix, key, queue type and URL serialisation.

@@ -8,6 +8,7 @@ use crate::domain::filter::FilterError;
 use crate::domain::job::JobError;
 use crate::domain::notification::NotificationError;
 use crate::domain::policy::PolicyError;
+use crate::domain::words::plural;
 use crate::engine::view::Unread;
 use crate::store::StoreError;
 
@@ -49,7 +50,7 @@ pub enum EngineError {
         /// Why, and what to do instead.
         why: String,
     },
-    /// The broker is delivered by the daemons of another store (exit code 78).
+    /// The broker is delivered by the daemons of another store, or under other settings (exit code 78).
     #[error("{why}")]
     OtherOwner {
         /// Whose it is, and the mend.
@@ -291,4 +292,23 @@ pub fn chain(error: &dyn std::error::Error) -> String {
         next = cause.source();
     }
     text
+}
+
+/// Why a process with the settings `own` does not work where those of `found` are in use.
+pub(super) fn other_settings(found: &str, living: Option<String>, queues: u64, own: &str) -> String {
+    let keys = "broker.queue_prefix, broker.url_hash_key and broker.queue_type";
+    let fingerprints = format!("(fingerprint {found}, this configuration has {own})");
+    match (living, queues) {
+        (Some(daemon), _) => format!(
+            "daemon {daemon} works with other settings {fingerprints}: {keys} must be the same for all daemons of this \
+             store; correct them here, or stop that daemon first"
+        ),
+        (None, 0) => format!(
+            "other daemons of this store use other settings now {fingerprints}: {keys} must be the same for all of them"
+        ),
+        (None, _) => format!(
+            "{} under other settings {fingerprints}: {keys} must stay as they are while queues exist",
+            plural(queues, "delivery queue exists", "delivery queues exist")
+        ),
+    }
 }

@@ -8,7 +8,9 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::core::Core;
+use super::death::Watched;
 use super::delivery::Delivery;
+use super::error::other_settings;
 use super::process::Part;
 use super::tell::Tell;
 use super::{EngineError, process};
@@ -18,6 +20,8 @@ use crate::domain::id::IncarnationId;
 use crate::store::{Beat, Begun, NewIncarnation, StoreError};
 use crate::telemetry::{LoggedAt, names};
 
+/// An id that no incarnation has.
+const NOBODY: IncarnationId = IncarnationId(0);
 /// Between two heartbeats.
 const BEAT: Duration = Duration::from_secs(1);
 
@@ -60,7 +64,8 @@ const NOT_AVAILABLE: [EndpointState; 3] = [
 impl Core {
     /// Begins an incarnation of this process.
     ///
-    /// docs/protocols.md 7: one that was disowned because others settled on other settings, or on a newer program, is
+    /// docs/protocols.md 7: one whose settings differ from those of somebody alive, or of queues that exist, is refused.
+    /// One that was disowned because others settled on other settings, or on a newer program, is
     /// refused, and does not put its own in their place.
     pub(super) async fn begin_incarnation(&self, name: &str, part: Part) -> Result<IncarnationId, EngineError> {
         let new = NewIncarnation {
@@ -71,13 +76,17 @@ impl Core {
             take_over: self.settings.take_over,
             deadline: self.settings.request_timeout,
             version: version(),
-            fingerprint: (part != Part::Manages).then(|| self.settings.naming.fingerprint()),
+            naming: (part != Part::Manages).then(|| self.settings.naming.clone()),
             replaces_settings: part == Part::Delivers,
         };
-        match self.store.incarnation_begin(new).await? {
+        let mut begun = self.store.incarnation_begin(new.clone()).await?;
+        if matches!(begun, Begun::OtherSettings { living: Some(_), .. }) && is_somebody_dead(self).await? {
+            begun = self.store.incarnation_begin(new).await?;
+        }
+        match begun {
             Begun::Alive(id) => Ok(id),
-            Begun::OtherSettings { found, queues } => Err(EngineError::Refused {
-                why: other_settings(&found, queues, &self.settings.naming.fingerprint()),
+            Begun::OtherSettings { found, living, queues } => Err(EngineError::Refused {
+                why: other_settings(&found, living, queues, &self.settings.naming.fingerprint()),
             }),
             Begun::TooOld { minimum } => Err(EngineError::Refused {
                 why: format!(
@@ -199,16 +208,9 @@ impl Delivery {
     }
 }
 
-fn other_settings(found: &str, queues: u64, own: &str) -> String {
-    let keys = "broker.queue_prefix, broker.url_hash_key and broker.queue_type";
-    if queues == 0 {
-        return format!(
-            "other daemons of this store use other settings now (fingerprint {found}, this configuration has {own}): \
-             {keys} must be the same for all of them"
-        );
-    }
-    format!(
-        "{queues} delivery queues exist under other settings (fingerprint {found}, this configuration has {own}): \
-         {keys} must stay as they are while queues exist"
-    )
+/// Whether one of those that count as alive is dead by the evidence; it is marked so.
+async fn is_somebody_dead(core: &Core) -> Result<bool, StoreError> {
+    let living = core.store.incarnations_living().await?;
+    let dead = core.find_dead(NOBODY, &living, &mut Watched::default()).await;
+    Ok(!dead.is_empty())
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::core::{Core, over_core};
+use super::error::other_settings;
 use super::health::Health;
 use super::insist::Pause;
 use super::rules::{PolicyGuard, Rules};
@@ -323,7 +324,7 @@ impl Publish {
             match (self.broker.look(&self.queue).await?, self.missing) {
                 (Look::Missing, Missing::Ignore) => return Ok(Settled::NoQueue),
                 (Look::Missing, Missing::Create) => {
-                    let open = self.wait_for_deletion().await;
+                    let open = self.wait_for_deletion().await?;
                     self.may_be_made().await?;
                     let lost = self.lost(open).await;
                     self.broker.create(&self.queue).await?;
@@ -393,12 +394,13 @@ impl Publish {
     /// it is being deleted until the broker has answered, so that is waited for; not for long, because
     /// a crash may have left the row, and not at all where the store does not answer in that time.
     /// Answers the row of one that nothing of ours deletes.
-    async fn wait_for_deletion(&self) -> Option<QueueRecord> {
+    async fn wait_for_deletion(&self) -> Result<Option<QueueRecord>, EngineError> {
         let waiting = async {
+            self.shares_settings().await?;
             loop {
                 match self.store.queue_get(&self.queue).await {
                     Ok(Some(row)) if row.closing != Closing::Open => {}
-                    Ok(row) => return row,
+                    Ok(row) => return Ok(row),
                     Err(error) => tracing::debug!(error = ?error, "cannot tell whether the queue is being deleted"),
                 }
                 ambient::sleep(DELETION_PAUSE).await;
@@ -407,8 +409,20 @@ impl Publish {
         let waited = ambient::timeout(DELETION_FOR, waiting).await;
         waited.unwrap_or_else(|_| {
             tracing::debug!(queue = ?self.queue, "the queue is created although its row says that it is being deleted");
-            None
+            Ok(None)
         })
+    }
+
+    /// docs/protocols.md 7: a queue under settings that the store's daemons do not have is delivered by nobody. A store
+    /// that is away refuses nothing.
+    async fn shares_settings(&self) -> Result<(), EngineError> {
+        let own = self.naming.fingerprint();
+        match self.store.fingerprint().await {
+            Ok(Some(found)) if found != own => Err(EngineError::OtherOwner {
+                why: format!("the queue is not made: {}", other_settings(&found, None, 0, &own)),
+            }),
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     /// The row of a queue that had messages, and that somebody deleted by hand (docs/protocols.md 36). It is open before

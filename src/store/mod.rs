@@ -208,8 +208,8 @@ pub trait Incarnations: Send + Sync {
     /// A new incarnation, alive, with its evidence of life held (SQLite: a file lock; PostgreSQL: a
     /// session advisory lock on a connection of its own).
     ///
-    /// Refused when other settings (fingerprint) are in use while queues exist, or when the store
-    /// demands a newer program.
+    /// Refused when other settings (fingerprint) are in use, by somebody alive or by queues that exist, or when the store
+    /// demands a newer program. Settings that name every queue that exists are its own.
     async fn incarnation_begin(&self, new: NewIncarnation) -> Result<Begun, StoreError>;
 
     /// Raises the heartbeat counter, guarded by alive, minimum version and fingerprint.
@@ -224,6 +224,9 @@ pub trait Incarnations: Send + Sync {
 
     /// All that are alive, and of those that ended or died within the last day the newest 200; newest first.
     async fn incarnations(&self) -> Result<Vec<Incarnation>, StoreError>;
+
+    /// That of the settings which the daemons share; `None` before the first of them began.
+    async fn fingerprint(&self) -> Result<Option<String>, StoreError>;
 
     /// What is to be seen of the process of `id`, by what it proves.
     async fn evidence(&self, id: IncarnationId) -> Result<Evidence, StoreError>;

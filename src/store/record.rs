@@ -6,6 +6,7 @@ use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointChange};
 use crate::domain::fingerprint::Fingerprint;
 use crate::domain::id::{EndpointEpoch, Epoch, ExecutionId, IncarnationId, NotificationId, QueueName};
+use crate::domain::naming::Naming;
 use crate::domain::pace;
 use crate::domain::policy::Published;
 use crate::domain::queue::{Closing, Decision, Head, QueueRecord};
@@ -31,11 +32,19 @@ pub struct NewIncarnation {
     pub deadline: Duration,
     /// Program version as a number that only grows (major·1,000,000 + minor·1,000 + patch).
     pub version: i64,
-    /// Fingerprint of the settings that all must share; `None` for a process that delivers nothing.
-    pub fingerprint: Option<String>,
-    /// Whether it may put its settings in the place of others while no queue exists: not a process that they
-    /// disowned, or the two would take turns for ever.
+    /// The settings that all must share; `None` for a process that delivers nothing.
+    pub naming: Option<Naming>,
+    /// Whether it may put its settings in the place of others, of which nobody alive and no queue is left: not a process
+    /// that they disowned, or the two would take turns for ever.
     pub replaces_settings: bool,
+}
+
+impl NewIncarnation {
+    /// The fingerprint of its settings.
+    #[must_use]
+    pub fn fingerprint(&self) -> Option<String> {
+        self.naming.as_ref().map(Naming::fingerprint)
+    }
 }
 
 /// What tells a process from others of its machine, as far as the system says it.
@@ -56,6 +65,8 @@ pub enum Begun {
     OtherSettings {
         /// The fingerprint in use.
         found: String,
+        /// A living daemon that works with them.
+        living: Option<String>,
         /// Number of delivery queues that exist under it.
         queues: u64,
     },

@@ -11,6 +11,7 @@ use self::broker::broken;
 pub use self::broker::broker_checks;
 use super::core::{Core, over_core};
 use super::death::as_evident;
+use super::error::other_settings;
 use super::expiring::Lifetimes;
 use super::health::Healing;
 use super::queues::Queues;
@@ -68,6 +69,7 @@ impl Doctor {
         checks.extend(self.owner_check().await);
         checks.extend(self.incident_checks().await);
         checks.extend(self.daemon_checks().await);
+        checks.extend(self.settings_check().await);
         checks.extend(self.queues.intake_checks().await);
         checks.extend(self.policy_guard.checks().await);
         checks.extend(self.queues.preflight_checks().await);
@@ -226,6 +228,18 @@ impl Doctor {
             Err(error) => return vec![Check::unread("incident", &super::error::chain(&error))],
         };
         incidents.map(|line| incident::check(&line.entry)).collect()
+    }
+
+    /// Whether the daemons of the store have the settings of this process.
+    async fn settings_check(&self) -> Option<Check> {
+        let (found, own) = (
+            self.store.fingerprint().await.ok()??,
+            self.settings.naming.fingerprint(),
+        );
+        (found != own).then(|| {
+            let mend = "correct them: nothing that is published with these settings is delivered";
+            Check::broken("settings", other_settings(&found, None, 0, &own), mend)
+        })
     }
 
     async fn daemon_checks(&self) -> Vec<Check> {

@@ -2,10 +2,12 @@
 
 use async_trait::async_trait;
 
+use super::queues::PAGE;
 use super::{Calls, Driver, Row, Session, Statement, values};
 use crate::domain::id::IncarnationId;
+use crate::domain::naming::Naming;
 use crate::domain::time::Timestamp;
-use crate::store::columns::{Columns, incarnation, integer, number};
+use crate::store::columns::{Columns, incarnation, integer, number, queue_record, text};
 use crate::store::{Beat, Begun, Evidence, Incarnation, Incarnations, NewIncarnation, StoreError};
 
 macro_rules! listed {
@@ -21,11 +23,19 @@ macro_rules! listed {
     };
 }
 
+/// Rows that are looked through at once.
+const PAGE_ROWS: u32 = 1_000;
 /// Longer than the list shows them, dead incarnations are of no use.
 const DAY_MICROS: i64 = 86_400_000_000;
 
 static SETTINGS: Statement = Statement::new("SELECT minimum_version, fingerprint FROM redrive.settings FOR UPDATE");
 static SETTINGS_FINGERPRINT: Statement = Statement::new("UPDATE redrive.settings SET fingerprint = $1");
+static FINGERPRINT: Statement = Statement::new("SELECT fingerprint FROM redrive.settings");
+/// One that is silent for its take-over time counts no more, whether somebody marked it dead or not.
+static LIVING_UNDER_OTHERS: Statement = Statement::new(
+    "SELECT name, host FROM redrive.incarnations \
+     WHERE alive AND fingerprint <> $1 AND beat_at > redrive.store_now() - take_over ORDER BY id DESC LIMIT 1",
+);
 static QUEUE_COUNT: Statement = Statement::new("SELECT count(*) AS count FROM redrive.delivery_queues");
 static INSERT: Statement = Statement::new(
     "INSERT INTO redrive.incarnations (name, host, pid, version, fingerprint, take_over, alive, started_at, beat_at, \
@@ -117,6 +127,11 @@ impl<D: LifeEvidence> Incarnations for D {
         self.list("listing incarnations", &LIVING, values![], incarnation).await
     }
 
+    async fn fingerprint(&self) -> Result<Option<String>, StoreError> {
+        let read = |row: &Row| row.text("fingerprint");
+        self.one("reading the settings", &FINGERPRINT, values![], read).await
+    }
+
     async fn evidence(&self, id: IncarnationId) -> Result<Evidence, StoreError> {
         self.look(id).await
     }
@@ -132,7 +147,8 @@ pub(in crate::store) async fn beat(session: &mut Session<'_>, id: IncarnationId)
     Ok(session.change(&BEAT, values![id]).await? == 1)
 }
 
-/// Another fingerprint is taken over only while no queue exists, and not by one that was disowned by it.
+/// Other settings are replaced only while nobody alive works with them and no queue exists under them, and not by one
+/// that was disowned by them.
 pub(in crate::store) async fn refusal(
     session: &mut Session<'_>,
     new: &NewIncarnation,
@@ -142,20 +158,39 @@ pub(in crate::store) async fn refusal(
     if new.version < minimum {
         return Ok(Some(Begun::TooOld { minimum }));
     }
-    let Some(fingerprint) = &new.fingerprint else {
+    let Some(naming) = &new.naming else {
         return Ok(None);
     };
-    if found.as_ref() == Some(fingerprint) {
+    let fingerprint = naming.fingerprint();
+    if found.as_ref() == Some(&fingerprint) {
         return Ok(None);
     }
-    let queues: u64 = session.one(&QUEUE_COUNT, values![], |row| number(row, "count")).await?;
-    if let Some(found) = found
-        && (queues > 0 || !new.replaces_settings)
-    {
-        return Ok(Some(Begun::OtherSettings { found, queues }));
+    if let Some(found) = found {
+        let name = |row: &Row| Ok(format!("{} on {}", text(row, "name")?, text(row, "host")?));
+        let living = session
+            .list(&LIVING_UNDER_OTHERS, values![&fingerprint], name)
+            .await?
+            .pop();
+        let queues = queues_of_others(session, naming, &found).await?;
+        if living.is_some() || queues > 0 || !new.replaces_settings {
+            return Ok(Some(Begun::OtherSettings { found, living, queues }));
+        }
     }
-    session.change(&SETTINGS_FINGERPRINT, values![fingerprint]).await?;
+    session.change(&SETTINGS_FINGERPRINT, values![&fingerprint]).await?;
     Ok(None)
+}
+
+/// How many queues there are, where any of them may be of the settings that were `found`: that `naming` gives all of them their
+/// names says that they are its own, unless the others give them the same names.
+async fn queues_of_others(session: &mut Session<'_>, naming: &Naming, found: &str) -> Result<u64, sqlx::Error> {
+    let (mut after, mut are_own) = (String::new(), !naming.names_as(found));
+    while are_own {
+        let page = session.list(&PAGE, values![&after, PAGE_ROWS], queue_record).await?;
+        let Some(last) = page.last() else { return Ok(0) };
+        last.name.as_str().clone_into(&mut after);
+        are_own = page.iter().all(|record| naming.names(record));
+    }
+    session.one(&QUEUE_COUNT, values![], |row| number(row, "count")).await
 }
 
 /// The row of a new one, and who was forgotten for it.
@@ -172,7 +207,7 @@ pub(in crate::store) async fn insert(
         &new.host,
         new.pid,
         new.version,
-        &new.fingerprint,
+        new.fingerprint(),
         new.take_over,
         now,
         new.deadline,

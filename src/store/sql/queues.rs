@@ -77,7 +77,7 @@ pub(in crate::store) static GET_SOME: Statement = Statement::new(concat!(
     queue_columns!(),
     " FROM redrive.delivery_queues WHERE name = ANY($1)"
 ));
-static PAGE: Statement = Statement::new(concat!(
+pub(super) static PAGE: Statement = Statement::new(concat!(
     "SELECT ",
     queue_columns!(),
     " FROM redrive.delivery_queues WHERE name > $1 ORDER BY name LIMIT $2"

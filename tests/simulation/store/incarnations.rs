@@ -19,16 +19,12 @@ impl Rows {
     }
 
     pub(super) fn incarnation_begin(&mut self, now: Timestamp, new: NewIncarnation) -> Begun {
-        if let Some(fingerprint) = &new.fingerprint {
-            match &self.fingerprint {
-                Some(found) if found != fingerprint && (!self.queues.is_empty() || !new.replaces_settings) => {
-                    return Begun::OtherSettings {
-                        found: found.clone(),
-                        queues: self.queues.len() as u64,
-                    };
-                }
-                _ => self.fingerprint = Some(fingerprint.clone()),
-            }
+        if let Some(refused) = self.refuses(now, &new) {
+            return refused;
+        }
+        let fingerprint = new.fingerprint();
+        if fingerprint.is_some() {
+            self.fingerprint.clone_from(&fingerprint);
         }
         let id = IncarnationId(self.incarnations.keys().last().map_or(1, |last| last.0 + 1));
         let row = Incarnation {
@@ -39,16 +35,37 @@ impl Rows {
             process: new.process,
             counter: 0,
             alive: true,
-            delivers: new.fingerprint.is_some(),
+            delivers: fingerprint.is_some(),
             take_over: new.take_over,
             deadline: Some(new.deadline),
             started_at: now,
             beat_at: now,
             leases: 0,
         };
-        let fingerprint = new.fingerprint;
         self.incarnations.insert(id, Known { row, fingerprint });
         Begun::Alive(id)
+    }
+
+    /// Other settings that somebody alive works with, or under which queues exist.
+    fn refuses(&self, now: Timestamp, new: &NewIncarnation) -> Option<Begun> {
+        let (naming, found) = (new.naming.as_ref()?, self.fingerprint.clone()?);
+        let fingerprint = new.fingerprint();
+        if fingerprint.as_ref() == Some(&found) {
+            return None;
+        }
+        let living = self.incarnations.values().rev().find(|known| {
+            let is_heard = now.since(known.row.beat_at) < known.row.take_over;
+            known.row.alive && known.fingerprint.is_some() && known.fingerprint != fingerprint && is_heard
+        });
+        let living = living.map(|known| format!("{} on {}", known.row.name, known.row.host));
+        let are_own = !naming.names_as(&found) && self.queues.values().all(|record| naming.names(record));
+        let queues = if are_own { 0 } else { self.queues.len() as u64 };
+        let is_refused = living.is_some() || queues > 0 || !new.replaces_settings;
+        is_refused.then_some(Begun::OtherSettings { found, living, queues })
+    }
+
+    pub(super) fn fingerprint(&mut self, _: Timestamp) -> Option<String> {
+        self.fingerprint.clone()
     }
 
     pub(super) fn heartbeat(&mut self, now: Timestamp, id: IncarnationId) -> Beat {

@@ -77,6 +77,7 @@ modelled! {
         heartbeat(id: IncarnationId) -> Beat;
         incarnations_living() -> Vec<Incarnation>;
         incarnations() -> Vec<Incarnation>;
+        fingerprint() -> Option<String>;
         incarnation_mark_dead(id: IncarnationId, counter: i64) -> bool;
         }
         lacks {

@@ -214,7 +214,7 @@ async fn a_pump_that_lost_its_lease_publishes_nothing_behind_what_it_could_not_b
         take_over: stage.settings.take_over,
         deadline: stage.settings.request_timeout,
         version: 1_000,
-        fingerprint: None,
+        naming: None,
         replaces_settings: false,
     };
     let Begun::Alive(another) = other.incarnation_begin(new).await.unwrap() else {

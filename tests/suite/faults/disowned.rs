@@ -69,21 +69,46 @@ async fn other_settings_in_the_store_end_a_running_daemon_with_its_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_daemon_whose_settings_were_replaced_does_not_take_them_back() {
+async fn a_daemon_with_other_settings_ousts_nobody_and_its_publishers_make_no_queue() {
+    const KEY: &str = "the key of the first";
+    let publish = ["publish", "--execution", "e", "--url", "http://127.0.0.1:9/"];
     let mut scene = Scene::servers().await;
+    scene.installation.set("broker", "url_hash_key", KEY);
     let mut first = scene.installation.daemon().await;
     wait_until("the first daemon's settings", BOUND, async || {
-        (fingerprint(&scene).await == scene.naming().fingerprint()).then_some(())
+        (!fingerprint(&scene).await.is_empty()).then_some(())
     })
     .await;
+    let own = fingerprint(&scene).await;
     scene.installation.set("broker", "url_hash_key", "another key");
+    refused(&scene).await;
+    assert_eq!(fingerprint(&scene).await, own);
+    // One that was killed is not waited for.
+    first.kill().await;
     let mut second = scene.installation.daemon().await;
-    assert_eq!(first.wait().await.code(), Some(78), "{}", first.log());
-    let log = first.log();
-    assert!(
-        log.contains("use other settings now") && log.contains("broker.url_hash_key"),
-        "{log}"
-    );
-    assert_ne!(fingerprint(&scene).await, scene.naming().fingerprint());
+    assert_ne!(fingerprint(&scene).await, own);
+    scene.installation.set("broker", "url_hash_key", KEY);
+    let outcome = scene.installation.run(&publish).await.expect_code(78);
+    assert!(outcome.stderr.contains("the queue is not made"), "{outcome:?}");
+    refused(&scene).await;
     assert_eq!(second.stop().await, Some(0), "{}", second.log());
+    let mut first = scene.installation.daemon().await;
+    assert_eq!(fingerprint(&scene).await, own);
+    scene.installation.run(&publish).await.expect_code(0);
+    assert_eq!(first.stop().await, Some(0), "{}", first.log());
+}
+
+/// A daemon does not start while one with other settings is alive.
+async fn refused(scene: &Scene) {
+    let mut daemon = scene.installation.spawn_daemon();
+    let ended = daemon.wait().await;
+    let log = daemon.log();
+    assert_eq!(ended.code(), Some(78), "{log}");
+    for word in [
+        "works with other settings",
+        "broker.url_hash_key",
+        "stop that daemon first",
+    ] {
+        assert!(log.contains(word), "no {word:?} in:\n{log}");
+    }
 }

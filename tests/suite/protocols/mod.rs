@@ -37,7 +37,7 @@ async fn incarnation_of(stage: &Stage, name: &str) -> IncarnationId {
         take_over: stage.settings.take_over,
         deadline: stage.settings.request_timeout,
         version: 1_000,
-        fingerprint: None,
+        naming: None,
         replaces_settings: false,
     };
     let Begun::Alive(id) = stage.store.incarnation_begin(new).await.unwrap() else {

@@ -9,6 +9,7 @@ use redrive::internals::domain::endpoint::{Endpoint, EndpointChange};
 use redrive::internals::domain::fingerprint::Fingerprint;
 use redrive::internals::domain::id::{EndpointEpoch, Epoch, ExecutionId, IncarnationId, NotificationId, QueueName};
 use redrive::internals::domain::message::Message;
+use redrive::internals::domain::naming::{Naming, QueueType};
 use redrive::internals::domain::outcome::OutcomeClass;
 use redrive::internals::domain::policy::Phase;
 use redrive::internals::domain::queue::{Head, QueueRecord};
@@ -242,7 +243,18 @@ pub(super) fn learned(name: &str, host: &str) -> LearnedQueue {
     }
 }
 
-pub(super) fn daemon(name: &str, fingerprint: Option<&str>) -> NewIncarnation {
+/// Settings that have a name.
+pub(super) fn settings(name: &str) -> Naming {
+    Naming {
+        prefix: format!("{name}."),
+        vhost: "/".to_owned(),
+        url_hash_key: "key".to_owned(),
+        queue_type: QueueType::Classic,
+    }
+}
+
+/// `with` names its settings.
+pub(super) fn daemon(name: &str, with: Option<&str>) -> NewIncarnation {
     NewIncarnation {
         name: name.to_owned(),
         host: "host".to_owned(),
@@ -254,7 +266,7 @@ pub(super) fn daemon(name: &str, fingerprint: Option<&str>) -> NewIncarnation {
         take_over: Duration::from_mins(1),
         deadline: Duration::from_secs(15),
         version: 1_000,
-        fingerprint: fingerprint.map(str::to_owned),
+        naming: with.map(settings),
         replaces_settings: true,
     }
 }

@@ -1,10 +1,11 @@
 //! Starts of daemons, heartbeats and evidence of death.
 
-use redrive::internals::domain::id::IncarnationId;
+use redrive::internals::domain::id::{ExecutionId, IncarnationId};
+use redrive::internals::domain::naming::{Naming, QueueType};
 use redrive::internals::domain::schema::SchemaRefusal;
-use redrive::internals::store::{Beat, Begun, Evidence, NewIncarnation, StoreError};
+use redrive::internals::store::{Beat, Begun, Evidence, LearnedQueue, NewIncarnation, StoreError};
 
-use super::fixtures::{Place, daemon, learned, living, record, taken};
+use super::fixtures::{Place, daemon, learned, living, record, settings, taken, url};
 
 pub(super) async fn a_living_incarnation_beats_and_is_listed_with_its_leases(place: &Place) {
     let store = &*place.store;
@@ -103,8 +104,18 @@ pub(super) async fn an_orderly_end_frees_leases_and_evidence(place: &Place) {
     assert_eq!(store.heartbeat(id).await.unwrap(), Beat::Disowned);
 }
 
-pub(super) async fn other_settings_are_refused_while_queues_exist_and_disown_the_old_ones_otherwise(place: &Place) {
+/// `found` are the settings that the store's daemons have.
+fn refused(found: &str, living: Option<&str>, queues: u64) -> Begun {
+    Begun::OtherSettings {
+        found: settings(found).fingerprint(),
+        living: living.map(|name| format!("{name} on host")),
+        queues,
+    }
+}
+
+pub(super) async fn other_settings_are_refused_while_somebody_alive_or_a_queue_has_the_old_ones(place: &Place) {
     let store = &*place.store;
+    assert_eq!(store.fingerprint().await.unwrap(), None);
     let old = living(store).await;
     let begun = store.incarnation_begin(daemon("command", None)).await.unwrap();
     assert!(
@@ -112,22 +123,26 @@ pub(super) async fn other_settings_are_refused_while_queues_exist_and_disown_the
         "one that delivers nothing has no settings"
     );
     let begun = store.incarnation_begin(daemon("new", Some("other"))).await.unwrap();
+    assert_eq!(begun, refused("settings", Some("daemon"), 0), "nobody alive is ousted");
+    assert_eq!(store.heartbeat(old).await.unwrap(), Beat::Alive);
+    store.incarnation_end(old).await.unwrap();
+    let begun = store.incarnation_begin(daemon("new", Some("other"))).await.unwrap();
     let Begun::Alive(new) = begun else {
         panic!("without queues other settings are taken over: {begun:?}")
     };
-    assert_eq!(store.heartbeat(old).await.unwrap(), Beat::Disowned);
     assert_eq!(store.heartbeat(new).await.unwrap(), Beat::Alive);
+    assert_eq!(
+        store.fingerprint().await.unwrap(),
+        Some(settings("other").fingerprint())
+    );
+    store.incarnation_end(new).await.unwrap();
     let again = NewIncarnation {
         replaces_settings: false,
         ..daemon("old", Some("settings"))
     };
-    let refused = Begun::OtherSettings {
-        found: "other".to_owned(),
-        queues: 0,
-    };
     assert_eq!(
         store.incarnation_begin(again).await.unwrap(),
-        refused,
+        refused("other", None, 0),
         "one that was disowned does not take them back"
     );
     store
@@ -135,11 +150,36 @@ pub(super) async fn other_settings_are_refused_while_queues_exist_and_disown_the
         .await
         .unwrap();
     let begun = store.incarnation_begin(daemon("old", Some("settings"))).await.unwrap();
-    let refused = Begun::OtherSettings {
-        found: "other".to_owned(),
-        queues: 2,
+    assert_eq!(begun, refused("other", None, 2));
+}
+
+pub(super) async fn settings_that_name_every_queue_come_back(place: &Place) {
+    let store = &*place.store;
+    let other = store.incarnation_begin(daemon("new", Some("other"))).await.unwrap();
+    let Begun::Alive(other) = other else {
+        panic!("it is the first: {other:?}")
     };
-    assert_eq!(begun, refused);
+    let (execution, url) = (ExecutionId::parse("order-7").unwrap(), url("one"));
+    let own = LearnedQueue {
+        name: settings("settings").delivery_queue(&execution, &url),
+        execution,
+        url,
+    };
+    store.queues_learn(&[own]).await.unwrap();
+    let begun = store.incarnation_begin(daemon("old", Some("settings"))).await.unwrap();
+    assert_eq!(begun, refused("other", Some("new"), 0), "nobody alive is ousted");
+    store.incarnation_end(other).await.unwrap();
+    let quorum = NewIncarnation {
+        naming: Some(Naming {
+            queue_type: QueueType::Quorum,
+            ..settings("other")
+        }),
+        ..daemon("new", None)
+    };
+    let begun = store.incarnation_begin(quorum).await.unwrap();
+    assert_eq!(begun, refused("other", None, 1), "another type names them alike");
+    let begun = store.incarnation_begin(daemon("old", Some("settings"))).await.unwrap();
+    assert!(matches!(begun, Begun::Alive(_)), "the queue is its own: {begun:?}");
 }
 
 pub(super) async fn a_store_that_demands_a_newer_program_refuses_an_older_one(place: &Place) {

@@ -76,7 +76,8 @@ modelled! {
         marking_dead_is_guarded_by_the_counter
         an_orderly_end_frees_leases_and_evidence
         a_store_has_one_identity_whoever_asks_first
-        other_settings_are_refused_while_queues_exist_and_disown_the_old_ones_otherwise;
+        other_settings_are_refused_while_somebody_alive_or_a_queue_has_the_old_ones
+        settings_that_name_every_queue_come_back;
     leases:
         a_free_lease_is_taken_with_its_row_and_one_epoch_for_the_call
         a_lease_of_the_living_is_held_and_of_the_dead_is_taken_with_their_name
@@ -149,7 +150,8 @@ contract! {
         evidence_says_no_more_than_it_proves
         an_orderly_end_frees_leases_and_evidence
         a_store_has_one_identity_whoever_asks_first
-        other_settings_are_refused_while_queues_exist_and_disown_the_old_ones_otherwise
+        other_settings_are_refused_while_somebody_alive_or_a_queue_has_the_old_ones
+        settings_that_name_every_queue_come_back
         a_store_that_demands_a_newer_program_refuses_an_older_one
         a_store_of_a_newer_schema_is_refused_with_both_versions
         dead_incarnations_are_forgotten_after_a_day_unless_they_own_queues;

@@ -124,6 +124,7 @@ passed_on! {
         incarnation_end(id: IncarnationId) -> ();
         incarnations_living() -> Vec<Incarnation>;
         incarnations() -> Vec<Incarnation>;
+        fingerprint() -> Option<String>;
         evidence(id: IncarnationId) -> Evidence;
         incarnation_mark_dead(id: IncarnationId, counter: i64) -> bool;
     }
