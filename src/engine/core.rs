@@ -17,6 +17,7 @@ use super::published::PublishedLately;
 use super::series::Series;
 use super::store_time::StoreTime;
 use super::unattached::Unattached;
+use super::unwritten::Unwritten;
 use crate::ambient::Clock;
 use crate::broker::BrokerHandle;
 use crate::domain::turn::Turn;
@@ -53,8 +54,10 @@ pub(super) struct Seen {
     pub(super) series: Series,
     /// Queues whose listed count may be older than a publish.
     pub(super) published: PublishedLately,
-    /// Queues that could not be attached lately.
+    /// Queues that could not be attached lately, or whose first message could not be dead-lettered.
     pub(super) unattached: Unattached,
+    /// Why what workers have to write down waits for the store at present.
+    pub(super) unwritten: Unwritten,
 }
 
 /// What happens in this process, for whoever listens.
@@ -80,6 +83,7 @@ impl Core {
                 series: Series::since(clock.uptime()),
                 published: PublishedLately::default(),
                 unattached: Unattached::default(),
+                unwritten: Unwritten::default(),
             },
             sieves: Permits::default(),
             endpoints: EndpointTable::new(settings.rates.clone(), settings.in_flight_per_endpoint),

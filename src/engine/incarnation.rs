@@ -135,7 +135,8 @@ impl Delivery {
             self.healing.health.beat_sent(sent);
             let beat = self.store.heartbeat(id).await;
             let problem = beat.as_ref().err().map(|error| super::error::chain(error));
-            self.healing.health.beat_answered(problem, self.clock.now());
+            let unwritten = self.seen.unwritten.problem(self.clock.uptime());
+            self.healing.health.beat_answered(problem, unwritten, self.clock.now());
             match beat {
                 Ok(Beat::Alive) => self.fence.beat(sent),
                 Ok(Beat::Disowned) => {

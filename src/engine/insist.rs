@@ -3,9 +3,13 @@
 use std::time::Duration;
 
 use super::core::Core;
+use super::error::chain;
 use crate::ambient;
 use crate::domain::id::IncarnationId;
 use crate::store::StoreError;
+use crate::telemetry::LoggedAt;
+
+static WAITS: LoggedAt = LoggedAt::never();
 
 /// Waits between tries: 50 ms doubling to 2 s, with jitter.
 #[derive(Debug)]
@@ -32,13 +36,22 @@ impl Core {
         F: Future<Output = Result<T, StoreError>> + Send,
         O: FnMut() -> F,
     {
-        let mut pause = Pause::default();
-        loop {
+        let (mut pause, mut has_waited) = (Pause::default(), false);
+        let result = loop {
             match operation().await {
-                Ok(value) => return Ok(value),
-                Err(error) => wait_for_store(self, incarnation, &error, &mut pause).await?,
+                Ok(value) => break Ok(value),
+                Err(error) => {
+                    has_waited = true;
+                    if wait_for_store(self, incarnation, &error, &mut pause).await.is_err() {
+                        break Err(());
+                    }
+                }
             }
+        };
+        if has_waited {
+            self.seen.unwritten.clear();
         }
+        result
     }
 }
 
@@ -53,7 +66,12 @@ async fn wait_for_store(
         tracing::error!(error = ?error, "the store failed");
         return Err(());
     }
-    tracing::warn!(error = ?error, "waiting for the store");
+    let (why, now) = (chain(error), core.clock.uptime());
+    // Each queue tries again, some twenty times a minute.
+    if WAITS.is_due(now) {
+        tracing::warn!(why = ?why, "waiting for the store");
+    }
+    core.seen.unwritten.note(why, now);
     pause.wait().await;
     Ok(())
 }

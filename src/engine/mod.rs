@@ -78,6 +78,7 @@ mod tell;
 mod traces;
 mod turns;
 mod unattached;
+mod unwritten;
 pub mod usage;
 pub mod view;
 mod walking;

@@ -32,7 +32,7 @@ pub(super) struct Facts<'a> {
     pub(super) locked_by: Option<&'a str>,
     /// Why dead letters wait in their queues.
     pub(super) letters_wait: Option<&'a str>,
-    /// Why this process could not attach it lately.
+    /// What the broker kept this process from doing with it lately.
     pub(super) unattached: Option<&'a str>,
     /// Requests a second to its URL, at most, over all daemons.
     pub(super) rate: Option<u32>,
@@ -347,10 +347,7 @@ fn untaken(known: &Facts<'_>) -> String {
             "no daemon can take it: {session} has locked its row in the store; it continues when that transaction ends, \
              and `redrive doctor` names the command"
         ),
-        (None, Some(why)) => format!(
-            "this daemon could not attach it, and tries again every few seconds: {}",
-            text::show(why, REFUSAL_WIDTH_MAX)
-        ),
+        (None, Some(why)) => format!("this daemon {why}"),
         (None, None) => "waits for a free worker or slot".to_owned(),
     }
 }

@@ -268,6 +268,7 @@ const ENGINE: &[&[&str]] = &[
         "traces",
         "turns",
         "unattached",
+        "unwritten",
         "view",
     ],
     &["error", "failing", "fields", "health/losses", "tell", "why", "worst"],

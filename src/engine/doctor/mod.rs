@@ -17,6 +17,7 @@ use super::health::Healing;
 use super::queues::Queues;
 use super::rules::PolicyGuard;
 use super::view::{Check, CheckResult};
+use crate::ambient;
 use crate::domain::numbers::Numbers;
 use crate::domain::text;
 use crate::domain::words::{lasts, plural};
@@ -29,6 +30,8 @@ const SKEW_S: u64 = 2;
 const INCIDENT: Duration = Duration::from_hours(1);
 /// A process whose heartbeats fail for so long delivers nothing.
 const BEATS_MISSED: Duration = Duration::from_secs(5);
+/// For so long an answer to a write is waited for.
+const WRITE_MAX: Duration = Duration::from_secs(4);
 /// Notifications of events that wait for longer are told of.
 const OUTBOX: Duration = Duration::from_secs(30);
 /// A reason is at most this wide.
@@ -69,6 +72,7 @@ impl Doctor {
         checks.extend(self.owner_check().await);
         checks.extend(self.incident_checks().await);
         checks.extend(self.daemon_checks().await);
+        checks.extend(self.refused_check());
         checks.extend(self.settings_check().await);
         checks.extend(self.queues.intake_checks().await);
         checks.extend(self.policy_guard.checks().await);
@@ -101,12 +105,8 @@ impl Doctor {
                 let here = self.clock.now();
                 let skew = now.since(here).max(here.since(now)).as_secs();
                 // What can be read may take no writes: a full disk, a database that is read-only.
-                if let Err(error) = try_a_write(&self.store).await {
-                    return vec![Check::broken(
-                        "store",
-                        format!("can be read, and takes no writes: {}", super::error::chain(&error)),
-                        "make room on its disk, or allow writes: nothing is delivered until then",
-                    )];
+                if let Some(check) = self.write_check().await {
+                    return vec![check];
                 }
                 let mut checks = self.version_checks().await;
                 checks.extend(self.database_checks().await);
@@ -128,6 +128,36 @@ impl Doctor {
                 "check store.url, and that the database runs",
             )],
         }
+    }
+
+    /// Whether it takes writes: what every daemon writes, and what workers of this process have to write down.
+    async fn write_check(&self) -> Option<Check> {
+        let why = match ambient::timeout(WRITE_MAX, try_a_write(&self.store)).await {
+            Ok(Ok(())) => {
+                let (why, since) = self.healing.health.unwritten()?;
+                let lasts = lasts(self.clock.now().since(since));
+                return Some(Check::broken(
+                    "store",
+                    format!("takes some writes and not others, for {lasts}: {why}"),
+                    "mend that: each queue with a failed attempt waits until it is written down, and nothing is lost",
+                ));
+            }
+            Ok(Err(error @ StoreError::NotWritable { .. })) => {
+                return Some(Check::broken(
+                    "store",
+                    format!("can be read, and takes no writes: {}", super::error::chain(&error)),
+                    "make room on its disk, or allow writes: nothing is delivered until then",
+                ));
+            }
+            Ok(Err(error)) => super::error::chain(&error),
+            Err(_) => format!("a write is not answered within {}", lasts(WRITE_MAX)),
+        };
+        Some(Check::broken(
+            "store",
+            format!("can be read, and takes no writes at present: {why}"),
+            "find who holds its lock and end that: `fuser FILE` names the processes that have an SQLite file open, and \
+             pg_stat_activity has the sessions of a PostgreSQL",
+        ))
     }
 
     async fn version_checks(&self) -> Vec<Check> {
@@ -228,6 +258,13 @@ impl Doctor {
             Err(error) => return vec![Check::unread("incident", &super::error::chain(&error))],
         };
         incidents.map(|line| incident::check(&line.entry)).collect()
+    }
+
+    /// What the broker keeps this process from.
+    fn refused_check(&self) -> Option<Check> {
+        let (problem, _) = self.seen.unattached.problem(self.clock.now())?;
+        let mend = "mend what the broker says: each of them is tried again every few seconds";
+        Some(Check::broken("refused queues", problem, mend))
     }
 
     /// Whether the daemons of the store have the settings of this process.

@@ -70,6 +70,8 @@ pub(super) struct Beats {
     /// When (uptime) the one was sent that is not answered yet.
     pub(super) sent: Option<Duration>,
     pub(super) last: Option<PartState>,
+    /// Whether what workers have to write down waits, as it was at that time.
+    pub(super) unwritten: Option<PartState>,
 }
 
 impl PartState {
@@ -103,12 +105,19 @@ impl Health {
         self.found().beats.sent.get_or_insert(sent);
     }
 
-    /// What came of it.
-    pub(in crate::engine) fn beat_answered(&self, problem: Option<String>, now: Timestamp) {
-        asked("store", problem.as_deref());
-        let mut found = self.found();
-        found.beats.sent = None;
-        found.beats.last = Some(PartState::follow(found.beats.last.as_ref(), problem, now));
+    /// What came of it, and why other writes wait at that time.
+    pub(in crate::engine) fn beat_answered(&self, problem: Option<String>, unwritten: Option<String>, now: Timestamp) {
+        asked("store", problem.as_deref().or(unwritten.as_deref()));
+        let beats = &mut self.found().beats;
+        beats.sent = None;
+        beats.last = Some(PartState::follow(beats.last.as_ref(), problem, now));
+        beats.unwritten = Some(PartState::follow(beats.unwritten.as_ref(), unwritten, now));
+    }
+
+    /// Why what workers have to write down waits, and since when.
+    pub(in crate::engine) fn unwritten(&self) -> Option<(String, Timestamp)> {
+        let unwritten = self.found().beats.unwritten.clone()?;
+        Some((unwritten.problem?, unwritten.since))
     }
 
     /// Why the store does not take the heartbeats of this process, and since when.
@@ -126,6 +135,7 @@ impl Health {
             asked("store", of_store.as_deref());
         }
         found.beats.sent = None;
+        found.beats.unwritten = None;
         found.beats.last = of_store.map(|why| PartState::follow(found.beats.last.as_ref(), Some(why), now));
         found.waits_for = Some(why);
     }

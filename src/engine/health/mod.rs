@@ -35,8 +35,8 @@ use crate::domain::time::Timestamp;
 pub(super) use bind::BOUND;
 pub(super) use found::Health;
 use found::{Found, asked, unasked};
-pub(super) use heal::IS_OLDER;
 pub(crate) use heal::WENT_BACK;
+pub(super) use heal::IS_OLDER;
 pub(crate) use losses::COMMAND;
 pub(super) use losses::Depth;
 pub(super) use missing::{look_at_one, was_deleted, was_made};
@@ -119,7 +119,10 @@ impl Healing {
                 since: now.minus(waits),
             });
         }
-        found.beats.last.clone().or_else(|| found.store.clone())
+        let is_problem = |state: &&PartState| state.problem.is_some();
+        let (last, unwritten) = (found.beats.last.as_ref(), found.beats.unwritten.as_ref());
+        let problem = last.filter(is_problem).or(unwritten.filter(is_problem));
+        problem.or(last).or(found.store.as_ref()).cloned()
     }
 
     /// Begins the tasks, once in the life of an engine.

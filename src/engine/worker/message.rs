@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::{End, Flow, Hold, Worker, guarded};
+use super::{End, Flow, Hold, Step, Worker, guarded};
 use crate::broker::{Attached, Delivery, DeliveryTag, Look};
 use crate::domain::fingerprint::{Fingerprint, content_digest};
 use crate::domain::id::{NotificationId, QueueName};
@@ -24,6 +24,7 @@ use crate::telemetry::{LoggedAt, names};
 
 /// A publisher that gives no ids gives none to all of its messages.
 static WITHOUT_ID: LoggedAt = LoggedAt::never();
+static NOT_BURIED: LoggedAt = LoggedAt::never();
 
 /// Before it is looked again whether dead letters last.
 const LETTERS_WAIT: Duration = Duration::from_secs(2);
@@ -237,7 +238,16 @@ impl Worker {
             self.hold.engine.publisher.bury(&letter).await
         };
         if let Err(error) = buried {
-            tracing::warn!(queue = ?self.hold.queue, why = ?chain(&error), "dead letter is not confirmed, trying again");
+            let (engine, why) = (&self.hold.engine, chain(&error));
+            // Each queue tries again every second.
+            if NOT_BURIED.is_due(engine.clock.uptime()) {
+                tracing::warn!(queue = ?self.hold.queue, why = ?why, "dead letter is not confirmed, trying again");
+            }
+            let now = engine.clock.now();
+            engine
+                .seen
+                .unattached
+                .note(&self.hold.queue, Step::DeadLetter, why, now);
             return Flow::Stop(End::Trouble(Duration::from_secs(1)));
         }
         let flow = self.ack(attached, tag, Fingerprint::of(message)).await;
@@ -248,6 +258,7 @@ impl Worker {
             return Flow::Stop(end);
         }
         self.hold.record.head = None;
+        self.hold.engine.seen.unattached.forget(&self.hold.queue);
         metrics::counter!(names::DEAD_LETTERS, "reason" => decision.reason.clone()).increment(1);
         self.hold.engine.tell(crate::engine::Event::DeadLettered {
             queue: self.hold.queue.clone(),

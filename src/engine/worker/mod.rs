@@ -24,6 +24,7 @@ use super::endpoints::LiveEndpoint;
 use super::insist::Pause;
 use super::settled::LastSettled;
 use super::tell::{End, Tell, WorkerEnd};
+use super::unattached::Step;
 use crate::ambient;
 use crate::broker::{Acked, AttachOptions, AttachOutcome, Attached, BrokerError, DeliveryTag, Look, Lost, Next};
 use crate::budget::Share;
@@ -310,7 +311,9 @@ impl Worker {
             match engine.broker.attach(&self.hold.queue, options).await {
                 Ok(AttachOutcome::Attached(attached)) => {
                     tracing::debug!(queue = ?self.hold.queue, "attached");
-                    engine.seen.unattached.forget(&self.hold.queue);
+                    if self.hold.record.decision.is_none() {
+                        engine.seen.unattached.forget(&self.hold.queue);
+                    }
                     self.attaching.slow = Duration::ZERO;
                     self.attaching.broker_took(engine.clock.uptime().saturating_sub(asked));
                     self.attaching.losses = self.hold.engine.broker.losses();
@@ -336,7 +339,8 @@ impl Worker {
                 Err(error) => {
                     tracing::warn!(queue = ?self.hold.queue, error = ?error, "queue cannot be attached");
                     let why = error.to_string();
-                    engine.seen.unattached.note(&self.hold.queue, why, engine.clock.now());
+                    let now = engine.clock.now();
+                    engine.seen.unattached.note(&self.hold.queue, Step::Attach, why, now);
                     return Err(End::Trouble(Duration::from_secs(5)));
                 }
             }

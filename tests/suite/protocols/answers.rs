@@ -191,3 +191,31 @@ async fn a_daemon_that_cannot_begin_says_why_until_it_does() {
     .await;
     stage.stop().await;
 }
+
+/// The heartbeats are answered, as they are where only rows that need more room cannot be written.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_written_down_of_a_failure_is_told_until_it_is() {
+    let (mut stage, store) = Stage::quiet_over_faults(Ground::embedded(), |_| {}).await;
+    stage.receiver.behave("*", Behaviour::Status(503));
+    store.plan(|call| (call == "failure_record").then_some(Fault::Unheard));
+    stage.start();
+    stage.publish("a", "/hook").await;
+    let told = async || {
+        let ready = stage.engine.query(query::IsReady()).await.unwrap().store.problem;
+        let checks = stage.engine.query(query::Doctor()).await.unwrap();
+        let mut found = checks.into_iter().map(|check| check.found);
+        (
+            ready,
+            found.find(|found| found.starts_with("takes some writes and not others")),
+        )
+    };
+    wait_until("what waits to be told", SOON, async || {
+        let (ready, doctor) = told().await;
+        let is_named = |text: Option<String>| text.is_some_and(|text| text.contains("the answer was lost"));
+        (is_named(ready) && is_named(doctor)).then_some(())
+    })
+    .await;
+    store.plan(|_| None);
+    wait_until("its end", SOON, async || (told().await == (None, None)).then_some(())).await;
+    stage.stop().await;
+}

@@ -289,6 +289,43 @@ async fn without_a_daemon_a_publisher_makes_queues_as_ever() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_letter_queue_that_takes_nothing_is_why_a_queue_waits() {
+    let mut stage = Stage::on(Ground::rabbit_sqlite().await, |_| {}).await;
+    let full = json!({"max-length": 0, "overflow": "reject-publish"});
+    policy_on(&stage, "^redrive\\.dead$", Some(full)).await;
+    let queue = stage.queue("a", "/ok");
+    stage.publish("a", "/ok").await;
+    stage.delivered(1).await;
+    let foreign = redrive::internals::domain::message::Message {
+        body: bytes::Bytes::from_static(b"foreign"),
+        ..redrive::internals::domain::message::Message::default()
+    };
+    stage.broker.publish(&queue, &foreign).await.unwrap();
+    stage.broker.nudge(&queue).await;
+    wait_until("the queue to say why it waits", BOUND, async || {
+        let why = stage.queue_view("a", "/ok").await?.why?;
+        why.text
+            .contains("could not dead-letter its first message")
+            .then_some(())
+    })
+    .await;
+    let checks = stage.engine.query(query::Doctor()).await.unwrap();
+    let told = checks.iter().find(|check| check.name == "refused queues");
+    assert!(
+        told.is_some_and(|check| check.found.contains("could not dead-letter")),
+        "{checks:?}"
+    );
+    policy(&stage, None).await;
+    stage.dead_letters(1).await;
+    wait_until("it to be told no more", BOUND, async || {
+        let checks = stage.engine.query(query::Doctor()).await.unwrap();
+        checks.iter().all(|check| check.name != "refused queues").then_some(())
+    })
+    .await;
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_a_policy_destroys_dead_letters_nothing_is_dead_lettered_and_everybody_is_told() {
     let mut stage = Stage::on(Ground::rabbit_sqlite().await, |settings| {
         settings.default_policy.retries_with_no_delay = 0;
