@@ -1,6 +1,6 @@
 //! What daemons wrote down lately of what was gone, as a line of the doctor.
 
-use crate::engine::health::{BOUND, IS_OLDER, WENT_BACK};
+use crate::engine::health::{ALLOWED_AGAIN, BOUND, IS_OLDER, WENT_BACK};
 use crate::engine::view::Check;
 use crate::store::NewAudit;
 
@@ -25,6 +25,11 @@ pub(super) fn check(line: &NewAudit) -> Check {
             "incident",
             found,
             "no loss is known: find out who took the binding or the exchange away; `redrive audit` has it whole",
+        ),
+        ALLOWED_AGAIN => Check::warning(
+            "incident",
+            found,
+            "no loss is known: find out who took the right away. With broker.provision, a daemon whose user is an administrator gives it back to itself: to stop a daemon, stop its process",
         ),
         _ => Check::broken(
             "incident",
@@ -75,6 +80,24 @@ fn items(list: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::view::CheckResult;
+
+    #[test]
+    fn a_right_that_was_taken_away_is_no_loss() {
+        let line = |result: &str| NewAudit {
+            actor: "daemon".to_owned(),
+            command: "heal".to_owned(),
+            target: "broker".to_owned(),
+            reason: None,
+            plan: None,
+            result: result.to_owned(),
+            detail: "was gone: the right to work on the broker".to_owned(),
+        };
+        let right = check(&line(ALLOWED_AGAIN));
+        assert_eq!(right.result, CheckResult::Warning);
+        assert!(right.mend.is_some_and(|mend| mend.starts_with("no loss is known")));
+        assert_eq!(check(&line("made again")).result, CheckResult::Broken);
+    }
 
     #[test]
     fn a_long_list_is_cut_after_three_names_and_says_how_many_more_there_are() {

@@ -17,6 +17,9 @@ use crate::engine::{EngineError, Event};
 
 /// The result of a line of the audit that tells of a restored store.
 pub(crate) const WENT_BACK: &str = "went back";
+/// Those of lines that tell of what was gone from the broker, and of a right that was.
+const MADE_AGAIN: &str = "made again";
+pub(in crate::engine) const ALLOWED_AGAIN: &str = "allowed again";
 /// The target of a line about the broker, and the result of one that tells of a broker that was put back.
 pub(super) const BROKER: &str = "broker";
 pub(in crate::engine) const IS_OLDER: &str = "is older";
@@ -24,8 +27,8 @@ pub(in crate::engine) const IS_OLDER: &str = "is older";
 impl Healing {
     /// Makes again what is gone, and binds what is not bound.
     pub(super) async fn heal(self: &Arc<Self>, store: &StoreId, found: &Result<Standing, BrokerError>) {
-        let gone = match found {
-            Ok(standing) if !standing.missing.is_empty() => standing.missing.join(", "),
+        let (gone, result) = match found {
+            Ok(standing) if !standing.missing.is_empty() => (standing.missing.join(", "), MADE_AGAIN),
             Ok(standing) => {
                 if !standing.is_bound {
                     drop(self.begin_binding());
@@ -39,16 +42,18 @@ impl Healing {
                 }
                 return;
             }
-            Err(error @ BrokerError::Vhost { .. }) => format!("vhost {:?} ({error})", self.settings.naming.vhost),
-            // A new vhost, which the user may not enter yet.
+            Err(error @ BrokerError::Vhost { .. }) => {
+                (format!("vhost {:?} ({error})", self.settings.naming.vhost), MADE_AGAIN)
+            }
+            // Somebody took it away; or the vhost is a new one, which the user may not enter yet.
             Err(error @ BrokerError::Rights { operation: CONNECT, .. }) => {
-                format!("the right to work on the broker ({error})")
+                (format!("the right to work on the broker ({error})"), ALLOWED_AGAIN)
             }
             Err(_) => return,
         };
         self.health.losses.something_was_gone();
         match self.make_again(store).await {
-            Ok(()) => self.was_made_again(&gone).await,
+            Ok(()) => self.was_healed(&gone, result).await,
             Err(error) => {
                 tracing::error!(gone = ?gone, error = ?chain(&error), "something of ours is gone from the broker, and cannot be made again yet");
             }
@@ -111,10 +116,10 @@ impl Healing {
         }
     }
 
-    async fn was_made_again(&self, gone: &str) {
-        tracing::error!(gone = ?gone, "something of ours was gone from the broker and was made again");
-        self.tell(Event::Incident(format!("gone from the broker and made again: {gone}")));
-        self.audit_heal(BROKER, "made again", format!("was gone: {gone}")).await;
+    async fn was_healed(&self, gone: &str, result: &'static str) {
+        tracing::error!(gone = ?gone, result, "something of ours was gone from the broker");
+        self.tell(Event::Incident(format!("gone from the broker and {result}: {gone}")));
+        self.audit_heal(BROKER, result, format!("was gone: {gone}")).await;
         self.health.look_now();
     }
 

@@ -36,7 +36,7 @@ pub(super) use bind::BOUND;
 pub(super) use found::Health;
 use found::{Found, asked, unasked};
 pub(crate) use heal::WENT_BACK;
-pub(super) use heal::IS_OLDER;
+pub(super) use heal::{ALLOWED_AGAIN, IS_OLDER};
 pub(crate) use losses::COMMAND;
 pub(super) use losses::Depth;
 pub(super) use missing::{look_at_one, was_deleted, was_made};
