@@ -2,14 +2,14 @@
 //!
 //! Promise: a process that runs for years trusts what the system trusts. The authorities are read again once a minute
 //! where connections are made, and soon after a certificate of an unknown one: nobody restarts a daemon because an
-//! authority was added. Where none can be read, those of before hold.
+//! authority was added, or taken away. Where none can be read, those of before hold.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
@@ -70,10 +70,12 @@ impl Authorities {
     /// For a client that shows no certificate.
     #[must_use]
     pub(crate) fn client(self: Arc<Self>) -> ClientConfig {
-        ClientConfig::builder()
-            .dangerous()
-            .with_custom_certificate_verifier(self)
-            .with_no_client_auth()
+        forgetful(
+            ClientConfig::builder()
+                .dangerous()
+                .with_custom_certificate_verifier(self)
+                .with_no_client_auth(),
+        )
     }
 
     fn locked(&self) -> MutexGuard<'_, Read> {
@@ -93,6 +95,13 @@ impl Authorities {
         }
         read.clone()
     }
+}
+
+/// Resumes no session: that asks for no certificate, and would go on for as long as both sides have tickets with a
+/// server whose authority is not trusted any more.
+pub(crate) fn forgetful(mut client: ClientConfig) -> ClientConfig {
+    client.resumption = Resumption::disabled();
+    client
 }
 
 fn verifier(own: &[CertificateDer<'static>], provider: &Arc<CryptoProvider>) -> Option<Arc<WebPkiServerVerifier>> {

@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::ambient::Clock;
-use crate::authorities::Authorities;
+use crate::authorities::{Authorities, forgetful};
 
 /// Files of a client's certificate (`broker.tls`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +61,7 @@ pub(super) fn config(tls: Option<&ClientTls>) -> io::Result<ClientConfig> {
         .dangerous()
         .with_custom_certificate_verifier(authorities)
         .with_client_auth_cert(chain, key)
+        .map(forgetful)
         .map_err(|error| io::Error::other(format!("broker.tls: certificate and key do not fit: {error}")))
 }
 
