@@ -430,7 +430,8 @@ fn resolve_with(
         let keys: Vec<&str> = sections.chain(ProfileKeys::KEYS).copied().collect();
         Section::new(Some(profile), "", &keys, environment)?;
         let url = profile.get("broker").and_then(|broker| broker.get("url"));
-        leave_management_of_another_broker(&mut merged, url.map(|url| &url.written));
+        let host = url.map(|url| host_of(url, environment));
+        leave_management_of_another_broker(&mut merged, host, environment);
         merged.overlay(profile);
     }
     let exposed = exposed::of_secrets(&merged)?;
@@ -439,7 +440,7 @@ fn resolve_with(
         merged.remove("broker", &["vhost", "management_url"]);
     }
     if let Some(url) = environment.variable("REDRIVE_BROKER_URL") {
-        leave_management_of_another_broker(&mut merged, Some(&Written::Text(url.to_owned())));
+        leave_management_of_another_broker(&mut merged, Some(host_in(url)), environment);
     }
     override_from_variables(&mut merged, environment);
     if let Some(BrokerUrl(url)) = broker {
@@ -452,24 +453,27 @@ fn resolve_with(
     Ok(Config { exposed, ..config })
 }
 
+/// A host in small letters; `None` where a URL has none.
+type Host = Option<String>;
+
+/// That of a URL which may stand in a file or a variable. What cannot be read is told of where it is used.
+fn host_of(url: &Node, environment: &Environment) -> Host {
+    host_in(secret::read(url, environment).ok()?.expose())
+}
+
+fn host_in(url: &str) -> Host {
+    Some(url::Url::parse(url).ok()?.host_str()?.to_ascii_lowercase())
+}
+
 /// The management API that was written beside another broker is not that of this one: its queues are others, by whatever
 /// names.
-fn leave_management_of_another_broker(below: &mut Node, url: Option<&Written>) {
-    let host = |written: &Written| match written {
-        Written::Text(url) => Some(url::Url::parse(url).ok()?.host_str()?.to_owned()),
-        // A file or a variable, which may say anything.
-        Written::Integer(_)
-        | Written::Number(_)
-        | Written::Bool(_)
-        | Written::Date(_)
-        | Written::List(_)
-        | Written::Table(_) => None,
-    };
+fn leave_management_of_another_broker(below: &mut Node, host: Option<Host>, environment: &Environment) {
     let before = below.get("broker").and_then(|broker| broker.get("url"));
-    let (Some(before), Some(url)) = (before.map(|before| &before.written), url) else {
+    let (Some(before), Some(host)) = (before, host) else {
         return;
     };
-    if host(before).is_none_or(|before| Some(before) != host(url)) {
+    let before = host_of(before, environment);
+    if before.is_none() || before != host {
         below.remove("broker", &["management_url"]);
     }
 }

@@ -673,8 +673,28 @@ fn the_management_api_of_another_broker_does_not_hold_for_that_of_a_profile_or_a
     assert_eq!(asked(None, &[three]), "http://a:b@three:15672/");
     let management = ("REDRIVE_MANAGEMENT_URL", "http://four:4");
     assert_eq!(asked(None, &[three, management]), "http://a:b@four:4/");
-    let same = ("REDRIVE_BROKER_URL", "amqp://e:f@one");
+    let same = ("REDRIVE_BROKER_URL", "amqp://e:f@One");
     assert_eq!(asked(None, &[same]), "http://e:f@one:1/");
+}
+
+#[test]
+fn the_management_api_holds_for_its_broker_also_where_the_url_of_that_is_in_a_file_or_a_variable() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("url");
+    std::fs::write(&file, "amqp://a:b@one\n").unwrap();
+    for place in [format!("{{ file = {file:?} }}"), "{ env = \"URL\" }".to_owned()] {
+        let text = format!("[broker]\nurl = {place}\nmanagement_url = \"http://one:1\"");
+        let asked = |given: &str| {
+            let variables = [("REDRIVE_BROKER_URL", given), ("URL", "amqp://a:b@one")];
+            let config = Config::resolve(&text, None, &environment(&variables)).unwrap();
+            match config.broker.kind {
+                BrokerKind::RabbitMq { management_url, .. } => management_url.expose().to_owned(),
+                BrokerKind::Embedded => panic!("it is a RabbitMQ"),
+            }
+        };
+        assert_eq!(asked("amqp://c:d@one"), "http://c:d@one:1/", "{place}");
+        assert_eq!(asked("amqp://c:d@two"), "http://c:d@two:15672/", "{place}");
+    }
 }
 
 #[test]
