@@ -113,10 +113,17 @@ pub(super) fn edited(state: &mut State, of: EditOf, result: Result<Bytes, String
 /// What is as before changes nothing.
 fn of_letter(state: &mut State, id: String, body: Bytes) -> Result<Asked, (Tone, String)> {
     let before = open(state).filter(|(letter, _)| letter.letter.id.as_str() == id);
-    let is_as_before = before.is_none_or(|(_, before)| before == body);
+    let is_as_before = before.as_ref().is_some_and(|(_, before)| *before == body);
+    let is_here = before.is_some() && matches!(state.input.mode, Mode::Browse);
     let had_draft = draft(state, &id).is_some();
+    if !is_as_before && !is_here {
+        state.lists.dead.draft = Some((id, body));
+        let text =
+            "not edited: the letter is not open any more, or is gone. What you wrote is kept until you edit another";
+        return Err((Tone::Bad, text.to_owned()));
+    }
     done(state, &id);
-    if is_as_before || !matches!(state.input.mode, Mode::Browse) {
+    if is_as_before {
         return Err((Tone::Note, "the payload is as it was: nothing is changed".to_owned()));
     }
     if had_draft && body.trim_ascii().is_empty() {

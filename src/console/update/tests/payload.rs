@@ -268,6 +268,25 @@ fn masked_values_go_into_no_editor_before_they_are_revealed_and_come_back_as_the
     assert!(again.contains("28") && !again.contains(SECRET), "{again}");
 }
 
+#[test]
+fn what_was_written_for_a_letter_that_is_gone_or_left_by_then_is_kept_and_said_to_be_no_edit() {
+    let mut stage = opened_letter(&document());
+    let of = match &stage.play("E")[..] {
+        [Effect::Edit(job)] => job.of.clone(),
+        other => panic!("{other:?}"),
+    };
+    stage.play("Esc");
+    assert!(stage.state.nav.details.is_empty());
+    let effects = stage.event(Event::Edited {
+        of,
+        result: Ok(Bytes::from_static(b"{\"order\":9}")),
+    });
+    assert!(effects.is_empty(), "{effects:?}");
+    let said = stage.toasts().last().copied().unwrap_or_default().to_owned();
+    assert!(said.starts_with("not edited:") && said.contains("is kept"), "{said}");
+    assert_eq!(stage.state.lists.dead.draft.as_ref().unwrap().1, "{\"order\":9}");
+}
+
 fn found(stage: &Stage) -> (usize, usize) {
     let find = stage.state.nav.details[0].reading.find.as_ref().unwrap();
     (find.chosen + 1, find.places.len())
