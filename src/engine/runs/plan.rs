@@ -185,7 +185,7 @@ impl RunPlanner {
             return Err(error);
         }
         if gathered.ordinal == 0 {
-            return Err(nothing(order, &gathered));
+            return Err(nothing(order, &gathered, self.warn_of_events(order).await?));
         }
         gathered.all_that_are_named(order)?;
         let mut plan = self.draft(order, &id, &gathered).await?;
@@ -774,7 +774,8 @@ fn check(order: &Order) -> Result<(), EngineError> {
     Ok(())
 }
 
-fn nothing(order: &Order, gathered: &Gathered) -> EngineError {
+/// `events` says what is left out though it is dead.
+fn nothing(order: &Order, gathered: &Gathered, events: Option<String>) -> EngineError {
     if let Some(unread) = &gathered.unread {
         return EngineError::Unread(Box::new(unread.clone()));
     }
@@ -805,7 +806,8 @@ fn nothing(order: &Order, gathered: &Gathered) -> EngineError {
                     | Selection::Queue(_)
                     | Selection::Head(_) => SEARCHED,
                 };
-                format!("a message to {verb} ({why})")
+                let events = events.map(|events| format!("; {events}")).unwrap_or_default();
+                format!("a message to {verb} ({why}{events})")
             }
             OrderKind::Restore | OrderKind::Move | OrderKind::Skip => format!("a message to {verb}"),
         }
