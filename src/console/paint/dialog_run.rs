@@ -36,15 +36,20 @@ pub(super) fn lines(now: Timestamp, kind: OrderKind, run: &RunPlan, rules: &Mask
     if run.refused > 0 {
         let _ = write!(text, ", {} of them cannot go anywhere", run.refused);
     }
+    let died = if kind == OrderKind::Restore {
+        "discarded"
+    } else {
+        "died"
+    };
     match (run.oldest, run.newest) {
         (Some(oldest), Some(newest)) if ago(now, oldest) == ago(now, newest) => {
-            let _ = write!(text, "; died {}", ago(now, oldest));
+            let _ = write!(text, "; {died} {}", ago(now, oldest));
         }
         (Some(oldest), Some(newest)) => {
-            let _ = write!(text, "; died between {} and {}", ago(now, oldest), ago(now, newest));
+            let _ = write!(text, "; {died} between {} and {}", ago(now, oldest), ago(now, newest));
         }
         (Some(at), None) | (None, Some(at)) => {
-            let _ = write!(text, "; died {}", ago(now, at));
+            let _ = write!(text, "; {died} {}", ago(now, at));
         }
         (None, None) => {}
     }

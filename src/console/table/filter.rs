@@ -41,7 +41,7 @@ impl ListFilter {
             Ok(filter) => self.applied = Some(filter),
             Err(error) => match Wanted::read(text) {
                 Some(wanted) if !begins_expression::<R>(text) => self.look_for::<R>(&wanted),
-                _ => self.error = Some(error),
+                _ => self.error = Some(in_quotes(error, text)),
             },
         }
     }
@@ -70,6 +70,15 @@ impl ListFilter {
         }
         self.error.is_none()
     }
+}
+
+/// A piece of a message as it is shown has quotes, and is no expression.
+fn in_quotes(error: FilterError, text: &str) -> FilterError {
+    if !text.contains('"') || text.contains(['=', '~', '<', '>']) {
+        return error;
+    }
+    let message = format!("{}; to look for words, leave the \" out", error.message);
+    FilterError { message, ..error }
 }
 
 /// One of the words: `word`, `!word`, `/regular expression/` or `!/regular expression/`.
