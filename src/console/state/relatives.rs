@@ -4,7 +4,7 @@ use crate::console::state::action::Reason;
 use crate::console::state::detail::{Compared, DetailTab, Subject};
 use crate::console::state::pointed::queue_row;
 use crate::console::state::{State, View};
-use crate::domain::dead_letter::DeadLetter;
+use crate::domain::dead_letter::{DeadLetter, DeadLetterId};
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
 use crate::engine::query::PolicyScope;
@@ -22,6 +22,8 @@ pub(in crate::console) struct Relatives {
     pub(in crate::console) run: Option<String>,
     /// A dead letter, which has attempts of its own.
     pub(in crate::console) letter: bool,
+    /// The dead letter that a line of the audit is about.
+    pub(in crate::console) audited: Option<String>,
     /// How the audit calls it.
     pub(in crate::console) target: Option<String>,
     /// Its group of dead letters.
@@ -187,16 +189,19 @@ pub(in crate::console) fn of_letter(letter: &DeadLetter) -> Relatives {
     }
 }
 
-/// What a line of the audit is about, by its form.
+/// What a line of the audit is about, by its form. A queue is one that is known: the same could be the name of anything.
 pub(in crate::console) fn audited(state: &State, target: &str) -> Relatives {
-    let is_run = uuid::Uuid::try_parse(target).is_ok();
-    let url = audited_url(state, target);
-    let queue = QueueName::parse(target).ok().filter(|_| url.is_none() && !is_run);
+    let letter = target.rsplit_once("dead letter ").map_or(target, |(_, id)| id);
+    let letter = DeadLetterId::parse(letter).map(|id| id.as_str().to_owned());
+    let run = target.strip_prefix("run ").unwrap_or(target);
+    let is_run = letter.is_none() && uuid::Uuid::try_parse(run).is_ok();
+    let queue = QueueName::parse(target).ok();
     Relatives {
-        queue,
-        url,
-        run: is_run.then(|| target.to_owned()),
-        target: Some(target.to_owned()),
+        queue: queue.filter(|name| queue_row(state, name).is_some()),
+        url: audited_url(state, target),
+        run: is_run.then(|| run.to_owned()),
+        target: Some(letter.clone().unwrap_or_else(|| target.to_owned())),
+        audited: letter,
         ..Relatives::default()
     }
 }

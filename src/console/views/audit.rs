@@ -237,6 +237,7 @@ async fn rows(engine: &EngineHandle, limit: u32) -> Result<Batch<AuditEntry>, St
 fn subject(state: &State, row: &AuditEntry) -> Option<Subject> {
     let found = relatives::audited(state, &row.entry.target);
     let run = found.run.map(Subject::Run);
-    run.or_else(|| found.url.map(Subject::Endpoint))
+    run.or_else(|| found.audited.map(Subject::Letter))
+        .or_else(|| found.url.map(Subject::Endpoint))
         .or_else(|| found.queue.map(Subject::Queue))
 }

@@ -375,6 +375,36 @@ fn a_url_of_the_audit_is_that_of_the_one_endpoint_that_is_called_so() {
 }
 
 #[test]
+fn a_line_of_the_audit_opens_the_run_the_dead_letter_or_the_queue_that_is_there_and_nothing_else() {
+    use crate::console::state::relatives::audited;
+    let stage = stage(incident());
+    let known = "dlv.orders.a";
+    let found = |target: &str| {
+        let found = audited(&stage.state, target);
+        let queue = found.queue.map(|queue| queue.as_str().to_owned());
+        (found.run, found.audited, queue)
+    };
+    let some = |text: &str| Some(text.to_owned());
+    let (run, letter) = (
+        "01a22eb8-7a3c-7a2b-8f6d-0123456789ab",
+        "2dc4f8a0b1c2d3e4f5061728394a5b6c",
+    );
+    assert_eq!(found(&format!("run {run}")), (some(run), None, None));
+    assert_eq!(found(run), (some(run), None, None));
+    for target in [
+        letter.to_owned(),
+        format!("dead letter {letter}"),
+        format!("the original of dead letter {letter}"),
+    ] {
+        assert_eq!(found(&target), (None, some(letter), None), "{target}");
+    }
+    assert_eq!(found(known), (None, None, some(known)));
+    for target in ["2 targets", "127.0.0.1", "gone.queue"] {
+        assert_eq!(found(target), (None, None, None), "{target}");
+    }
+}
+
+#[test]
 fn another_profile_is_gone_to_by_its_name_once_nothing_runs() {
     let mut stage = protected();
     stage.play(": 'profile_nowhere Enter");
