@@ -93,6 +93,10 @@ tests:
         values: '5x20'
       - series: 'redrive_events{type="mail", state="dead", job="redrive", instance="new"}'
         values: '2x20'
+      - series: 'redrive_dead_letters{job="redrive", instance="of many"}'
+        values: '100x80'
+      - series: 'redrive_dead_letters{job="redrive", instance="of few"}'
+        values: '0x40 5x40'
       - series: 'process_start_time_seconds{job="redrive", instance="new"}'
         values: '_x3 40x20'
       - series: 'process_start_time_seconds{job="redrive", instance="old"}'
@@ -105,6 +109,8 @@ tests:
       - {eval_time: 2m, alertname: RedriveQueuesLost, exp_alerts: [{exp_labels: {severity: page}, exp_annotations: {summary: 'Messages were lost with queues that somebody deleted, or whose time was over.', description: '`redrive audit` says with which, and how many.'}}]}
       - {eval_time: 2m, alertname: RedriveDeadEvents, exp_alerts: [{exp_labels: {severity: ticket, type: mail}, exp_annotations: {summary: '2 events of mail are dead.', description: '`redrive dead groups` shows what failed alike; `redrive event retry` handles them again.'}}]}
       - {eval_time: 2m, alertname: RedriveMessagesLost, exp_alerts: []}
+      - {eval_time: 9m, alertname: RedriveDeadLettersAppear, exp_alerts: []}
+      - {eval_time: 11m, alertname: RedriveDeadLettersAppear, exp_alerts: [{exp_labels: {severity: ticket}, exp_annotations: {summary: '5 messages died within ten minutes.', description: '`redrive dead groups` shows what failed alike.'}}]}
 "#;
 
 #[test]
