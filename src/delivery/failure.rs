@@ -39,7 +39,11 @@ impl Failed {
             return Self::from_error(error, FailureKind::Other);
         }
         let mut failed = Self::from_error(error, FailureKind::ConnectRefused);
-        if let Some(words) = connection::told(error, at) {
+        let of_name = causes(error).find_map(|cause| match cause.downcast_ref() {
+            Some(own @ (ResolveError::Silent(_) | ResolveError::Full(_))) => Some(own.to_string()),
+            Some(_) | None => None,
+        });
+        if let Some(words) = of_name.or_else(|| connection::told(error, at)) {
             failed.text = bounded(&words);
         }
         failed
@@ -68,7 +72,8 @@ fn kind_of(error: &(dyn Error + 'static)) -> Option<FailureKind> {
             return Some(match cause {
                 ResolveError::Refused(_) => FailureKind::AddressRefused,
                 ResolveError::Lookup(error) if connection::is_out_of_files(error) => FailureKind::OwnLimit,
-                ResolveError::Lookup(_) | ResolveError::Empty => FailureKind::Dns,
+                ResolveError::Lookup(_) | ResolveError::Silent(_) | ResolveError::Empty => FailureKind::Dns,
+                ResolveError::Full(_) => FailureKind::OwnLimit,
                 // Another lookup may find the good one alone.
                 ResolveError::PartlyRefused(_) | ResolveError::Outside => FailureKind::Other,
             });
@@ -184,6 +189,8 @@ mod tests {
             assert_eq!(kind_of_io(&full()), Some(FailureKind::OwnLimit));
             assert_eq!(kind_of(&ResolveError::Lookup(full())), Some(FailureKind::OwnLimit));
         }
+        let silent = ResolveError::Silent("hook.example".to_owned());
+        assert_eq!(kind_of(&silent), Some(FailureKind::Dns));
         let wrapped = io::Error::new(ErrorKind::InvalidData, rustls::Error::DecryptError);
         assert_eq!(kind_of_io(&wrapped), Some(FailureKind::Tls));
     }

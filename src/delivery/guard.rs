@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 
-use crate::ambient::{self, Clock};
+use super::lookups::Lookups;
+use crate::ambient::Clock;
 use crate::domain::egress::{AddressRefusal, AddressRules};
 
 /// How long what our own names lead to is taken for true.
@@ -24,6 +25,7 @@ pub(super) struct Guard {
     /// What each of our own names led to last, and when that was; whoever holds it looks.
     known: Mutex<Known>,
     looked: AtomicBool,
+    lookups: Arc<Lookups>,
     clock: Clock,
 }
 
@@ -34,7 +36,7 @@ struct Known {
 }
 
 impl Guard {
-    pub(super) fn new(configured: AddressRules, clock: Clock) -> Self {
+    pub(super) fn new(configured: AddressRules, lookups: Arc<Lookups>, clock: Clock) -> Self {
         let known = Known {
             sockets: vec![Vec::new(); configured.own_names.len()],
             at: None,
@@ -43,6 +45,7 @@ impl Guard {
             now: RwLock::new(Arc::new(configured.clone())),
             known: Mutex::new(known),
             looked: AtomicBool::new(false),
+            lookups,
             clock,
             configured,
         }
@@ -69,9 +72,8 @@ impl Guard {
             return;
         }
         for ((host, port), sockets) in self.configured.own_names.iter().zip(&mut known.sockets) {
-            let lookup = tokio::net::lookup_host((host.as_str(), *port));
-            if let Ok(Ok(found)) = ambient::timeout(PATIENCE, lookup).await {
-                *sockets = found.collect();
+            if let Ok(found) = self.lookups.find(host, *port, PATIENCE).await {
+                *sockets = found;
             }
         }
         known.at = Some(self.clock.uptime());

@@ -33,6 +33,7 @@ use super::connector::{Connector, Traffic};
 use super::failure::Failed;
 use super::guard::Guard;
 use super::headers::headers_of;
+use super::lookups::Lookups;
 use super::resolver::{CheckedResolver, DIALLED_PORT};
 use super::target::{Target, Targets};
 use super::{Method, Request, Sender, SenderHandle, Sent};
@@ -110,8 +111,9 @@ impl HttpSender {
     /// A configured header that cannot be sent.
     #[expect(clippy::new_ret_no_self, reason = "callers only ever hold the seam")]
     pub fn new(settings: SenderSettings, clock: Clock) -> Result<SenderHandle, SenderError> {
-        let guard = Arc::new(Guard::new(settings.rules, clock.clone()));
-        let resolver = CheckedResolver::new(Arc::clone(&guard));
+        let lookups = Lookups::new(clock.clone());
+        let guard = Arc::new(Guard::new(settings.rules, Arc::clone(&lookups), clock.clone()));
+        let resolver = CheckedResolver::new(Arc::clone(&guard), lookups, settings.timeout);
         let connector = Connector::new(resolver.clone(), tls(clock.clone()), clock.clone());
         Ok(Arc::new(Self {
             pooled: client(connector.clone(), IDLE_PER_HOST_MAX),

@@ -11,6 +11,7 @@ mod failure;
 mod guard;
 pub(crate) mod headers;
 pub mod http;
+mod lookups;
 mod resolver;
 mod target;
 

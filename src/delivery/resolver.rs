@@ -9,11 +9,13 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use hyper_util::client::legacy::connect::dns::Name;
 use tower_service::Service;
 
 use super::guard::Guard;
+use super::lookups::Lookups;
 use crate::domain::egress::AddressRefusal;
 
 tokio::task_local! {
@@ -25,6 +27,8 @@ tokio::task_local! {
 #[derive(Clone, Debug)]
 pub(super) struct CheckedResolver {
     guard: Arc<Guard>,
+    lookups: Arc<Lookups>,
+    patience: Duration,
 }
 
 /// Why a name gave no address to connect to.
@@ -32,6 +36,10 @@ pub(super) struct CheckedResolver {
 pub(super) enum ResolveError {
     #[error("cannot resolve the host name: {0}")]
     Lookup(std::io::Error),
+    #[error("the name {0} was not resolved in time: its name server does not answer")]
+    Silent(String),
+    #[error("the name {0} was not looked up: too many names wait for name servers that do not answer")]
+    Full(String),
     #[error("the host name has no address")]
     Empty,
     #[error("the host name leads to {}", .0.of_name())]
@@ -43,16 +51,18 @@ pub(super) enum ResolveError {
 }
 
 impl CheckedResolver {
-    pub(super) const fn new(guard: Arc<Guard>) -> Self {
-        Self { guard }
+    /// Whose lookups end before an attempt that may take as long as `timeout`, so that it is told what it waited for.
+    pub(super) fn new(guard: Arc<Guard>, lookups: Arc<Lookups>, timeout: Duration) -> Self {
+        Self {
+            guard,
+            lookups,
+            patience: timeout.mul_f64(0.95),
+        }
     }
 
     /// What it leads to now, where all of that may be connected to on this port.
     pub(super) async fn addresses(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, ResolveError> {
-        let found: Vec<SocketAddr> = tokio::net::lookup_host((host, port))
-            .await
-            .map_err(ResolveError::Lookup)?
-            .collect();
+        let found = self.lookups.find(host, port, self.patience).await?;
         if found.is_empty() {
             return Err(ResolveError::Empty);
         }

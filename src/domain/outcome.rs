@@ -23,7 +23,7 @@ pub enum FailureKind {
     Timeout,
     /// Nobody accepted the connection.
     ConnectRefused,
-    /// The host name has no address.
+    /// The host name has no address, or no name server said so in time.
     Dns,
     /// No trusted connection could be made.
     Tls,
@@ -37,7 +37,7 @@ pub enum FailureKind {
     BadRequest,
     /// We were stopped before it ended.
     Stopped,
-    /// This process may open no more files: no connection was begun.
+    /// This process may open no more files, or looks up as many names as it may: no connection was begun.
     OwnLimit,
     /// Anything else.
     Other,
