@@ -3,8 +3,8 @@
 //! A request that a reused connection lost before any byte of an answer is sent once more over a new connection,
 //! within the same deadline: a receiver that closes an idle connection just then has refused nothing.
 //!
-//! An answer counts only when it is whole, up to the limit to which it is read: a 2xx whose body does
-//! not come is a failed attempt. The TLS provider is the process's default and is set by the caller.
+//! A 2xx counts only when it is whole, up to the limit to which it is read: one whose body does not come is a failed
+//! attempt. Any other status counts from its head on. The TLS provider is the process's default and is set by the caller.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use hyper::header::{ACCEPT, CONTENT_LENGTH, HeaderMap, HeaderValue, RETRY_AFTER, USER_AGENT};
+use hyper::header::{ACCEPT, CONTENT_LENGTH, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER, USER_AGENT};
 use hyper::http::Extensions;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpInfo;
@@ -26,7 +26,8 @@ use crate::authorities::Authorities;
 use crate::domain::egress::{AddressRefusal, AddressRules};
 use crate::domain::outcome::{FailureKind, Outcome};
 use crate::domain::signature::SigningSecret;
-use crate::domain::url::EndpointUrl;
+use crate::domain::text;
+use crate::domain::url::{EndpointUrl, redact_query};
 
 use super::body::{Borrowed, Lent};
 use super::connector::{Connector, Traffic};
@@ -41,6 +42,8 @@ use super::{Method, Request, Sender, SenderHandle, Sent};
 /// An answer is read to its end up to this many bytes (the snippet may be shorter), so that its
 /// connection can be used again; past it the connection is dropped.
 const RESPONSE_BYTES_READ: usize = 16 * 1024;
+/// Of a `Location` this much is told.
+const LOCATION_CHARS_MAX: usize = 180;
 /// A `Retry-After` is kept up to this many bytes.
 const RETRY_AFTER_BYTES_MAX: usize = 128;
 /// Idle connections kept for one host, behind which many endpoints may stand: as many as there are
@@ -184,10 +187,15 @@ impl HttpSender {
             let peer = info.remote_addr();
             self.guard.check(peer.ip(), peer.port()).map_err(refused)?;
         }
-        answer.begun = true;
+        let status = response.status();
+        answer.status = Some(status.as_u16());
+        if status.is_redirection() {
+            let location = response.headers().get(LOCATION).map(HeaderValue::as_bytes);
+            answer.location = location.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        }
         let retry_after = response.headers().get(RETRY_AFTER);
         answer.retry_after = retry_after.map(|value| kept_retry_after(value.as_bytes()));
-        let outcome = Outcome::Status(response.status().as_u16());
+        let outcome = Outcome::Status(status.as_u16());
         let mut read = 0;
         while let Some(frame) = response.frame().await {
             let frame = frame.map_err(|error| Failed::from_body(&error))?;
@@ -256,10 +264,12 @@ impl Sender for HttpSender {
         let started_at = self.clock.now();
         let begun = self.clock.uptime();
         let mut answer = Answer::default();
+        let url = request.url.clone();
         let (outcome, error) = match self.attempt(request, &mut answer).await {
             Ok(outcome) => (outcome, None),
-            Err(failed) => (Outcome::Failure(failed.kind), Some(failed.text)),
+            Err(failed) => (answer.outcome_of(failed.kind), Some(failed.text)),
         };
+        let error = answer.redirect(&url).or(error);
         Sent {
             outcome,
             retry_after: answer.retry_after,
@@ -274,7 +284,10 @@ impl Sender for HttpSender {
 /// What came before the attempt ended, in whatever way.
 #[derive(Debug, Default)]
 struct Answer {
-    begun: bool,
+    /// From the head on.
+    status: Option<u16>,
+    /// Of a redirection.
+    location: Option<String>,
     retry_after: Option<String>,
     snippet: Vec<u8>,
 }
@@ -282,11 +295,32 @@ struct Answer {
 impl Answer {
     fn at_deadline(&self, timeout: Duration) -> Failed {
         let within = timeout.as_secs_f64();
-        if self.begun {
+        if self.status.is_some() {
             let text = format!("the answer began but did not end within {within} s");
             return Failed::new(FailureKind::BodyTimeout, &text);
         }
         Failed::new(FailureKind::Timeout, &format!("no answer within {within} s"))
+    }
+
+    /// What an attempt that failed so amounts to: a receiver that says no has said it, whatever becomes of the words
+    /// that it adds.
+    fn outcome_of(&self, kind: FailureKind) -> Outcome {
+        match self.status {
+            Some(status) if !(200..=299).contains(&status) => Outcome::Status(status),
+            Some(_) | None => Outcome::Failure(kind),
+        }
+    }
+
+    /// Where the receiver wants requests to `url` to be sent.
+    fn redirect(&self, url: &EndpointUrl) -> Option<String> {
+        let location = self.location.as_deref()?;
+        let mut to = url::Url::parse(url.as_str()).and_then(|url| url.join(location)).ok()?;
+        // A URL without a host has no user either.
+        let _ = to.set_username("").and_then(|()| to.set_password(None));
+        let to = text::show(&redact_query(to.as_str()), LOCATION_CHARS_MAX);
+        Some(format!(
+            "the receiver redirects to {to}, and redirects are not followed: publish to that URL"
+        ))
     }
 }
 

@@ -348,6 +348,28 @@ async fn a_connection_that_breaks_is_a_reset() {
     check_failure(&attempt(Behaviour::AnswerAndClose(cut)).await, FailureKind::Reset);
 }
 
+/// A receiver that says no has said it, although the page that it adds is cut off, or slow.
+#[tokio::test]
+async fn a_status_that_is_no_2xx_counts_whatever_becomes_of_its_body() {
+    for status in [301, 410, 422, 429, 500, 503] {
+        let head = format!("HTTP/1.1 {status} X\r\ncontent-length: 100000\r\nretry-after: 20\r\n\r\nxxx");
+        for behaviour in [
+            Behaviour::AnswerAndClose(head.clone().into_bytes()),
+            Behaviour::Trickle(head.into_bytes()),
+        ] {
+            let receiver = Receiver::start(behaviour).await;
+            let sender = sender(SenderSettings {
+                timeout: TIMEOUT_SHORT,
+                ..settings()
+            });
+            let sent = sender.send(request(&receiver.url())).await;
+            assert_eq!(sent.outcome, Outcome::Status(status), "{sent:?}");
+            assert_eq!(sent.retry_after.as_deref(), Some("20"));
+            assert!(sent.error.is_some() && sent.response.unwrap().starts_with(b"xxx"));
+        }
+    }
+}
+
 /// Sends a request that is answered, then another one over the same connection: what came of that, and how many
 /// requests and connections the receiver saw.
 async fn second_of_a_connection(behaviour: Behaviour, timeout: Duration) -> (Sent, Vec<Received>, usize) {
@@ -443,8 +465,30 @@ async fn a_redirect_is_not_followed() {
         );
         let sent = attempt(Behaviour::Answer(answer.into_bytes())).await;
         assert_eq!(sent.outcome, Outcome::Status(status));
+        assert!(sent.error.unwrap().contains(&inside.url()));
     }
     assert!(inside.requests().is_empty());
+}
+
+#[tokio::test]
+async fn where_a_receiver_redirects_to_is_told_without_what_is_secret() {
+    let moved = |location: &str| format!("HTTP/1.1 308 X\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n");
+    for (location, told) in [
+        (
+            "https://me:hunter2@new.example/hook?key=hunter2",
+            "https://new.example/hook?key=***",
+        ),
+        ("/hook/", "/hook/"),
+    ] {
+        let sent = attempt(Behaviour::Answer(moved(location).into_bytes())).await;
+        let error = sent.error.unwrap();
+        assert!(error.starts_with("the receiver redirects to http"), "{error}");
+        let end = format!("{told}, and redirects are not followed: publish to that URL");
+        assert!(error.ends_with(&end), "{error}");
+    }
+    let long = format!("https://new.example/{}", "x".repeat(4000));
+    let sent = attempt(Behaviour::Answer(moved(&long).into_bytes())).await;
+    assert!(sent.error.unwrap().len() < 310);
 }
 
 #[tokio::test]

@@ -241,10 +241,12 @@ async fn post(alerts: &Alerts, url: &EndpointUrl, secrets: &[SigningSecret], mes
         return Ok(());
     }
     let said = sent.response.as_deref().unwrap_or_default();
-    let why = sent.error.unwrap_or_else(|| match sent.outcome {
-        Outcome::Status(status) => format!("it answered {status}"),
-        Outcome::Failure(kind) => format!("no answer ({})", kind.as_str()),
-    });
+    let why = match (sent.outcome, sent.error) {
+        (Outcome::Status(status), None) => format!("it answered {status}"),
+        (Outcome::Status(status), Some(error)) => format!("it answered {status}: {error}"),
+        (Outcome::Failure(_), Some(error)) => error,
+        (Outcome::Failure(kind), None) => format!("no answer ({})", kind.as_str()),
+    };
     let said = show_bytes(said.trim_ascii(), WHY_WIDTH_MAX);
     let why = show(&why, WHY_WIDTH_MAX);
     Err(if said.is_empty() { why } else { format!("{why}: {said}") })
