@@ -179,7 +179,14 @@ impl Publisher {
             Ok(Settled::Stored) => Ok(Ended::Marked(self.receipt(id, queue).await)),
             Ok(Settled::NoQueue) => Ok(Ended::NoQueue(queue)),
             Ok(Settled::Refused(why)) => Err(EngineError::TooLarge { why }),
-            Err(error) => Err(unconfirmed(&id, error)),
+            // Its publisher is told no id, because a later end mark does the same.
+            Err(EngineError::Broker(error @ BrokerError::Unknown { .. })) => {
+                let why = super::error::chain(&error);
+                Err(refused(format!(
+                    "the end mark is not confirmed: {why}; end the execution again"
+                )))
+            }
+            Err(error) => Err(error),
         }
     }
 
@@ -200,6 +207,9 @@ impl Publisher {
         turns.admits(queue, id).map_err(held_back)?;
         if turns.was_settled(queue, id, &message) {
             return Ok(Settled::Stored);
+        }
+        if let Some(error) = place.was_unreached() {
+            return Err(error.into());
         }
         let publish = Publish {
             broker: Arc::clone(&self.broker),
@@ -231,7 +241,8 @@ impl Publisher {
                         ambient::spawn("settle a publish", Unanswered::from(publish).settle(place, id));
                     }
                 }
-                // It was not sent; one that was sent before is as unsettled as it was.
+                // These were not sent; one that was sent before is as unsettled as it was.
+                Err(EngineError::Broker(error @ BrokerError::Unreachable { .. })) => place.unreached(error),
                 Err(_) => {}
             }
             drop(turn);

@@ -7,6 +7,9 @@
 //! worst that is a second copy with the same id, which an unknown confirm always allows. A caller that repeats it
 //! afterwards is told that it is stored, and no further copy is made.
 //!
+//! Who waited for his turn while the publish that had it did not reach the broker is told the same, and does not wait
+//! for the broker once more: n publishes to one queue would take n times as long.
+//!
 //! A turn is remembered while somebody has or wants it and while a publish of it is unsettled; those are bounded in
 //! number and bytes: beyond that nothing new is begun until the broker confirms again.
 
@@ -16,6 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedMutexGuard, Semaphore, SemaphorePermit};
 
 use crate::ambient::HashMap;
+use crate::broker::BrokerError;
 use crate::domain::fingerprint::content_digest;
 use crate::domain::id::{NotificationId, QueueName};
 use crate::domain::message::Message;
@@ -62,6 +66,10 @@ struct Turn {
     lock: Arc<tokio::sync::Mutex<()>>,
     /// Who has it or waits for it.
     users: usize,
+    /// Places that were given out.
+    places: u64,
+    /// The last publish that did not reach the broker, and the last place that was given out before it ended.
+    unreached: Option<(u64, BrokerError)>,
     unsettled: Option<Unsettled>,
 }
 
@@ -103,6 +111,7 @@ pub(super) enum Wait {
 pub(super) struct Place {
     turns: Arc<Turns>,
     queue: QueueName,
+    number: u64,
 }
 
 impl Turns {
@@ -121,10 +130,14 @@ impl Turns {
 
     /// Goes into the line of a queue.
     pub(super) fn line_up(self: &Arc<Self>, queue: &QueueName) -> Place {
-        self.lock().turns.entry(queue.clone()).or_default().users += 1;
+        let mut state = self.lock();
+        let turn = state.turns.entry(queue.clone()).or_default();
+        turn.users += 1;
+        turn.places += 1;
         Place {
             turns: Arc::clone(self),
             queue: queue.clone(),
+            number: turn.places,
         }
     }
 
@@ -157,6 +170,20 @@ impl Place {
     /// Waits until its publish may be settled: not all are published again at once.
     pub(super) async fn settling(&self) -> Option<SemaphorePermit<'_>> {
         self.turns.settling.acquire().await.ok()
+    }
+
+    /// The publish that has the turn did not reach the broker.
+    pub(super) fn unreached(&self, error: &BrokerError) {
+        let mut state = self.turns.lock();
+        let turn = state.turns.entry(self.queue.clone()).or_default();
+        turn.unreached = Some((turn.places, error.clone()));
+    }
+
+    /// Why the broker was not reached while this one waited for its turn.
+    pub(super) fn was_unreached(&self) -> Option<BrokerError> {
+        let state = self.turns.lock();
+        let (last, error) = state.turns.get(&self.queue)?.unreached.as_ref()?;
+        (self.number <= *last).then(|| error.clone())
     }
 
     /// The publish that has the turn got no answer. True when nobody settles it yet.
@@ -268,6 +295,22 @@ mod tests {
         assert_eq!(turns.admits(&queue("other"), &id("n+1")), Ok(()));
         place.settled();
         assert_eq!(turns.admits(&queue("q"), &id("n+1")), Ok(()));
+    }
+
+    #[test]
+    fn who_waited_while_the_broker_was_not_reached_is_told_and_who_comes_later_tries() {
+        let turns = Arc::new(Turns::default());
+        let (first, waits) = (turns.line_up(&queue("q")), turns.line_up(&queue("q")));
+        assert!(waits.was_unreached().is_none());
+        first.unreached(&BrokerError::Unreachable {
+            operation: "connect",
+            detail: "no answer within 10 s".to_owned(),
+        });
+        let later = turns.line_up(&queue("q"));
+        assert!(waits.was_unreached().is_some() && later.was_unreached().is_none());
+        assert!(turns.line_up(&queue("other")).was_unreached().is_none());
+        drop((first, waits, later));
+        assert_eq!(turns.remembered(), 0);
     }
 
     #[test]
