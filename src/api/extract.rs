@@ -9,6 +9,7 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::Uri;
 use axum::http::header::CONTENT_LENGTH;
 use axum::http::request::Parts;
+use bytes::Buf as _;
 use http_body_util::BodyExt as _;
 use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
@@ -29,6 +30,8 @@ pub(super) const SMALL: usize = 1024 * 1024;
 pub(super) const LARGE: usize = 24 * 1024 * 1024;
 /// For how long a body may stand still.
 const BODY_GRACE: Duration = Duration::from_secs(10);
+/// What some editors write before UTF-8. It is no part of the document (RFC 8259, 8.1).
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// How long a body waits for memory.
 const MEMORY_WAIT: Duration = Duration::from_secs(5);
 
@@ -191,7 +194,11 @@ async fn read_body(request: Request, shared: &Shared, most: usize) -> Result<(By
         in_time(memory.grow(read.len() + data.len())).await?;
         read.extend_from_slice(&data);
     }
-    Ok((read.into(), memory))
+    let mut read = Bytes::from(read);
+    if read.starts_with(BYTE_ORDER_MARK) {
+        read.advance(BYTE_ORDER_MARK.len());
+    }
+    Ok((read, memory))
 }
 
 /// A share of the memory for bodies and answers; those who wait for each other's are sent away after a while.

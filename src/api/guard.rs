@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::Method;
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
+use axum::http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -15,6 +15,7 @@ use crate::ambient::{self, Clock};
 use crate::domain::id::ExecutionId;
 use crate::domain::mask::MaskRules;
 use crate::domain::scope::{Prefix, Scope, Scopes};
+use crate::domain::text::show;
 use crate::domain::url::EndpointUrl;
 use crate::engine::sight::Sight;
 use crate::engine::{Access, Engine, NewNotification, WriteGrant};
@@ -307,12 +308,12 @@ fn admit(gate: &Gate, request: &Request, route: &str) -> Result<Caller, Refusal>
     host::check(request, &gate.shared.settings, peer)?;
     let method = request.method();
     let asked = if *method == Method::HEAD { &Method::GET } else { method };
-    // What is not there is not told apart from what is by those who may not look.
+    // The routes are public: who has any token is told by the router that he asked for one that is not there.
     let known = gate
         .needs
         .iter()
         .find(|((method, path), _)| method == asked.as_str() && *path == route);
-    let needs = known.map_or(Needs::Scope(Scope::Read), |(_, needs)| *needs);
+    let needs = known.map_or(Needs::Token, |(_, needs)| *needs);
     if route == ALIVE {
         return Ok(Caller::nobody(None));
     }
@@ -321,6 +322,9 @@ fn admit(gate: &Gate, request: &Request, route: &str) -> Result<Caller, Refusal>
     // What is not there is said to be not there, whatever was sent to it.
     if !reads && known.is_some() && !is_json(request.headers()) {
         let why = "state changes need the header Content-Type: application/json";
+        return Err(Problem::new(415, why).into());
+    }
+    if let Some(why) = encoded(request.headers()) {
         return Err(Problem::new(415, why).into());
     }
     match needs.scope() {
@@ -413,6 +417,28 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
 }
 
+/// Why the body cannot be read as it is.
+fn encoded(headers: &HeaderMap) -> Option<String> {
+    let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    if let Some(coding) = header(CONTENT_ENCODING).filter(|coding| !coding.eq_ignore_ascii_case("identity")) {
+        let coding = show(coding, 40);
+        return Some(format!(
+            "Content-Encoding: {coding} is not read here: send the body as it is"
+        ));
+    }
+    let mut parameters = header(CONTENT_TYPE)?.split(';').skip(1);
+    let charset = parameters.find_map(|text| text.split_once('=').filter(|(name, _)| is_charset(name)))?;
+    let charset = charset.1.trim().trim_matches('"');
+    let is_utf8 = ["utf-8", "utf8", "us-ascii"]
+        .iter()
+        .any(|known| charset.eq_ignore_ascii_case(known));
+    (!is_utf8).then(|| format!("charset={} is not read here: send JSON in UTF-8", show(charset, 40)))
+}
+
+fn is_charset(name: &str) -> bool {
+    name.trim().eq_ignore_ascii_case("charset")
+}
+
 fn is_json(headers: &HeaderMap) -> bool {
     headers
         .get(CONTENT_TYPE)
@@ -426,6 +452,29 @@ mod tests {
     use axum::body::Body;
 
     use super::*;
+
+    #[test]
+    fn a_body_that_is_not_json_in_utf_8_is_refused_by_what_it_is() {
+        let why = |name: &'static str, value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value.parse().unwrap());
+            encoded(&headers)
+        };
+        for (name, value, expected) in [
+            ("content-encoding", "gzip", "Content-Encoding: gzip is not read"),
+            (
+                "content-type",
+                "application/json; charset=utf-16",
+                "charset=utf-16 is not read",
+            ),
+        ] {
+            let why = why(name, value).unwrap();
+            assert!(why.starts_with(expected), "{why}");
+        }
+        assert_eq!(why("content-encoding", "identity"), None);
+        assert_eq!(why("content-type", "application/json; a=b; Charset=\"UTF-8\""), None);
+        assert_eq!(why("content-type", "application/json"), None);
+    }
 
     #[test]
     fn who_asks_is_whom_the_trusted_proxies_name_and_nobody_whom_that_one_names_himself() {

@@ -400,6 +400,7 @@ fn about_events(served: Served) -> Served {
         .tag("events", "The event table.")
         .route("post", "/v1/types/{type}/events", PUBLISH, events::push)
         .says("Push an event, or a list of them under `events`: wholly or not at all.")
+        .fails(&[422])
         .route("get", "/v1/types/{type}/events", READ, events::list)
         .says("Events of a type, newest first.")
         .reads(&[STORE])

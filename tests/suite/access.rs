@@ -117,6 +117,27 @@ async fn each_token_may_do_what_its_scopes_say_and_nothing_else() {
     assert_eq!(ask(daemon, READER, plan).await.status, 200);
 }
 
+/// The routes are public: a mistake in one is no matter of scopes.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_asks_for_no_route_is_told_that_and_who_has_no_token_is_not() {
+    let installation = embedded();
+    let mut daemon = installation.daemon().await;
+    for (method, path, status) in [
+        ("POST", "/v1/notification", 404),
+        ("POST", "/v1/notifications/", 404),
+        ("POST", "/v1/types/hook/event", 404),
+        ("PUT", "/v1/notifications", 405),
+        ("GET", "/v1/notifications", 405),
+    ] {
+        let body = (method != "GET").then(|| notification("run"));
+        refused(&ask(&mut daemon, PUBLISHER, (method, path, body.clone())).await, status);
+        refused(
+            &ask(&mut daemon, "a-token-that-is-unknown", (method, path, body)).await,
+            401,
+        );
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_token_only_life_and_readiness_are_told_and_no_reason() {
     let installation = embedded();
@@ -617,7 +638,7 @@ async fn a_token_does_not_pass_its_quota_by_with_events() {
     let mut installation = embedded();
     let tokens = json!([
         {"value": TENANT, "scopes": ["publish"], "bytes_waiting": 1000},
-        {"value": OTHER, "scopes": ["publish"], "publishes_per_second": 100},
+        {"value": OTHER, "scopes": ["publish"], "publishes_per_second": 2},
         ADMIN,
     ]);
     installation.set("api", "tokens", tokens);
@@ -629,6 +650,9 @@ async fn a_token_does_not_pass_its_quota_by_with_events() {
     let why = refused(&ask(&mut daemon, TENANT, push(10_000)).await, 403);
     assert!(why.contains("bytes_waiting") && why.contains("token-1"), "{why}");
     assert_eq!(ask(&mut daemon, OTHER, push(10_000)).await.status, 201);
+    let events = json!({"events": [{"reference": "a"}, {"reference": "b"}, {"reference": "c"}]});
+    let many = ("POST", "/v1/types/t/events", Some(events));
+    refused(&ask(&mut daemon, OTHER, many).await, 422);
 }
 
 #[tokio::test(flavor = "multi_thread")]
