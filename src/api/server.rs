@@ -30,6 +30,7 @@ use crate::ambient::{self, Clock};
 use crate::telemetry::LoggedAt;
 
 use super::connections::{Busy, Connections, Place};
+use super::linger::Lingering;
 use super::network::holder;
 use super::pace::Paced;
 use super::tls::Tls;
@@ -182,7 +183,7 @@ where
     });
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(WRITE_TIMEOUT));
-    let stream = Paced::new(Box::pin(stream), WRITE_TIMEOUT, Clock::system());
+    let stream = Lingering::new(Paced::new(Box::pin(stream), WRITE_TIMEOUT, Clock::system()));
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
