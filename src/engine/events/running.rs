@@ -17,7 +17,6 @@ use crate::ambient;
 use crate::domain::event::{EventType, HandlingRules, Metadata};
 use crate::domain::id::IncarnationId;
 use crate::engine::{Engine, EngineError};
-use crate::store::Finished;
 use crate::telemetry::{LoggedAt, names};
 
 /// Between two rounds of the keeper.
@@ -179,8 +178,7 @@ impl EventTable {
     async fn keep_events_once(&self) -> Result<(), EngineError> {
         let reaped = self.store.events_reap(ROWS, self.settings.events.rules).await?;
         for lost in &reaped {
-            // Only claims are given back as they were: a consumer that pulls came to no end, and nothing failed.
-            if lost.how == Finished::Released {
+            if lost.claimed {
                 tracing::info!(
                     event = lost.id, event_type = ?lost.event_type,
                     "a claim on an event ended before its consumer was done: it can be claimed again"

@@ -244,6 +244,8 @@ pub struct Reaped {
     pub attempts: u32,
     /// What became of it.
     pub how: Finished,
+    /// Whether it was a claim: its consumer pulls, and nothing failed.
+    pub claimed: bool,
 }
 
 /// What ended by itself.

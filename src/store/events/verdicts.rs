@@ -117,6 +117,7 @@ impl Losses {
             Reaped {
                 id: lost.key.id,
                 event_type: lost.event_type,
+                claimed: lost.owner.is_none(),
                 attempts: attempts.map_or(lost.attempts, |attempts| u32::try_from(attempts).unwrap_or(u32::MAX)),
                 how: if current { staying.how } else { Finished::Superseded },
             }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redrive::internals::domain::event::{Event, EventState};
+use redrive::internals::domain::event::{Event, EventState, HandlingRules};
 use redrive::internals::domain::value::Value;
 use redrive::internals::store::{
     Acted, Claim, ClaimOutcome, ClaimSpan, EventAct, EventSearch, Finish, Finished, NamedLease, NewClaim, NewOutboxRow,
@@ -76,6 +76,19 @@ pub(super) async fn a_claim_holds_its_events_until_it_ends(place: &Place) {
     assert_eq!(store.claim_release(&kind("t"), "one").await.unwrap(), 2);
     assert_eq!(store.claim_renew(&kind("t"), "one", longer).await.unwrap(), None);
     assert_eq!(claim(store, "t", "two").await.0.unwrap().events.len(), 2);
+}
+
+/// Also of an event that was pushed again meanwhile.
+pub(super) async fn a_claim_that_ran_out_is_told_from_a_handler_that_was_lost(place: &Place) {
+    let store = &*place.store;
+    pushed_all(store, vec![new_event("t", "a", "x"), new_event("t", "b", "x")]).await;
+    claim(store, "t", "one").await.0.unwrap();
+    push(store, "a", "y").await;
+    run_out(place).await;
+    let mut reaped = store.events_reap(10, HandlingRules::default()).await.unwrap();
+    reaped.sort_by_key(|reaped| reaped.id);
+    let found: Vec<_> = reaped.iter().map(|reaped| (reaped.how, reaped.claimed)).collect();
+    assert_eq!(found, [(Finished::Superseded, true), (Finished::Released, true)]);
 }
 
 pub(super) async fn a_claimed_event_is_done_only_by_its_claim(place: &Place) {

@@ -506,7 +506,7 @@ pub(super) async fn a_lease_of_the_dead_and_one_that_ran_out_are_ended_as_failur
     assert!(
         reaped
             .iter()
-            .all(|reaped| reaped.attempts == 1 && reaped.how == Finished::Retried)
+            .all(|reaped| reaped.attempts == 1 && reaped.how == Finished::Retried && !reaped.claimed)
     );
     let event = one(store, "a").await;
     assert!(

@@ -336,6 +336,7 @@ contract! {
         a_window_under_a_lost_or_stopped_run_changes_nothing;
     event_claims:
         a_claim_holds_its_events_until_it_ends
+        a_claim_that_ran_out_is_told_from_a_handler_that_was_lost
         a_claimed_event_is_done_only_by_its_claim
         what_a_claim_finished_is_remembered_where_the_type_says_so
         a_handler_and_a_claim_do_not_share_an_event
