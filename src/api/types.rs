@@ -146,12 +146,15 @@ pub(super) async fn unsubscribe(
 #[serde(deny_unknown_fields)]
 pub(super) struct NewClaim {
     /// For how many seconds it holds: 60 to 43200.
+    #[schemars(extend("minimum" = 60, "maximum" = 43_200))]
     #[serde(default = "span_default")]
     ttl: u64,
-    /// For how many seconds after that it can still be finished.
+    /// How many seconds longer than the claim its events live at least: 60 to 43200. The claim itself ends after `ttl`.
+    #[schemars(extend("minimum" = 60, "maximum" = 43_200))]
     #[serde(default = "grace_default")]
     grace: u64,
     /// How many events, at most: 1 to 20.
+    #[schemars(extend("minimum" = 1, "maximum" = 20))]
     #[serde(default = "limit_default")]
     limit: u32,
 }
@@ -204,9 +207,10 @@ pub(super) async fn claimed(
 #[serde(deny_unknown_fields)]
 pub(super) struct Renewal {
     /// For how many seconds it holds from now on: 60 to 43200.
+    #[schemars(extend("minimum" = 60, "maximum" = 43_200))]
     #[serde(default = "span_default")]
     ttl: u64,
-    /// For how many seconds after that it can still be finished.
+    /// How many seconds longer than the claim its events live at least: 60 to 43200. The claim itself ends after `ttl`.
     grace: Option<u64>,
 }
 

@@ -66,6 +66,11 @@ fn of_text(text: &str, at: &str) -> Option<String> {
     let is = |words: &[&str]| words.iter().any(|word| why.contains(word));
     Some(if is(&["UnknownIssuer"]) {
         format!("TLS: the certificate of {at} is not trusted: no authority that is known here signed it")
+    } else if is(&["CaUsedAsEndEntity"]) {
+        format!(
+            "TLS: the certificate of {at} is that of an authority (as `openssl req -x509` makes it), which no server may show: \
+             have one issued for {host}"
+        )
     } else if is(&["not valid for name", "NotValidForName"]) {
         format!("TLS: the certificate of {at} is not for the name {host}")
     } else if is(&["expired", "Expired"]) {
@@ -126,6 +131,13 @@ mod tests {
         check(
             io::Error::other("invalid peer certificate: certificate expired: verification time 1 (UNIX)"),
             Some("TLS: the certificate of db.example:5432 has expired"),
+        );
+        check(
+            io::Error::other("invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))"),
+            Some(
+                "TLS: the certificate of db.example:5432 is that of an authority (as `openssl req -x509` makes it), which no \
+                 server may show: have one issued for db.example",
+            ),
         );
         check(io::Error::from_raw_os_error(104), None);
         check(io::Error::other("anything else"), None);

@@ -152,11 +152,8 @@ impl Notification {
             ));
         }
         check_headers(&self.headers)?;
-        if let Some(problem) = self.content_type.as_deref().and_then(value_problem) {
+        if let Some(problem) = self.content_type.as_deref().and_then(content_type_problem) {
             return Err(NotificationError::of("content_type", problem));
-        }
-        if self.content_type.as_ref().is_some_and(|text| text.len() > 255) {
-            return Err(NotificationError::of("content_type", "must be at most 255 bytes"));
         }
         within("polling_time", self.polling_time_s, POLLING_TIME_S_MAX)?;
         within("restart_count", self.restart_count, RESTART_COUNT_MAX)
@@ -417,6 +414,12 @@ pub fn header_problem(name: &str, value: &str) -> Option<String> {
         return Some("is not a header name (letters, digits and !#$%&'*+-.^_`|~)".to_owned());
     }
     value_problem(value)
+}
+
+/// What is wrong with the content type of a message.
+#[must_use]
+pub fn content_type_problem(text: &str) -> Option<String> {
+    value_problem(text).or_else(|| (text.len() > 255).then(|| "must be at most 255 bytes".to_owned()))
 }
 
 fn value_problem(value: &str) -> Option<String> {

@@ -175,6 +175,7 @@ pub struct JobMessageSent {
 /// The field that is wrong.
 pub fn message(request: &[u8]) -> Result<JobMessageInput, Problem> {
     let written: WrittenMessage<'_> = document::object(request)?;
+    publish::check_content_type("content_type", written.content_type.as_deref())?;
     let (body, body_type) = publish::body(written.body, written.body_base64)?;
     Ok(JobMessageInput {
         part: part(&written.part)?,

@@ -14,6 +14,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::domain::id::ExecutionId;
+use crate::domain::notification::{POLLING_TIME_S_MAX, RESTART_COUNT_MAX, content_type_problem};
+use crate::domain::text::show;
 use crate::engine::{Ended, NewNotification, Receipt};
 
 use super::problem::Problem;
@@ -107,11 +110,11 @@ pub struct Written<'a> {
     /// Seconds between retries of this message, instead of the policy's phases. While the URL is unavailable its policy alone
     /// says when it is probed.
     #[serde(borrow, default)]
-    #[schemars(with = "u32")]
+    #[schemars(with = "u32", extend("maximum" = POLLING_TIME_S_MAX))]
     polling_time: Option<&'a RawValue>,
     /// Number of retries of this message, instead of the policy's phases.
     #[serde(borrow, default)]
-    #[schemars(with = "u32")]
+    #[schemars(with = "u32", extend("maximum" = RESTART_COUNT_MAX))]
     restart_count: Option<&'a RawValue>,
     /// Its id, by which a repeated publish is told; without one it is given one.
     #[serde(borrow, default)]
@@ -129,17 +132,18 @@ pub fn notification(request: &[u8]) -> Result<NewNotification, Problem> {
     let written: Written<'_> = document::object(request)?;
     let Headers(mut headers) = read("headers", written.headers)?.unwrap_or_default();
     let content_type = input::take_content_type(&mut headers);
+    check_content_type("headers.Content-Type", content_type.as_deref())?;
     let (body, body_type) = body(written.body, written.body_base64)?;
     let id: Option<String> = read("id", written.id)?;
     Ok(NewNotification {
         id: id.as_deref().map(input::id).transpose()?,
-        execution: input::execution(&required("execution_id", written.execution_id)?)?,
+        execution: execution(&required("execution_id", written.execution_id)?)?,
         url: input::url(&required("url", written.url)?)?,
         headers,
         content_type: content_type.or_else(|| body_type.map(ToOwned::to_owned)),
         body,
-        polling_time_s: read("polling_time", written.polling_time)?,
-        restart_count: read("restart_count", written.restart_count)?,
+        polling_time_s: number("polling_time", written.polling_time, POLLING_TIME_S_MAX)?,
+        restart_count: number("restart_count", written.restart_count, RESTART_COUNT_MAX)?,
     })
 }
 
@@ -147,14 +151,48 @@ fn required(field: &'static str, raw: Option<&RawValue>) -> Result<String, Probl
     read(field, raw)?.ok_or_else(|| Problem::field(field, format!("{field} is missing")))
 }
 
+/// Clients take `/./` and `/../` out of a path: an execution of that name could not be ended.
+fn execution(text: &str) -> Result<ExecutionId, Problem> {
+    if matches!(text, "." | "..") {
+        let why = "execution_id must not be . or .., which no client can ask for in a path";
+        return Err(Problem::field("execution_id", why));
+    }
+    input::execution(text)
+}
+
+fn number(field: &'static str, raw: Option<&RawValue>, max: u32) -> Result<Option<u32>, Problem> {
+    let Some(raw) = raw else { return Ok(None) };
+    match serde_json::from_str(raw.get()) {
+        Ok(number) if number <= max => Ok(Some(number)),
+        Ok(_) | Err(_) => {
+            let given = show(raw.get(), 80);
+            let why = format!("{field} is {given}, and must be a whole number from 0 to {max}");
+            Err(Problem::field(field, why))
+        }
+    }
+}
+
+/// Refuses a content type that no message can have; `field` is where it was given.
+pub(super) fn check_content_type(field: &str, content_type: Option<&str>) -> Result<(), Problem> {
+    match content_type.and_then(content_type_problem) {
+        Some(problem) => Err(Problem::field(field, format!("{field} {problem}"))),
+        None => Ok(()),
+    }
+}
+
+/// What is wrong is named by its place in the field.
 fn read<'a, T: Deserialize<'a>>(field: &'static str, raw: Option<&'a RawValue>) -> Result<Option<T>, Problem> {
-    raw.map(|raw| serde_json::from_str(raw.get()))
-        .transpose()
+    let Some(raw) = raw else { return Ok(None) };
+    let mut reader = serde_json::Deserializer::from_str(raw.get());
+    serde_path_to_error::deserialize(&mut reader)
+        .map(Some)
         .map_err(|error| {
-            Problem::field(
-                field,
-                format!("{field} {}", document::worded(&document::reason(&error))),
-            )
+            let field = match error.path().to_string().as_str() {
+                "." => field.to_owned(),
+                path => format!("{field}.{}", show(path, 80)),
+            };
+            let why = document::worded(&document::reason(error.inner()));
+            Problem::field(&field, format!("{field} {why}"))
         })
 }
 
@@ -253,6 +291,32 @@ mod tests {
             } else {
                 assert_eq!(&read.body[..], body.as_bytes(), "{rest}");
             }
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_where_it_stands() {
+        let long = format!(r#","headers":{{"Content-Type":"{}"}}"#, "x".repeat(300));
+        for (rest, field, why) in [
+            (r#","headers":{"a":"x","b":null}"#, "headers.b", "is a string or a list"),
+            (r#","headers":7"#, "headers", "an object of header names"),
+            (&long, "headers.Content-Type", "at most 255 bytes"),
+            (
+                r#","polling_time":-1"#,
+                "polling_time",
+                "is -1, and must be a whole number from 0 to 2592000",
+            ),
+            (r#","polling_time":2592001"#, "polling_time", "from 0 to 2592000"),
+            (r#","restart_count":"5""#, "restart_count", "from 0 to 1000"),
+        ] {
+            let problem = with(rest).unwrap_err();
+            assert_eq!(problem.field.as_deref(), Some(field), "{problem:?}");
+            assert!(problem.detail.contains(why), "{problem:?}");
+        }
+        for name in [".", ".."] {
+            let request = format!(r#"{{"execution_id":"{name}","url":"http://example.com"}}"#);
+            let problem = notification(request.as_bytes()).unwrap_err();
+            assert_eq!(problem.field.as_deref(), Some("execution_id"));
         }
     }
 

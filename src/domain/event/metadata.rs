@@ -282,7 +282,8 @@ fn policy(value: &Value, owner: PolicyOwner) -> Result<Option<RetryPolicy>, Even
             None => RETRY_POLICY.to_owned(),
         },
         message: format!("{RETRY_POLICY}: {error}"),
-        nearest: error.nearest,
+        // The message says it.
+        nearest: None,
     })
 }
 
