@@ -30,8 +30,17 @@ const STACK_BYTES: usize = 512 * 1024;
 
 /// The system's lookup, or that of a test. The port means nothing.
 type Ask = dyn Fn(&str) -> io::Result<Vec<SocketAddr>> + Send + Sync;
-/// What came of a lookup, once it is there.
-type Found = Option<Arc<io::Result<Vec<SocketAddr>>>>;
+
+/// How far a lookup is.
+#[derive(Clone)]
+enum Stage {
+    /// It waits for a thread of its own.
+    Waits,
+    /// Nobody has answered.
+    Asked,
+    /// What came of it.
+    Ended(Arc<io::Result<Vec<SocketAddr>>>),
+}
 
 /// The lookups that are under way, and how the last ones ended.
 pub(super) struct Lookups {
@@ -45,7 +54,7 @@ pub(super) struct Lookups {
 
 #[derive(Default)]
 struct State {
-    under_way: HashMap<String, watch::Receiver<Found>>,
+    under_way: HashMap<String, watch::Receiver<Stage>>,
     /// By name, whether it was silent.
     silent: HashMap<String, bool>,
 }
@@ -80,19 +89,22 @@ impl Lookups {
         patience: Duration,
     ) -> Result<Vec<SocketAddr>, ResolveError> {
         let mut answer = self.join(host)?;
-        let Ok(answered) = ambient::timeout(patience, answer.wait_for(Option::is_some)).await else {
-            return Err(ResolveError::Silent(host.to_owned()));
-        };
-        let found = answered.ok().and_then(|found| found.clone());
-        match found.as_deref() {
-            Some(Ok(found)) => Ok(found.iter().map(|to| with_port(*to, port)).collect()),
-            Some(Err(error)) => Err(ResolveError::Lookup(again(error))),
-            None => Err(ResolveError::Lookup(io::Error::other("the lookup was given up"))),
+        let ending = answer.wait_for(|stage| matches!(stage, Stage::Ended(_)));
+        // Also one that was given up ends the waiting.
+        let _ = ambient::timeout(patience, ending).await;
+        let stage = answer.borrow().clone();
+        match stage {
+            Stage::Ended(found) => match &*found {
+                Ok(found) => Ok(found.iter().map(|to| with_port(*to, port)).collect()),
+                Err(error) => Err(ResolveError::Lookup(again(error))),
+            },
+            Stage::Asked => Err(ResolveError::Silent(host.to_owned())),
+            Stage::Waits => Err(ResolveError::Full(host.to_owned())),
         }
     }
 
     /// The lookup of this name that is under way, or a new one.
-    fn join(self: &Arc<Self>, host: &str) -> Result<watch::Receiver<Found>, ResolveError> {
+    fn join(self: &Arc<Self>, host: &str) -> Result<watch::Receiver<Stage>, ResolveError> {
         let mut state = self.state();
         if let Some(answer) = state.under_way.get(host) {
             return Ok(answer.clone());
@@ -100,9 +112,14 @@ impl Lookups {
         if state.under_way.len() >= NAMES_MAX {
             return Err(ResolveError::Full(host.to_owned()));
         }
-        let (tell, answer) = watch::channel(None);
-        state.under_way.insert(host.to_owned(), answer.clone());
         let was_silent = state.silent.get(host).copied();
+        // One that was silent before is as silent while it waits for others of that kind.
+        let (tell, answer) = watch::channel(if was_silent == Some(true) {
+            Stage::Asked
+        } else {
+            Stage::Waits
+        });
+        state.under_way.insert(host.to_owned(), answer.clone());
         drop(state);
         let (lookups, host) = (Arc::clone(self), host.to_owned());
         ambient::spawn("look up a name", async move {
@@ -112,11 +129,12 @@ impl Lookups {
                 Some(true) => &lookups.silent,
             };
             let _thread = threads.acquire().await;
+            tell.send_replace(Stage::Asked);
             let begun = lookups.clock.uptime();
             let found = lookups.look(&host).await;
             let took = lookups.clock.uptime().saturating_sub(begun);
-            lookups.ended(host, took >= SILENT_AFTER);
-            tell.send_replace(Some(Arc::new(found)));
+            lookups.ended(host, took);
+            tell.send_replace(Stage::Ended(Arc::new(found)));
         });
         Ok(answer)
     }
@@ -133,13 +151,13 @@ impl Lookups {
             .unwrap_or_else(|_| Err(io::Error::other("the lookup ended without an answer")))
     }
 
-    fn ended(&self, host: String, was_silent: bool) {
+    fn ended(&self, host: String, took: Duration) {
         let mut state = self.state();
         state.under_way.remove(&host);
         if state.silent.len() >= NAMES_MAX {
             state.silent.clear();
         }
-        state.silent.insert(host, was_silent);
+        state.silent.insert(host, took >= SILENT_AFTER);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -198,8 +216,14 @@ mod tests {
         let asked = names.iter().map(|name| lookups.find(name, port, PATIENCE));
         for found in futures_util::future::join_all(asked).await {
             let error = found.unwrap_err();
-            assert!(matches!(error, ResolveError::Silent(_)), "{error}");
+            assert!(
+                matches!(error, ResolveError::Silent(_) | ResolveError::Full(_)),
+                "{error}"
+            );
         }
+        // Nobody is accused who was not asked.
+        let new = lookups.find("new.example", port, PATIENCE).await.unwrap_err();
+        assert!(matches!(new, ResolveError::Full(_)), "{new}");
         let found = ambient::timeout(Duration::from_secs(1), lookups.find("ok.example", port, LONG)).await;
         assert_eq!(found.unwrap().unwrap(), [SocketAddr::from(([192, 0, 2, 1], 7))]);
         assert_eq!(tokio::task::spawn_blocking(|| 1).await.unwrap(), 1);

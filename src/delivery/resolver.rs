@@ -38,7 +38,7 @@ pub(super) enum ResolveError {
     Lookup(std::io::Error),
     #[error("the name {0} was not resolved in time: its name server does not answer")]
     Silent(String),
-    #[error("the name {0} was not looked up: too many names wait for name servers that do not answer")]
+    #[error("the name {0} was not looked up in time: too many other names wait for name servers that do not answer")]
     Full(String),
     #[error("the host name has no address")]
     Empty,
