@@ -345,7 +345,7 @@ mod tests {
             (r#","body_base64":"%""#, Some("body_base64")),
             (r#","polling_time":-1"#, Some("polling_time")),
             (r#","restart_count":"3""#, Some("restart_count")),
-            (r#","headers":{"a":1}"#, Some("headers")),
+            (r#","headers":{"a":1}"#, Some("headers.a")),
             (r#","id":"a b""#, Some("id")),
             (r#","body":"\ud800""#, Some("body")),
             (r#","bodie":1"#, Some("bodie")),
