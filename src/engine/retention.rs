@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::core::Core;
 use crate::ambient;
 use crate::domain::retention::Retention;
+use crate::domain::time::Timestamp;
 use crate::store::{AttemptBounds, RunBounds, StoreError, TYPE_REMEMBERED, Trim};
 
 /// Rows of the attempt log, at most.
@@ -125,31 +126,33 @@ fn ageless(trim: Trim) -> Option<Trim> {
     }
 }
 
-/// Whether ages count; that they do not is told once.
-async fn ages_count(core: &Core, told: &mut bool) -> Result<bool, StoreError> {
+/// Whether ages count; that they do not since a moment is told once.
+async fn ages_count(core: &Core, told: &mut Option<Timestamp>) -> Result<bool, StoreError> {
     let ages = core.store.ages().await?;
-    if let (Some(leapt_at), Some(counted_at), false) = (ages.leapt_at, ages.counted_at, *told) {
+    if let (Some(leapt_at), Some(counted_at)) = (ages.leapt_at, ages.counted_at)
+        && *told != ages.leapt_at
+    {
         tracing::warn!(
             ahead_s = leapt_at.since(counted_at).as_secs(),
             "the store's clock went ahead, or nobody delivered for so long: nothing is removed by its age for a day; set the \
              clock where it is wrong"
         );
     }
-    *told = !ages.count();
+    *told = ages.leapt_at;
     Ok(ages.count())
 }
 
 /// Trims until the generation ends.
 pub(super) async fn keep_bounds(core: Arc<Core>, generation: CancellationToken) {
     let mut sweeps = sweeps(&core.settings.retention, core.clock.uptime());
-    let mut is_told = false;
+    let mut told = None;
     while !generation.is_cancelled() {
         for sweep in &mut sweeps {
             if core.clock.uptime() < sweep.next {
                 continue;
             }
             let trimmed = async {
-                let trim = if ages_count(&core, &mut is_told).await? {
+                let trim = if ages_count(&core, &mut told).await? {
                     Some(sweep.trim)
                 } else {
                     ageless(sweep.trim)

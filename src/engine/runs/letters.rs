@@ -11,7 +11,7 @@ use super::belonging::Bound;
 use super::limited::Room;
 use super::order::{Order, OrderKind, Selection};
 use super::outgoing::{WRAPPER, dropped_names, redriven};
-use crate::ambient::{HashMap, HashSet};
+use crate::ambient::{Clock, HashMap, HashSet};
 use crate::broker::{BrokerError, Walk, WalkOptions, Walked};
 use crate::domain::dead_letter::{self, DeadLetter, Found, likeness};
 use crate::domain::error_queue::unwrapped;
@@ -342,13 +342,7 @@ impl Letters {
                     }
                 }
                 let Some(current) = walking else { continue };
-                let next = async {
-                    if current.is_over {
-                        return Ok(Vec::new());
-                    }
-                    current.walk.next(BATCH).await
-                };
-                let walked = match next.await {
+                let walked = match current.next(&planner.clock).await {
                     Ok(walked) => walked,
                     Err(error) => {
                         let queue = current.queue.clone();
@@ -369,7 +363,6 @@ impl Letters {
                     }
                     continue;
                 }
-                current.is_over = current.horizon.saw(walked.len(), planner.clock.uptime());
                 if let Some(generation) = current.claim {
                     let queue = current.queue.clone();
                     planner.store.dead_write(&queue, generation, &[], CLAIM).await?;
@@ -584,6 +577,16 @@ async fn begin_claimed(
 }
 
 impl Walking {
+    /// The next messages of those that were there when it began.
+    async fn next(&mut self, clock: &Clock) -> Result<Vec<Walked>, BrokerError> {
+        if self.is_over {
+            return Ok(Vec::new());
+        }
+        let walked = self.walk.next(BATCH).await?;
+        self.is_over = self.horizon.saw(walked.len(), clock.uptime());
+        Ok(walked)
+    }
+
     /// Gives everything back when nothing more comes; answers what is to be said where there is more.
     async fn no_more(self, planner: &RunPlanner) -> Result<Option<Batch>, EngineError> {
         if !self.walk.is_cut() {
