@@ -60,7 +60,7 @@ async fn another_profile_is_gone_to_by_name_and_shows_where_it_is() {
     pty.shows("live").await;
     // One whose store cannot be opened is said to be so, and not gone to.
     pty.command("profile torn").await;
-    pty.shows("is not a database").await;
+    pty.shows("profile torn cannot be opened").await;
     pty.shows("TEST BENCH").await;
     leave(pty).await;
 }
