@@ -106,11 +106,17 @@ impl Watch {
         if let Some(mut ended) = self.process.take() {
             let _ = ended.kill().and_then(|()| ended.wait());
         }
+        self.stand_by();
+        self.tell(self.groups.clone().into_iter());
+    }
+
+    /// Is there before the first program is: a process takes its time to start.
+    fn stand_by(&mut self) {
+        if self.process.is_some() {
+            return;
+        }
         match Self::start() {
-            Ok(process) => {
-                self.process = Some(process);
-                self.tell(self.groups.clone().into_iter());
-            }
+            Ok(process) => self.process = Some(process),
             Err(error) => {
                 tracing::warn!(error = ?error, "programs of handlers would go on when this process is killed");
             }
@@ -189,6 +195,7 @@ pub enum End {
 impl Program {
     /// Runs it with `input`; `stop` ends it early.
     pub async fn run(&self, input: Vec<u8>, stop: &CancellationToken) -> Ran {
+        with_watch(Watch::stand_by);
         let mut child = match self.start() {
             Ok(child) => child,
             Err(error) => {

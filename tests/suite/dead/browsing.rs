@@ -61,7 +61,8 @@ async fn letters_that_keep_arriving_keep_no_look_from_its_end() {
     assert!(listed.len() >= 200, "{}", listed.len());
     let reading = within(Duration::from_secs(30), shop.list(Some("busy"), Some("body./n >= 0")));
     reading.await.expect("a list that reads the bodies ends");
-    let order = Command::Run(Order::new(OrderKind::Discard, Selection::All));
+    let filter = Selection::Filter("queue = \"busy\"".to_owned());
+    let order = Command::Run(Order::new(OrderKind::Discard, filter));
     let planning = within(Duration::from_secs(30), shop.stage.engine.plan(order));
     planning.await.expect("a plan ends").unwrap();
     over.cancel();
