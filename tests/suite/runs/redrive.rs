@@ -393,7 +393,7 @@ async fn what_one_run_discarded_is_restored_by_that_run_and_what_another_one_did
             .expect_code(0);
         assert_eq!(scene.ready(DEAD).await, Some(6));
         // A run that discarded nothing is no such run.
-        let runs = scene.run(&["runs", "--json"]).await.expect_code(0).json();
+        let runs = scene.run(&["run", "list", "--json"]).await.expect_code(0).json();
         let restored = runs[0]["id"].as_str().unwrap();
         let refused = scene
             .run(&["dead", "restore", "--run", restored, "--yes"])
