@@ -227,7 +227,7 @@ impl Listening {
             // Nothing of that is about the exchange.
             Err(_) => return Heard::Lost,
         };
-        let queue = ShortString::ours(&format!("{EVENT_QUEUE}{:016x}", ambient::random()));
+        let queue = a_queue();
         let tap = match subscribe(&feed, &queue).await {
             Ok(tap) => tap,
             Err(error) => return self.unheard(&error),
@@ -272,7 +272,7 @@ pub(super) async fn event_exchange(dialer: &Dialer) -> EventExchange {
         Ok(feed) => feed,
         Err(error) => return not_entered(dialer, &error),
     };
-    let queue = ShortString::ours(&format!("{EVENT_QUEUE}{:016x}", ambient::random()));
+    let queue = a_queue();
     let found = match subscribe(&feed, &queue).await {
         Ok(_) => EventExchange::There,
         Err(error) => not_subscribed(dialer, &error),
@@ -340,6 +340,10 @@ async fn pause(backoff: &mut Duration) {
 fn consuming(queue: &ShortString) -> Asked {
     let tag = format!("redrive-listen-{:016x}", ambient::random());
     asks::consume(queue.as_str(), &tag, Taken::ForGood)
+}
+
+fn a_queue() -> ShortString {
+    ShortString::ours(&format!("{EVENT_QUEUE}{:016x}", ambient::random()))
 }
 
 async fn subscribe(feed: &Arc<Feed>, queue: &ShortString) -> Result<Tap, CallError> {

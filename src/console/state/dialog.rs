@@ -57,16 +57,9 @@ impl Scope {
 
     /// What is said where only a part of a group is meant.
     #[must_use]
-    pub const fn note_on(selection: &Selection) -> Option<&'static str> {
-        match selection {
-            Selection::Filter(_) => Some("of a group only the letters that the filter matches"),
-            Selection::Ids(_)
-            | Selection::Group(_)
-            | Selection::All
-            | Selection::Run(_)
-            | Selection::Queue(_)
-            | Selection::Head(_) => None,
-        }
+    pub fn note_on(selection: &Selection) -> Option<&'static str> {
+        let is_part = selection.expression().is_some();
+        is_part.then_some("of a group only the letters that the filter matches")
     }
 }
 

@@ -189,14 +189,9 @@ impl RunPlanner {
     pub(super) async fn letters(&self, order: &Order) -> Result<Letters, EngineError> {
         let mut bound = Bound::of(order, &self.settings.naming);
         let mut told = None;
-        let filter = match &order.selection {
-            Selection::Filter(expression) => Some(dead_filter(expression)?),
-            Selection::Ids(_)
-            | Selection::Group(_)
-            | Selection::All
-            | Selection::Run(_)
-            | Selection::Queue(_)
-            | Selection::Head(_) => None,
+        let filter = match order.selection.expression() {
+            Some(expression) => Some(dead_filter(expression)?),
+            None => None,
         };
         let from = match (order.kind, &order.selection) {
             (OrderKind::Restore, Selection::Ids(_) | Selection::All | Selection::Run(_)) => From::Kept {
@@ -383,8 +378,8 @@ async fn kept_behind(
 ) -> Result<Vec<KeptMessage>, EngineError> {
     let query = KeptQuery {
         kind: KeptKind::Discarded,
-        run: run_of(selection).map(ToOwned::to_owned),
-        letters: named(selection),
+        run: selection.run().map(ToOwned::to_owned),
+        letters: selection.ids().to_vec(),
         after,
         limit: u32::try_from(BATCH).unwrap_or(u32::MAX),
     };
@@ -442,32 +437,6 @@ fn or_left_out(batch: Result<Batch, EngineError>, queue: &QueueName, of: &Select
         lacks_some: true,
         ..Batch::default()
     })
-}
-
-/// The letters that are named one by one; none where the selection is by something else.
-fn named(selection: &Selection) -> Vec<String> {
-    match selection {
-        Selection::Ids(ids) => ids.clone(),
-        Selection::Queue(_)
-        | Selection::Head(_)
-        | Selection::Group(_)
-        | Selection::Filter(_)
-        | Selection::All
-        | Selection::Run(_) => Vec::new(),
-    }
-}
-
-/// The run whose discarded messages are meant.
-pub(super) fn run_of(selection: &Selection) -> Option<&str> {
-    match selection {
-        Selection::Run(run) => Some(run),
-        Selection::Ids(_)
-        | Selection::Queue(_)
-        | Selection::Head(_)
-        | Selection::Group(_)
-        | Selection::Filter(_)
-        | Selection::All => None,
-    }
 }
 
 /// What of these messages is meant.

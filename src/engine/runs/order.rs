@@ -29,6 +29,32 @@ pub enum Selection {
     Head(QueueName),
 }
 
+impl Selection {
+    /// Those that are named, as they were.
+    pub(in crate::engine) fn ids(&self) -> &[String] {
+        match self {
+            Self::Ids(ids) => ids,
+            Self::Group(_) | Self::Filter(_) | Self::All | Self::Run(_) | Self::Queue(_) | Self::Head(_) => &[],
+        }
+    }
+
+    /// What they match.
+    pub(crate) const fn expression(&self) -> Option<&String> {
+        match self {
+            Self::Filter(expression) => Some(expression),
+            Self::Ids(_) | Self::Group(_) | Self::All | Self::Run(_) | Self::Queue(_) | Self::Head(_) => None,
+        }
+    }
+
+    /// The run whose discarded messages are meant.
+    pub(in crate::engine) const fn run(&self) -> Option<&String> {
+        match self {
+            Self::Run(run) => Some(run),
+            Self::Ids(_) | Self::Group(_) | Self::Filter(_) | Self::All | Self::Queue(_) | Self::Head(_) => None,
+        }
+    }
+}
+
 /// What becomes of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::RunPlanner;
-use super::letters::{Batch, Letter, Letters, run_of};
+use super::letters::{Batch, Letter, Letters};
 use super::order::{Order, OrderKind, Selection, WINDOW};
 use super::outgoing::marks_a_death;
 use super::receivers::WaysBack;
@@ -252,7 +252,7 @@ impl RunPlanner {
 
     /// The run whose messages are restored is there, and discarded them.
     async fn check_run(&self, order: &Order) -> Result<(), EngineError> {
-        let Some(id) = run_of(&order.selection) else {
+        let Some(id) = order.selection.run() else {
             return Ok(());
         };
         match self.store.run_get(id).await? {
@@ -446,7 +446,7 @@ impl RunPlanner {
 
     /// Where a run is asked for of whose messages not all are kept any more.
     async fn warn_of_restored(&self, order: &Order, kept: u64) -> Result<Option<String>, EngineError> {
-        let Some(run) = run_of(&order.selection) else {
+        let Some(run) = order.selection.run() else {
             return Ok(None);
         };
         let discarded = self.store.run_get(run).await?.map_or(kept, |run| run.counts.done);
@@ -728,7 +728,7 @@ fn check(order: &Order) -> Result<(), EngineError> {
     if let Selection::Ids(ids) = &order.selection {
         at_most(ids.len(), "ids", "use a filter for more")?;
     }
-    if run_of(&order.selection).is_some() && order.kind != OrderKind::Restore {
+    if order.selection.run().is_some() && order.kind != OrderKind::Restore {
         let why = "a run says only what is restored: name dead letters by ids, a group or a filter";
         return invalid("run", why);
     }
@@ -784,7 +784,7 @@ fn nothing(order: &Order, gathered: &Gathered, events: Option<String>) -> Engine
             why: gathered.noted.join("; "),
         };
     }
-    if run_of(&order.selection).is_some() {
+    if order.selection.run().is_some() {
         return EngineError::Refused {
             why: "what the run discarded was put back already, or is not kept any more".to_owned(),
         };
@@ -797,15 +797,7 @@ fn nothing(order: &Order, gathered: &Gathered, events: Option<String>) -> Engine
     } else {
         match order.kind {
             OrderKind::Redrive | OrderKind::Discard => {
-                let why = match &order.selection {
-                    Selection::Ids(ids) => ids.first().map_or(SEARCHED, |id| searched(id)),
-                    Selection::Group(_)
-                    | Selection::Filter(_)
-                    | Selection::All
-                    | Selection::Run(_)
-                    | Selection::Queue(_)
-                    | Selection::Head(_) => SEARCHED,
-                };
+                let why = order.selection.ids().first().map_or(SEARCHED, |id| searched(id));
                 let events = events.map(|events| format!("; {events}")).unwrap_or_default();
                 format!("a message to {verb} ({why}{events})")
             }
