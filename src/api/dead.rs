@@ -16,6 +16,7 @@ use crate::wire::problem::Problem;
 
 use super::Shared;
 use super::extract::{NoParams, Params, Segment};
+use super::limit::Limit;
 use super::masked::MasksItself;
 use super::problem::Json;
 
@@ -36,7 +37,8 @@ pub(super) struct Which {
     /// `size_bytes`; by `position`, the first of each queue comes first. A `-` in front changes nothing.
     sort: Option<String>,
     /// How many are answered, at most.
-    limit: Option<u32>,
+    #[serde(default)]
+    limit: Limit,
     /// Where the page begins: `next_cursor` of the page before.
     cursor: Option<String>,
 }
@@ -46,7 +48,7 @@ impl Which {
         Ok(DeadListQuery {
             selection: selection(self.queue.as_deref(), self.group, self.filter)?,
             sort: self.sort,
-            limit: input::limit(self.limit, 100, input::LIMIT_MAX)?,
+            limit: self.limit.items()?,
             cursor: self.cursor,
             patience: PATIENCE,
         })
@@ -85,7 +87,8 @@ pub(super) struct WhichGroups {
     /// A filter, in the filter language.
     filter: Option<String>,
     /// How many are answered, at most.
-    limit: Option<u32>,
+    #[serde(default)]
+    limit: Limit,
     /// Where the page begins: `next_cursor` of the page before.
     cursor: Option<String>,
 }
@@ -114,7 +117,8 @@ pub(super) struct WhichQueues {
     /// A column to sort by, with `-` in front descending.
     sort: Option<String>,
     /// How many are answered, at most.
-    limit: Option<u32>,
+    #[serde(default)]
+    limit: Limit,
     /// Where the page begins: `next_cursor` of the page before.
     cursor: Option<String>,
 }
@@ -126,7 +130,7 @@ pub(super) async fn queues(
     let query = DeadQueuesQuery {
         filter: which.filter,
         sort: which.sort,
-        limit: input::limit(which.limit, 100, input::LIMIT_MAX)?,
+        limit: which.limit.items()?,
         cursor: which.cursor,
         patience: PATIENCE,
     };
@@ -145,8 +149,9 @@ pub(super) struct Compared {
     group: Option<String>,
     /// A filter, in the filter language.
     filter: Option<String>,
-    /// How many are compared, at most 200.
-    limit: Option<u32>,
+    /// How many are compared.
+    #[serde(default)]
+    limit: Limit<50, SAMPLE_MAX>,
 }
 
 pub(super) async fn compare(
@@ -157,7 +162,7 @@ pub(super) async fn compare(
     let query = DeadCompareQuery {
         ids: ids.map(|id| id.trim().to_owned()).collect(),
         selection: selection(which.queue.as_deref(), which.group, which.filter)?,
-        limit: input::limit(which.limit, 50, SAMPLE_MAX)?,
+        limit: which.limit.items()?,
         patience: PATIENCE,
     };
     let found = shared.engine()?.query(query::CompareDead(query)).await?;

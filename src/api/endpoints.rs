@@ -20,6 +20,7 @@ use super::Shared;
 use super::act::{Acted, Options, act};
 use super::extract::{Input, Params};
 use super::guard::Caller;
+use super::limit::Limit;
 use super::problem::{Json, Or};
 
 #[derive(JsonSchema, Deserialize)]
@@ -31,7 +32,8 @@ pub(super) struct Selection {
     #[serde(default)]
     unavailable: bool,
     /// How many are answered, at most.
-    limit: Option<u32>,
+    #[serde(default)]
+    limit: Limit,
     /// Where the page begins: `next_cursor` of the page before.
     cursor: Option<String>,
 }
@@ -45,7 +47,7 @@ pub(super) async fn list(
     }
     let query = query::EndpointsQuery {
         not_available: selection.unavailable,
-        limit: input::limit(selection.limit, 100, input::LIMIT_MAX)?,
+        limit: selection.limit.items()?,
         cursor: selection.cursor,
     };
     let page = shared.engine()?.query(query::Endpoints(query)).await?;

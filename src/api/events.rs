@@ -17,17 +17,18 @@ use crate::engine::Command;
 use crate::engine::events::{EventCommand, EventSelection, EventsQuery};
 use crate::engine::query;
 use crate::wire::List;
+use crate::wire::document;
 use crate::wire::event::{
     self as wire, Count, Event, EventFinished, EventsChanged, NewEvents, PushInput, Pushed, PushedList,
 };
 use crate::wire::plan::{Asked, OneOf};
 use crate::wire::problem::Problem;
-use crate::wire::{document, input};
 
 use super::Shared;
 use super::act::{Acted, Because, Options, act};
 use super::extract::{Input, LARGE, NoParams, Params, RawBody};
 use super::guard::Caller;
+use super::limit::Limit;
 use super::problem::{Json, Or};
 
 /// A type's name in the path, percent-encoded.
@@ -160,7 +161,8 @@ pub(super) struct Selection {
     /// A filter, in the filter language.
     filter: Option<String>,
     /// How many are answered, at most.
-    limit: Option<u32>,
+    #[serde(default)]
+    limit: Limit,
     /// Where the page begins: `next_cursor` of the page before.
     cursor: Option<String>,
 }
@@ -189,7 +191,7 @@ async fn page(
     let query = EventsQuery {
         event_type,
         filter: selection.filter,
-        limit: input::limit(selection.limit, 100, input::LIMIT_MAX)?,
+        limit: selection.limit.items()?,
         cursor: selection.cursor,
     };
     let page = shared.engine()?.query(query::Events(query)).await?;

@@ -13,7 +13,6 @@ use crate::engine::query;
 use crate::engine::query::SaveQuery;
 use crate::wire::List;
 use crate::wire::expiring::{ExpiringInput, ExpiringList, ExpiringOutcomeShape, SaveShape};
-use crate::wire::input;
 use crate::wire::plan::Asked;
 use crate::wire::problem::Problem;
 
@@ -21,16 +20,25 @@ use super::Shared;
 use super::act::{Acted, Options, act};
 use super::extract::{Input, Params};
 use super::guard::Caller;
+use super::limit::Limit;
 use super::problem::Json;
-
-/// Queues of a page, at most.
-const LIMIT_MAX: u32 = 20_000;
 
 #[derive(JsonSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Page {
     /// How many are answered, at most.
-    limit: Option<u32>,
+    #[serde(default)]
+    limit: Limit<1_000, 20_000>,
+    /// Where the page begins: `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+#[derive(JsonSchema, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PageOfSaves {
+    /// How many are answered, at most.
+    #[serde(default)]
+    limit: Limit,
     /// Where the page begins: `next_cursor` of the page before.
     cursor: Option<String>,
 }
@@ -41,7 +49,7 @@ pub(super) async fn list(
     Params(page): Params<Page>,
 ) -> Result<Json<ExpiringList>, Problem> {
     let query = ExpiringQuery {
-        limit: input::limit(page.limit, 1_000, LIMIT_MAX)?,
+        limit: page.limit.items()?,
         cursor: page.cursor,
     };
     let page = shared.engine()?.query(query::Expiring(query)).await?;
@@ -51,12 +59,12 @@ pub(super) async fn list(
 /// Newest first.
 pub(super) async fn saves(
     State(shared): State<Arc<Shared>>,
-    Params(page): Params<Page>,
+    Params(page): Params<PageOfSaves>,
 ) -> Result<Json<List<SaveShape>>, Problem> {
     let query = SaveQuery {
         before: page.cursor,
         queue: None,
-        limit: input::limit(page.limit, 100, input::LIMIT_MAX)?,
+        limit: page.limit.items()?,
     };
     let page = shared.engine()?.query(query::Saves(query)).await?;
     Ok(Json(List::<SaveShape>::of(&page)))

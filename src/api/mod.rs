@@ -23,6 +23,7 @@ mod guard;
 mod health;
 mod host;
 mod jobs;
+mod limit;
 mod linger;
 mod login;
 mod masked;

@@ -21,6 +21,7 @@ use super::Shared;
 use super::act::{Acted, Because, Options, act};
 use super::extract::{Input, Name, NoParams, Params};
 use super::guard::Caller;
+use super::limit::Limit;
 use super::problem::Json;
 
 /// Messages that one look shows at most.
@@ -34,7 +35,8 @@ pub(super) struct Selection {
     /// A column to sort by, with `-` in front descending.
     sort: Option<String>,
     /// How many are answered, at most.
-    limit: Option<u32>,
+    #[serde(default)]
+    limit: Limit,
     /// Where the page begins: `next_cursor` of the page before.
     cursor: Option<String>,
 }
@@ -46,7 +48,7 @@ pub(super) async fn list(
     let query = query::Queues(QueuesQuery {
         filter: selection.filter,
         sort: selection.sort,
-        limit: input::limit(selection.limit, 100, input::LIMIT_MAX)?,
+        limit: selection.limit.items()?,
         cursor: selection.cursor,
     });
     let page = shared.engine()?.query(query).await?;
@@ -88,7 +90,8 @@ async fn look(shared: &Shared, name: QueueName) -> Result<QueueView, Problem> {
 #[serde(deny_unknown_fields)]
 pub(super) struct Browse {
     /// How many are answered, at most.
-    limit: Option<u32>,
+    #[serde(default)]
+    limit: Limit<20, BROWSED_MAX>,
 }
 
 /// `POST /v1/queues/{name}/browse`: it takes messages into view, which may cost them one of their deliveries.
@@ -100,7 +103,7 @@ pub(super) async fn browse(
     Input(browse): Input<Browse>,
 ) -> Result<Json<Whole<Browsed>>, Problem> {
     caller.grant(None)?;
-    let limit = input::limit(browse.limit, 20, BROWSED_MAX)?;
+    let limit = browse.limit.items()?;
     let messages = shared.engine()?.query(query::Browse { queue, limit }).await?;
     let list = Whole::of(messages.iter().map(Browsed::from), shared.clock.now());
     Ok(Json(list))

@@ -25,6 +25,7 @@ use crate::wire::{List, Whole, input, json};
 use super::Shared;
 use super::extract::{NoParams, Params, Segment};
 use super::guard::Caller;
+use super::limit::Limit;
 use super::problem::{Json, Or, Written, text};
 
 /// A shift, where nothing else is asked for.
@@ -36,7 +37,8 @@ pub(super) struct Within {
     /// Within so many seconds.
     within: Option<u64>,
     /// How many are answered, at most.
-    limit: Option<u32>,
+    #[serde(default)]
+    limit: Limit,
 }
 
 pub(super) async fn retries(
@@ -45,7 +47,7 @@ pub(super) async fn retries(
 ) -> Result<Json<List<Retry>>, Problem> {
     let query = query::Retries {
         within: params.within.map(Duration::from_secs),
-        limit: input::limit(params.limit, 100, input::LIMIT_MAX)?,
+        limit: params.limit.items()?,
     };
     let page = shared.engine()?.query(query).await?;
     Ok(Json(List::<Retry>::of(&page)))
@@ -59,7 +61,8 @@ pub(super) struct Out {
     /// Where the page begins: `next_cursor` of the page before.
     cursor: Option<String>,
     /// How many are answered, at most.
-    limit: Option<u32>,
+    #[serde(default)]
+    limit: Limit,
 }
 
 /// `GET /v1/rescued`.
@@ -71,7 +74,7 @@ pub(super) async fn rescued(
     let query = query::Rescued {
         queue: out.queue.as_deref().map(input::queue).transpose()?,
         before: cursor.map_err(|_| EngineError::unknown_cursor())?,
-        limit: input::limit(out.limit, 100, input::LIMIT_MAX)?,
+        limit: out.limit.items()?,
     };
     let page = shared.engine()?.query(query).await?;
     Ok(Json(List::<RescuedListed>::of(&page)))
@@ -105,7 +108,8 @@ pub(super) struct Moved {
     #[serde(default)]
     week: bool,
     /// How many are answered, at most.
-    limit: Option<u32>,
+    #[serde(default)]
+    limit: Limit,
 }
 
 pub(super) async fn rates(
@@ -120,12 +124,12 @@ pub(super) async fn rates(
         }
         let query = query::Rates {
             of_endpoints: moved.endpoints,
-            limit: input::limit(moved.limit, 100, input::LIMIT_MAX)?,
+            limit: moved.limit.items()?,
         };
         let page = engine.query(query).await?;
         return Ok(Or::One(Json(List::<Rate>::of(&page))));
     }
-    if moved.endpoints || moved.limit.is_some() {
+    if moved.endpoints || moved.limit.is_given() {
         let field = if moved.endpoints { "endpoints" } else { "limit" };
         let why = format!("{field} is for the list of all: leave it out, or leave queue and url out");
         return Err(Problem::field(field, why));
@@ -151,7 +155,8 @@ pub(super) struct Which {
     /// A filter, in the filter language.
     filter: Option<String>,
     /// How many are answered, at most.
-    limit: Option<u32>,
+    #[serde(default)]
+    limit: Limit,
 }
 
 pub(super) async fn attempts(
@@ -160,7 +165,7 @@ pub(super) async fn attempts(
     Params(which): Params<Which>,
 ) -> Result<Json<List<Attempt>>, Problem> {
     let filter = which.filter.as_deref().map(AttemptFilter::parse).transpose()?;
-    let limit = input::limit(which.limit, 100, input::LIMIT_MAX)?;
+    let limit = which.limit.items()?;
     let query = query::Attempts(AttemptQuery {
         queue: which.queue.as_deref().map(input::queue).transpose()?,
         url: which.url.as_deref().map(input::url).transpose()?,
@@ -181,7 +186,8 @@ pub(super) struct Before {
     /// Where the page begins: `next_cursor` of the page before.
     cursor: Option<String>,
     /// How many are answered, at most.
-    limit: Option<u32>,
+    #[serde(default)]
+    limit: Limit,
 }
 
 pub(super) async fn audit(
@@ -191,7 +197,7 @@ pub(super) async fn audit(
     let cursor = before.cursor.as_deref().map(str::parse).transpose();
     let query = query::Audit {
         before: cursor.map_err(|_| EngineError::unknown_cursor())?,
-        limit: input::limit(before.limit, 100, input::LIMIT_MAX)?,
+        limit: before.limit.items()?,
     };
     let page = shared.engine()?.query(query).await?;
     Ok(Json(List::<Audit>::of(&page)))

@@ -22,6 +22,7 @@ use super::Shared;
 use super::act::{Acted, Because, Options, act};
 use super::extract::{Input, LARGE, Name, Params, Segment};
 use super::guard::Caller;
+use super::limit::Limit;
 use super::problem::Json;
 
 macro_rules! order {
@@ -173,7 +174,8 @@ wish!(cancel, Cancel);
 #[serde(deny_unknown_fields)]
 pub(super) struct Paged {
     /// How many are answered, at most.
-    limit: Option<u32>,
+    #[serde(default)]
+    limit: Limit,
     /// Where the page begins: `next_cursor` of the page before.
     cursor: Option<String>,
 }
@@ -184,7 +186,7 @@ pub(super) async fn list(
 ) -> Result<Json<List<Run>>, Problem> {
     let query = query::Runs {
         before: paged.cursor,
-        limit: input::limit(paged.limit, 100, input::LIMIT_MAX)?,
+        limit: paged.limit.items()?,
     };
     let page = shared.engine()?.query(query).await?;
     Ok(Json(List::<Run>::of(&page)))
@@ -199,7 +201,7 @@ pub(super) async fn show(
     let query = query::Run {
         id,
         after: after.map_err(|_| EngineError::unknown_cursor())?,
-        limit: input::limit(paged.limit, 100, input::LIMIT_MAX)?,
+        limit: paged.limit.items()?,
     };
     let detail = shared.engine()?.query(query).await?;
     Ok(Json(RunWithItems::from(&detail)))

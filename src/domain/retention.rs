@@ -26,6 +26,9 @@ const LEAP: Duration = Duration::from_hours(1);
 /// For so long ages do not count after a leap: somebody may set the clock right.
 const DOUBT: Duration = DAY;
 
+/// When they counted last is known as exactly as this.
+const MOVES: Duration = Duration::from_mins(1);
+
 /// Whether the ages of rows count. A clock that went ahead makes everything old at once, and what goes by its age is gone
 /// when the clock is right again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +56,22 @@ impl Ages {
                 ..self
             },
         }
+    }
+
+    /// Whether it is to be written down in the place of what was `known`: their time only now and then.
+    #[must_use]
+    pub fn differ_from(&self, known: &Self) -> bool {
+        let moved = match (self.counted_at, known.counted_at) {
+            (Some(now), Some(then)) => now.since(then).max(then.since(now)) > MOVES,
+            (now, then) => now != then,
+        };
+        moved || self.leapt_at != known.leapt_at
+    }
+
+    /// Until when nothing goes by its age, when that is so.
+    #[must_use]
+    pub fn doubted_until(&self) -> Option<Timestamp> {
+        self.leapt_at.map(|leapt| leapt.plus(DOUBT))
     }
 
     /// Whether what is old goes.
@@ -89,9 +108,12 @@ mod tests {
         let fine = Ages::default().at(begun);
         assert!(fine.count(), "a new store");
         assert!(fine.at(begun.plus(HOUR)).count());
+        assert!(fine.differ_from(&Ages::default()) && fine.at(begun.plus(HOUR)).differ_from(&fine));
+        assert!(!fine.at(begun.plus(MOVES)).differ_from(&fine), "not with each page");
         let year = begun.plus(DAY * 365);
         let leapt = fine.at(year);
         assert!(!leapt.count() && !leapt.at(year.plus(DAY)).count(), "whoever looks");
+        assert!(leapt.differ_from(&fine) && leapt.doubted_until() == Some(year.plus(DAY)));
         assert!(leapt.at(begun.plus(HOUR)).count(), "it was set right");
         let again = leapt.at(year.plus(DAY * 365));
         assert_eq!(again.leapt_at, None, "a day is over, however long it was");

@@ -106,28 +106,8 @@ fn sweeps(keep: &Retention, begun: Duration) -> Vec<Sweep> {
     ]
 }
 
-/// The same while ages do not count: what has a bound of numbers keeps that one.
-fn ageless(trim: Trim) -> Option<Trim> {
-    const NEVER: Duration = Duration::MAX;
-    match trim {
-        Trim::Attempts(bounds) => Some(Trim::Attempts(AttemptBounds { age: NEVER, ..bounds })),
-        Trim::Runs(bounds) => Some(Trim::Runs(RunBounds {
-            age: NEVER,
-            planned: NEVER,
-            ..bounds
-        })),
-        Trim::Policies { versions, .. } => Some(Trim::Policies { age: NEVER, versions }),
-        Trim::Audit { .. }
-        | Trim::Endpoints { .. }
-        | Trim::EventTypes { .. }
-        | Trim::Rescued { .. }
-        | Trim::Kept { .. }
-        | Trim::Saves => None,
-    }
-}
-
-/// Whether ages count; that they do not since a moment is told once.
-async fn ages_count(core: &Core, told: &mut Option<Timestamp>) -> Result<bool, StoreError> {
+/// That ages do not count since a moment is told once.
+async fn tell_ages(core: &Core, told: &mut Option<Timestamp>) -> Result<(), StoreError> {
     let ages = core.store.ages().await?;
     if let (Some(leapt_at), Some(counted_at)) = (ages.leapt_at, ages.counted_at)
         && *told != ages.leapt_at
@@ -139,7 +119,7 @@ async fn ages_count(core: &Core, told: &mut Option<Timestamp>) -> Result<bool, S
         );
     }
     *told = ages.leapt_at;
-    Ok(ages.count())
+    Ok(())
 }
 
 /// Trims until the generation ends.
@@ -152,15 +132,8 @@ pub(super) async fn keep_bounds(core: Arc<Core>, generation: CancellationToken) 
                 continue;
             }
             let trimmed = async {
-                let trim = if ages_count(&core, &mut told).await? {
-                    Some(sweep.trim)
-                } else {
-                    ageless(sweep.trim)
-                };
-                match trim {
-                    Some(trim) => trim_whole(&core, sweep, &trim, &generation).await,
-                    None => Ok(()),
-                }
+                trim_whole(&core, sweep, &generation).await?;
+                tell_ages(&core, &mut told).await
             };
             if let Err(error) = trimmed.await {
                 tracing::debug!(table = sweep.table, error = ?error, "trimming waits for the store");
@@ -173,11 +146,11 @@ pub(super) async fn keep_bounds(core: Arc<Core>, generation: CancellationToken) 
 }
 
 /// Page after page, until one is not full.
-async fn trim_whole(core: &Core, sweep: &Sweep, trim: &Trim, generation: &CancellationToken) -> Result<(), StoreError> {
+async fn trim_whole(core: &Core, sweep: &Sweep, generation: &CancellationToken) -> Result<(), StoreError> {
     let mut rows = 0;
     while !generation.is_cancelled() {
         let began = core.clock.uptime();
-        let gone = core.store.trim(trim, sweep.page).await?;
+        let gone = core.store.trim(&sweep.trim, sweep.page).await?;
         rows += gone;
         if gone < u64::from(sweep.page) {
             break;

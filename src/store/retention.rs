@@ -43,9 +43,11 @@ use crate::domain::time::Timestamp;
 #[async_trait]
 pub trait Trimming: Send + Sync {
     /// Removes one page: at most `rows` rows. Answers how many went; fewer than `rows`: nothing is left to remove.
+    ///
+    /// Whether ages count is decided and remembered with the page: while they do not, nothing goes by its age.
     async fn trim(&self, trim: &Trim, rows: u32) -> Result<u64, StoreError>;
 
-    /// Whether the ages of rows count now, by the store's clock; remembered for who asks next.
+    /// Whether the ages of rows count, as the last trim saw it.
     async fn ages(&self) -> Result<Ages, StoreError>;
 
     /// The ends of the audit's chain.
@@ -97,6 +99,28 @@ pub enum Trim {
     },
     /// Saves whose time is over, with their messages.
     Saves,
+}
+
+impl Trim {
+    /// The same while ages do not count: what has a bound of numbers keeps that one.
+    pub(super) fn ageless(self) -> Option<Self> {
+        const NEVER: Duration = Duration::MAX;
+        match self {
+            Self::Attempts(bounds) => Some(Self::Attempts(AttemptBounds { age: NEVER, ..bounds })),
+            Self::Runs(bounds) => Some(Self::Runs(RunBounds {
+                age: NEVER,
+                planned: NEVER,
+                ..bounds
+            })),
+            Self::Policies { versions, .. } => Some(Self::Policies { age: NEVER, versions }),
+            Self::Audit { .. }
+            | Self::Endpoints { .. }
+            | Self::EventTypes { .. }
+            | Self::Rescued { .. }
+            | Self::Kept { .. }
+            | Self::Saves => None,
+        }
+    }
 }
 
 /// The ends of the audit's chain.

@@ -60,18 +60,6 @@ pub fn span(field: &str, text: &str) -> Result<Duration, Problem> {
     })
 }
 
-/// How many items a page has: `asked`, or `default`.
-pub fn limit(asked: Option<u32>, default: u32, max: u32) -> Result<u32, Problem> {
-    match asked {
-        None => Ok(default),
-        Some(number) if (1..=max).contains(&number) => Ok(number),
-        Some(number) => Err(Problem::field(
-            "limit",
-            format!("limit is {number}; possible are 1 to {max}"),
-        )),
-    }
-}
-
 /// Takes `Content-Type` out of a list of request headers (the last one counts).
 pub fn take_content_type(headers: &mut Vec<(String, String)>) -> Option<String> {
     let mut content_type = None;
@@ -95,17 +83,6 @@ mod tests {
         assert_eq!(span("since", "2d"), Ok(Duration::from_hours(48)));
         for wrong in ["", "8", "h", "8 h", "-1h", "99999999999999999999d", "1w"] {
             assert!(span("since", wrong).unwrap_err().detail.contains("8h"), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_limit_is_within_its_bounds_or_names_them() {
-        assert_eq!(limit(None, 100, 500), Ok(100));
-        assert_eq!(limit(Some(500), 100, 500), Ok(500));
-        for wrong in [0, 501] {
-            let problem = limit(Some(wrong), 100, 500).unwrap_err();
-            assert_eq!(problem.field.as_deref(), Some("limit"));
-            assert!(problem.detail.contains("1 to 500"));
         }
     }
 

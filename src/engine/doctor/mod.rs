@@ -120,6 +120,9 @@ impl Doctor {
                 if let Ok(endpoints) = self.store.endpoints_not_available().await {
                     checks.extend(ahead::check(&endpoints, now));
                 }
+                if let Ok(ages) = self.store.ages().await {
+                    checks.extend(ahead::doubt(ages, now));
+                }
                 checks
             }
             Err(error) => vec![Check::broken(

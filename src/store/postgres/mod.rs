@@ -241,9 +241,9 @@ impl Driver for PostgresStore {
         .await
     }
 
-    async fn endpoints_trim(&self, unused: Duration, rows: u32) -> Result<u64, StoreError> {
-        self.in_transaction("trimming", async |connection: &mut PgConnection, now| {
-            retention::endpoints_trim(connection, now.minus(unused), rows).await
+    async fn endpoints_trim(&self, before: Timestamp, rows: u32) -> Result<u64, StoreError> {
+        self.in_transaction("trimming", async |connection: &mut PgConnection, _| {
+            retention::endpoints_trim(connection, before, rows).await
         })
         .await
     }

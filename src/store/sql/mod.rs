@@ -24,8 +24,6 @@ mod statement;
 mod stored_letters;
 mod values;
 
-use std::time::Duration;
-
 use futures_util::future::BoxFuture;
 
 use super::StoreError;
@@ -56,8 +54,8 @@ pub(super) trait Driver: Send + Sync {
         T: Send + 'static,
         F: for<'c> FnOnce(Session<'c>) -> Work<'c, T> + Send + 'static;
 
-    /// Forgets endpoints that nobody needs and that were not used for so long, at most `rows`; how many went.
-    fn endpoints_trim(&self, unused: Duration, rows: u32) -> impl Future<Output = Result<u64, StoreError>> + Send;
+    /// Forgets endpoints that nobody needs and that were used last before this, at most `rows`; how many went.
+    fn endpoints_trim(&self, before: Timestamp, rows: u32) -> impl Future<Output = Result<u64, StoreError>> + Send;
 
     /// Writes all or nothing; the work is told the store's clock as it stood at the begin.
     fn transaction<T, F>(&self, operation: &'static str, work: F) -> impl Future<Output = Result<T, StoreError>> + Send

@@ -138,32 +138,31 @@ static AGES_KEEP: Statement = Statement::new("UPDATE redrive.janitor SET aged_at
 impl<D: Driver> Trimming for D {
     async fn trim(&self, trim: &Trim, rows: u32) -> Result<u64, StoreError> {
         let trim = *trim;
-        if let Trim::Endpoints { unused } = trim {
-            return self.endpoints_trim(unused, rows).await;
-        }
-        self.transaction("trimming", move |mut session, now| {
+        let page = self.transaction("trimming", move |mut session, now| {
             Box::pin(async move {
-                if let Trim::Audit { age } = trim {
-                    return trim_audit(&mut session, now, now.minus(age), rows).await;
-                }
-                page(&mut session, steps(trim, now), u64::from(rows)).await
+                let trim = if ages_count(&mut session, now).await? {
+                    Some(trim)
+                } else {
+                    trim.ageless()
+                };
+                Ok(match trim {
+                    None => Page::Removed(0),
+                    Some(Trim::Endpoints { unused }) => Page::Endpoints(now.minus(unused)),
+                    Some(Trim::Audit { age }) => {
+                        Page::Removed(trim_audit(&mut session, now, now.minus(age), rows).await?)
+                    }
+                    Some(trim) => Page::Removed(page(&mut session, steps(trim, now), u64::from(rows)).await?),
+                })
             })
-        })
-        .await
+        });
+        match page.await? {
+            Page::Removed(gone) => Ok(gone),
+            Page::Endpoints(before) => self.endpoints_trim(before, rows).await,
+        }
     }
 
     async fn ages(&self) -> Result<Ages, StoreError> {
-        self.transaction("asking whether ages count", |mut session, now| {
-            Box::pin(async move {
-                let known = session.list(&AGES, values![], ages).await?;
-                let ages = known.into_iter().next().unwrap_or_default().at(now);
-                session
-                    .change(&AGES_KEEP, values![ages.counted_at, ages.leapt_at])
-                    .await?;
-                Ok(ages)
-            })
-        })
-        .await
+        self.one("asking whether ages count", &AGES, values![], ages).await
     }
 
     async fn audit_chain(&self) -> Result<AuditChain, StoreError> {
@@ -175,6 +174,26 @@ impl<D: Driver> Trimming for D {
         self.list("reading the audit", &AUDIT_FROM, values![after, limit], audit_entry)
             .await
     }
+}
+
+/// What became of a page.
+enum Page {
+    /// So many rows went.
+    Removed(u64),
+    /// Endpoints that were used last before this go, each driver in its own way.
+    Endpoints(Timestamp),
+}
+
+/// Decided by the clock that the rows are judged by.
+async fn ages_count(session: &mut Session<'_>, now: Timestamp) -> Result<bool, sqlx::Error> {
+    let known = session.one(&AGES, values![], ages).await?;
+    let ages = known.at(now);
+    if ages.differ_from(&known) {
+        session
+            .change(&AGES_KEEP, values![ages.counted_at, ages.leapt_at])
+            .await?;
+    }
+    Ok(ages.count())
 }
 
 /// A statement with the value of its `$1`. What marks has no other; what removes gets the rows of the page as `$2`.

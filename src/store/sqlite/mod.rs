@@ -257,9 +257,8 @@ impl Driver for SqliteStore {
             .await
     }
 
-    async fn endpoints_trim(&self, unused: Duration, rows: u32) -> Result<u64, StoreError> {
-        self.endpoints_unneeded_remove(self.clock.now().minus(unused), rows)
-            .await
+    async fn endpoints_trim(&self, before: Timestamp, rows: u32) -> Result<u64, StoreError> {
+        self.endpoints_unneeded_remove(before, rows).await
     }
 }
 

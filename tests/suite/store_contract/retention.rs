@@ -62,6 +62,25 @@ pub(super) async fn a_trim_of_the_audit_leaves_its_end_and_the_chain_goes_on(pla
     assert!(!left[0].follows(""));
 }
 
+pub(super) async fn nothing_goes_by_its_age_while_the_clock_may_be_ahead(place: &Place) {
+    let store = &*place.store;
+    for target in ["a", "b", "c"] {
+        store.audit_append(&line(target)).await.unwrap();
+    }
+    assert_eq!(store.trim(&ALL_OF_THE_AUDIT, 1).await.unwrap(), 1);
+    assert!(store.ages().await.unwrap().count());
+    // As if the clock had gone ahead since.
+    let hour = HOUR.as_micros();
+    let ahead = format!("UPDATE TABLE.janitor SET aged_at = aged_at - {}", 9 * hour);
+    place.tamper(&ahead).await.unwrap();
+    assert_eq!(store.trim(&ALL_OF_THE_AUDIT, 10).await.unwrap(), 0);
+    assert!(!store.ages().await.unwrap().count());
+    let next_day = format!("UPDATE TABLE.janitor SET leapt_at = leapt_at - {}", 25 * hour);
+    place.tamper(&next_day).await.unwrap();
+    assert_eq!(store.trim(&ALL_OF_THE_AUDIT, 10).await.unwrap(), 2);
+    assert!(store.ages().await.unwrap().count());
+}
+
 pub(super) async fn what_the_trim_of_the_audit_has_not_anchored_cannot_be_deleted(place: &Place) {
     let store = &*place.store;
     store.audit_append(&line("a")).await.unwrap();
