@@ -16,6 +16,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::ambient::timeout;
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
@@ -190,6 +191,8 @@ pub enum End {
     Stopped,
     /// It could not be started: why.
     NotStarted(String),
+    /// The system had no room for it just then, no process or no open file: why.
+    NoRoom(String),
 }
 
 impl Program {
@@ -198,9 +201,9 @@ impl Program {
         with_watch(Watch::stand_by);
         let mut child = match self.start() {
             Ok(child) => child,
-            Err(error) => {
+            Err(end) => {
                 return Ran {
-                    end: End::NotStarted(error),
+                    end,
                     output: Vec::new(),
                     errors: Vec::new(),
                 };
@@ -225,8 +228,9 @@ impl Program {
         }
     }
 
-    fn start(&self) -> Result<Child, String> {
-        let (program, arguments) = self.command.split_first().ok_or("no program is named")?;
+    fn start(&self) -> Result<Child, End> {
+        let named = self.command.split_first();
+        let (program, arguments) = named.ok_or_else(|| End::NotStarted("no program is named".to_owned()))?;
         let mut command = Command::new(program);
         let kept = ENVIRONMENT
             .iter()
@@ -245,10 +249,21 @@ impl Program {
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
-        command
-            .spawn()
-            .map_err(|error| format!("{program:?} cannot be started: {error}"))
+        command.spawn().map_err(|error| {
+            let why = format!("{program:?} cannot be started: {error}");
+            if is_no_room(&error) {
+                End::NoRoom(why)
+            } else {
+                End::NotStarted(why)
+            }
+        })
     }
+}
+
+/// Whether a limit of ours or of the system is what it failed by.
+fn is_no_room(error: &io::Error) -> bool {
+    let limits = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM];
+    Errno::from_io_error(error).is_some_and(|error| limits.contains(&error))
 }
 
 fn ended(status: std::io::Result<ExitStatus>) -> End {

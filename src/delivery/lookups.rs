@@ -21,7 +21,8 @@ const ANSWERING_MAX: usize = 192;
 const NEW_MAX: usize = 256;
 /// Threads for names that were silent the last time.
 const SILENT_MAX: usize = 64;
-/// A name was silent when its lookup took longer.
+/// A name was silent when nothing was found after so long, or something after twice that: where one packet is lost, the
+/// system asks again after this time, and is answered.
 const SILENT_AFTER: Duration = Duration::from_secs(5);
 /// Names that are looked up, or wait for that, at most, and names whose last lookup is remembered.
 const NAMES_MAX: usize = 10_000;
@@ -129,35 +130,41 @@ impl Lookups {
                 Some(true) => &lookups.silent,
             };
             let _thread = threads.acquire().await;
-            tell.send_replace(Stage::Asked);
             let begun = lookups.clock.uptime();
-            let found = lookups.look(&host).await;
+            let Ok(looking) = lookups.look(&host) else {
+                // The system has no more threads for us: the name was not asked for.
+                lookups.state().under_way.remove(&host);
+                tell.send_replace(Stage::Waits);
+                return;
+            };
+            tell.send_replace(Stage::Asked);
+            let found = looking
+                .await
+                .unwrap_or_else(|_| Err(io::Error::other("the lookup ended without an answer")));
             let took = lookups.clock.uptime().saturating_sub(begun);
-            lookups.ended(host, took);
+            lookups.ended(host, took >= SILENT_AFTER * if found.is_ok() { 2 } else { 1 });
             tell.send_replace(Stage::Ended(Arc::new(found)));
         });
         Ok(answer)
     }
 
-    async fn look(&self, host: &str) -> io::Result<Vec<SocketAddr>> {
+    fn look(&self, host: &str) -> io::Result<oneshot::Receiver<io::Result<Vec<SocketAddr>>>> {
         let (tell, answer) = oneshot::channel();
         let (ask, host) = (Arc::clone(&self.ask), host.to_owned());
         let thread = std::thread::Builder::new().name("lookup".to_owned());
         thread.stack_size(STACK_BYTES).spawn(move || {
             let _ = tell.send(ask(&host));
         })?;
-        answer
-            .await
-            .unwrap_or_else(|_| Err(io::Error::other("the lookup ended without an answer")))
+        Ok(answer)
     }
 
-    fn ended(&self, host: String, took: Duration) {
+    fn ended(&self, host: String, was_silent: bool) {
         let mut state = self.state();
         state.under_way.remove(&host);
         if state.silent.len() >= NAMES_MAX {
             state.silent.clear();
         }
-        state.silent.insert(host, took >= SILENT_AFTER);
+        state.silent.insert(host, was_silent);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -249,12 +256,18 @@ mod tests {
         let clock = Clock::manual(crate::domain::time::Timestamp::from_seconds(1_800_000_000));
         let (lookups, hold, _) = lookups(&clock);
         lookups.find("silent.example", 7, PATIENCE).await.unwrap_err();
+        let free = || [&lookups.answering, &lookups.new, &lookups.silent].map(Semaphore::available_permits);
+        // One that was answered late lost a packet.
         clock.advance(SILENT_AFTER);
         hold.send(()).unwrap();
         lookups.find("silent.example", 7, LONG).await.unwrap();
         lookups.find("silent.example", 7, PATIENCE).await.unwrap_err();
-        let free = [&lookups.answering, &lookups.new, &lookups.silent].map(Semaphore::available_permits);
-        assert_eq!(free, [ANSWERING_MAX, NEW_MAX, SILENT_MAX - 1]);
+        assert_eq!(free(), [ANSWERING_MAX - 1, NEW_MAX, SILENT_MAX]);
+        clock.advance(SILENT_AFTER * 2);
+        hold.send(()).unwrap();
+        lookups.find("silent.example", 7, LONG).await.unwrap();
+        lookups.find("silent.example", 7, PATIENCE).await.unwrap_err();
+        assert_eq!(free(), [ANSWERING_MAX, NEW_MAX, SILENT_MAX - 1]);
         drop(hold);
     }
 }

@@ -38,7 +38,9 @@ pub(super) enum ResolveError {
     Lookup(std::io::Error),
     #[error("the name {0} was not resolved in time: its name server does not answer")]
     Silent(String),
-    #[error("the name {0} was not looked up in time: too many other names wait for name servers that do not answer")]
+    #[error(
+        "the name {0} was not looked up in time: too many other names wait for name servers that do not answer, or the system has no more threads for this process"
+    )]
     Full(String),
     #[error("the host name has no address")]
     Empty,

@@ -26,6 +26,8 @@ pub(super) struct Fence {
     managing: Mutex<HashMap<IncarnationId, Duration>>,
     /// How long one successful heartbeat keeps the fence open.
     span: Duration,
+    /// From then until others may take the process for dead.
+    rest: Duration,
 }
 
 impl Fence {
@@ -38,6 +40,7 @@ impl Fence {
             generation: Mutex::new(CancellationToken::new()),
             managing: Mutex::default(),
             span: span(take_over, deadline),
+            rest: take_over.min(deadline * 2),
         }
     }
 
@@ -91,11 +94,19 @@ impl Fence {
 
     /// Whether `incarnation` may start an attempt, or settle what it holds, now.
     pub(super) fn permits(&self, incarnation: IncarnationId) -> bool {
-        let now = self.clock.uptime();
+        self.clock.uptime() < self.open_until(incarnation)
+    }
+
+    /// Until when (uptime) nobody can have taken `incarnation` for dead.
+    pub(super) fn lives_until(&self, incarnation: IncarnationId) -> Duration {
+        self.open_until(incarnation) + self.rest
+    }
+
+    fn open_until(&self, incarnation: IncarnationId) -> Duration {
         if self.incarnation.load(Ordering::SeqCst) == incarnation.0 {
-            return micros(now) < self.open_until.load(Ordering::SeqCst);
+            return Duration::from_micros(self.open_until.load(Ordering::SeqCst));
         }
-        self.managing().get(&incarnation).is_some_and(|until| now < *until)
+        self.managing().get(&incarnation).copied().unwrap_or_default()
     }
 
     /// The present incarnation; 0 before the first.
@@ -135,6 +146,7 @@ mod tests {
         assert!(fence.permits(me));
         clock.advance(Duration::from_secs(1));
         assert!(!fence.permits(me), "take-over time less two deadlines is over");
+        assert_eq!(fence.lives_until(me), clock.uptime() + Duration::from_secs(30));
         fence.beat(clock.uptime());
         assert!(fence.permits(me));
         assert!(!fence.permits(IncarnationId(6)), "a former incarnation");

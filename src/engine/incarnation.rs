@@ -189,7 +189,8 @@ impl Delivery {
             let _ = tell.send(Tell::Due(Box::new(record))).await;
         }
         let asked = self.clock.uptime();
-        self.store_time.heard(asked, self.store.now().await?);
+        let stepped_us = self.store_time.heard(asked, self.store.now().await?);
+        self.endpoints.stepped(stepped_us);
         let generation = self.healing.look_at_numbers().await?.generation;
         let (moved, began) = (seen.generation != Some(generation), self.clock.uptime());
         if began < seen.again_after || !moved && began < seen.again_at {

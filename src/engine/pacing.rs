@@ -57,7 +57,7 @@ impl Delivery {
         let Some(pace) = live.throttle.pace().filter(|pace| pace.brake.is_none()) else {
             return Ok(());
         };
-        let now = self.store_time.now();
+        let now = live.throttle.pace_time(self.store_time.now());
         if pace.may_pass(now) {
             return self.change_pace(live, &pace, &PaceChange::Passed).await;
         }

@@ -10,6 +10,8 @@ use std::time::Duration;
 use crate::ambient::Clock;
 use crate::domain::time::Timestamp;
 
+/// What a reading may differ from what was to be expected: more is a step.
+const STEP: Duration = Duration::from_secs(10);
 /// A reading that took longer says too little to take the place of an earlier one.
 const READING_MAX: Duration = Duration::from_secs(1);
 
@@ -29,12 +31,23 @@ impl StoreTime {
         }
     }
 
-    /// The store said `time` to a question that was sent at `sent` (uptime).
-    pub(super) fn heard(&self, sent: Duration, time: Timestamp) {
+    /// The store said `time` to a question that was sent at `sent` (uptime). The answer is how far its clock stepped since
+    /// the last one, in microseconds: 0 where it only went on.
+    pub(super) fn heard(&self, sent: Duration, time: Timestamp) -> i64 {
         let took = self.clock.uptime().saturating_sub(sent);
         let mut read = self.lock();
-        if took <= READING_MAX || read.is_none() {
-            *read = Some((sent + took / 2, time));
+        if took > READING_MAX && read.is_some() {
+            return 0;
+        }
+        let at = sent + took / 2;
+        let Some((read_at, said)) = read.replace((at, time)) else {
+            return 0;
+        };
+        let expected = said.plus(at.saturating_sub(read_at));
+        if time.since(expected).max(expected.since(time)) > STEP {
+            time.micros() - expected.micros()
+        } else {
+            0
         }
     }
 
@@ -66,6 +79,19 @@ mod tests {
         clock.advance(Duration::from_secs(5));
         clock.set(Timestamp::from_seconds(17));
         assert_eq!(time.now(), store.plus(Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn a_step_of_the_stores_clock_is_told_from_its_going_on() {
+        let clock = Clock::manual(Timestamp::from_seconds(1_000));
+        let time = StoreTime::new(clock.clone());
+        let heard = |seconds: i64| time.heard(clock.uptime(), Timestamp::from_seconds(seconds));
+        assert_eq!(heard(5_000), 0, "nothing was known");
+        clock.advance(Duration::from_secs(60));
+        assert_eq!(heard(5_063), 0, "a little fast");
+        assert_eq!(heard(5_063 + 7_200), 7_200_000_000);
+        clock.advance(Duration::from_secs(6));
+        assert_eq!(heard(5_069), -7_200_000_000, "and back");
     }
 
     #[test]

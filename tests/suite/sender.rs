@@ -478,6 +478,10 @@ async fn where_a_receiver_redirects_to_is_told_without_what_is_secret() {
             "https://me:hunter2@new.example/hook?key=hunter2",
             "https://new.example/hook?key=***",
         ),
+        (
+            "https://new.example/hook#access_token=hunter2",
+            "https://new.example/hook",
+        ),
         ("/hook/", "/hook/"),
     ] {
         let sent = attempt(Behaviour::Answer(moved(location).into_bytes())).await;

@@ -185,19 +185,24 @@ pub(super) async fn copy_to_database(
     }
     let what = format!("copy {} into the database; its daemons continue there", path.display());
     let file = SqliteFile::open_existing(&path).await.map_err(opened)?;
-    let copied = if cli::consents_to(cli, &what)? {
-        Some(filled(&file, &path, config, to).await)
-    } else {
-        None
+    let copied = async {
+        let store = copyable(&file, &path).await?;
+        if cli::consents_to(cli, &what)? {
+            filled((&file, &store), &path, config, to).await.map(Some)
+        } else {
+            Ok(None)
+        }
     };
+    let copied = copied.await;
     file.close().await;
-    let Some(copied) = copied.transpose()? else {
+    let Some(copied) = copied? else {
         return Ok(Exit::Done);
     };
     cli::print_store_done(cli, &copied)
 }
 
-async fn filled(file: &SqliteFile, path: &Path, config: &Config, to: &str) -> Result<StoreDone, Failure> {
+/// The store in the file, if nobody works with it and all of it can be in a database.
+async fn copyable(file: &SqliteFile, path: &Path) -> Result<SqliteStore, Failure> {
     let failed = |error: StoreError| Failure::from(EngineError::from(error));
     let store = SqliteStore::open_with(file.clone(), Clock::system(), SchemaMode::Expect).await;
     let store = store.map_err(failed)?;
@@ -206,16 +211,27 @@ async fn filled(file: &SqliteFile, path: &Path, config: &Config, to: &str) -> Re
         return Err(Failure::new(
             Exit::Refused,
             "messages of the embedded broker wait in this file, and a database has no such broker: let a daemon deliver \
-             them, or skip them, first",
+             them first; dead letters are copied once they are discarded (`redrive dead discard --all`), and \
+             `redrive dead restore --all` brings them back there",
         ));
     }
+    Ok(store)
+}
+
+async fn filled(
+    (file, store): (&SqliteFile, &SqliteStore),
+    path: &Path,
+    config: &Config,
+    to: &str,
+) -> Result<StoreDone, Failure> {
+    let failed = |error: StoreError| Failure::from(EngineError::from(error));
     let database = PostgresStore::connect_to(to, patience(config.delivery.take_over), SchemaMode::Bring).await;
     let database = database.map_err(failed)?;
-    let idle = async { refuse_the_living(&store, path).await.is_ok() };
+    let idle = async { refuse_the_living(store, path).await.is_ok() };
     let tables = database.fill(file, idle).await;
     database.close().await;
     let Some(tables) = tables.map_err(failed)? else {
-        refuse_the_living(&store, path).await?;
+        refuse_the_living(store, path).await?;
         return Err(in_use(path));
     };
     // Of two with one identity the broker could not tell which one delivers.

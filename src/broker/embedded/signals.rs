@@ -89,9 +89,14 @@ pub(super) async fn listen(
             raised = elsewhere.changed() => if raised.is_err() { return },
         }
         let Some(shared) = shared.upgrade() else { return };
-        if let Err(error) = report(&shared, &mut seen).await {
-            tracing::warn!(error = ?error, "cannot read what other processes changed");
-            shared.registry.wake_all();
+        match report(&shared, &mut seen).await {
+            Ok(()) => {}
+            // The file was closed meanwhile, and with it the broker.
+            Err(sqlx::Error::PoolClosed) => return,
+            Err(error) => {
+                tracing::warn!(error = ?error, "cannot read what other processes changed");
+                shared.registry.wake_all();
+            }
         }
     }
 }

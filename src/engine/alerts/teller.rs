@@ -216,7 +216,7 @@ fn ended(ran: &Ran) -> Result<(), String> {
         End::Signalled(signal) => format!("signal {signal}"),
         End::TimedOut => format!("it took more than {} s", COMMAND_TIME.as_secs()),
         End::Stopped => "stopped".to_owned(),
-        End::NotStarted(why) => format!("it cannot be started: {}", show(why, WHY_WIDTH_MAX)),
+        End::NotStarted(why) | End::NoRoom(why) => format!("it cannot be started: {}", show(why, WHY_WIDTH_MAX)),
     };
     let said = show_bytes(ran.errors.trim_ascii(), WHY_WIDTH_MAX);
     Err(if said.is_empty() { how } else { format!("{how}: {said}") })

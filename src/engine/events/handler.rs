@@ -25,6 +25,8 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 const ERROR_BYTES_MAX: usize = 2048;
 /// Cells of a name that an answer has by mistake.
 const NAME_WIDTH_MAX: usize = 60;
+/// So long after the system had no room for a program it is tried again.
+const NO_ROOM: Duration = Duration::from_secs(5);
 /// Before an event is handled again for which a time was asked that came meanwhile.
 const SOON: Duration = Duration::from_secs(1);
 /// `EX_TEMPFAIL`: later.
@@ -140,19 +142,26 @@ struct Answer {
 }
 
 impl Answer {
-    /// Output that is not a JSON object says nothing; a time that cannot be read is an error. So is a name that was
+    /// Output that is no JSON object, and has none as its last line, says nothing; a time that cannot be read is an error. So is a name that was
     /// surely meant as `requeue_at`, and an object of which the end is missing: the event would be gone.
     fn read(output: &[u8]) -> Result<Self, String> {
         if output.len() > ANSWER_BYTES_MAX && is_cut_within_an_object(output) {
             return Err(format!("the answer has more than {} KiB", ANSWER_BYTES_MAX / 1024));
         }
-        let json: serde_json::Value = serde_json::from_slice(output).unwrap_or_default();
+        let json = object_in(output);
         let mut names = json.as_object().into_iter().flat_map(serde_json::Map::keys);
         if let Some(name) = names.find(|name| *name != "requeue_at" && name.to_lowercase().starts_with("requeue")) {
             let name = show(name, NAME_WIDTH_MAX);
             return Err(format!("the answer has {name}, which is none of requeue_at and reason"));
         }
         let requeue_at = match &json["requeue_at"] {
+            serde_json::Value::Null if asks_for_a_time(output) => {
+                return Err(
+                    "the answer asks for a time, and is not one JSON object with requeue_at: print it on a line of its own, \
+                     the last one"
+                        .to_owned(),
+                );
+            }
             serde_json::Value::Null => None,
             serde_json::Value::String(text) => Some(due_time(text)),
             other @ (serde_json::Value::Bool(_)
@@ -185,6 +194,26 @@ fn is_within(at: Timestamp, now: Timestamp) -> Result<(), String> {
     check_due("requeue_at", at.max(now), now).map_err(|error| format!("the answer's {error}"))
 }
 
+/// The object that the output is, or its last line.
+fn object_in(output: &[u8]) -> serde_json::Value {
+    let object = |text| serde_json::from_slice(text).ok().filter(serde_json::Value::is_object);
+    let last_line = || output.trim_ascii_end().rsplit(|byte| *byte == b'\n').next();
+    object(output).or_else(|| object(last_line()?)).unwrap_or_default()
+}
+
+/// Whether a key that begins with `requeue` and has a value stands anywhere in it, in any encoding that a program may use.
+fn asks_for_a_time(output: &[u8]) -> bool {
+    let text: Vec<u8> = output.iter().filter(|byte| **byte != 0).copied().collect();
+    let text = String::from_utf8_lossy(&text).to_lowercase();
+    text.split("\"requeue").skip(1).any(|rest| {
+        let end = rest.trim_start_matches(|letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter));
+        let value = end
+            .strip_prefix('"')
+            .and_then(|after| after.trim_start().strip_prefix(':'));
+        value.is_some_and(|value| !value.trim_start().starts_with("null"))
+    })
+}
+
 /// Whether the output begins with an object that has no end in it. Lines of which each is JSON are none.
 fn is_cut_within_an_object(output: &[u8]) -> bool {
     let mut values = serde_json::Deserializer::from_slice(output).into_iter::<IgnoredAny>();
@@ -194,7 +223,8 @@ fn is_cut_within_an_object(output: &[u8]) -> bool {
 /// 1. Exit 0 is done, or done for now when the answer asks for another time.
 /// 2. Exit 75 is later: at the time that is asked for, or after the first delay of the backoff. So is a time that is over.
 /// 3. A program that we stopped was not tried, whatever it said before.
-/// 4. Everything else failed, with what it said as the error.
+/// 4. One for which the system had no room was not tried either: again in a moment.
+/// 5. Everything else failed, with what it said as the error.
 pub(super) fn verdict_of(ran: &Ran, event: &Event, rules: &HandlingRules, times: Times) -> Verdict {
     let now = times.ended;
     match &ran.end {
@@ -207,6 +237,11 @@ pub(super) fn verdict_of(ran: &Ran, event: &Event, rules: &HandlingRules, times:
         End::Signalled(signal) => failed(&format!("signal {signal}: {}", said(ran)), event, rules, now),
         End::TimedOut => failed(&format!("timeout: {}", said(ran)), event, rules, now),
         End::NotStarted(why) => failed(why, event, rules, now),
+        // It is not the event's fault.
+        End::NoRoom(why) => Verdict::Requeue {
+            at: now.plus(NO_ROOM),
+            reason: next_change_reason(why),
+        },
     }
 }
 
@@ -334,6 +369,11 @@ mod tests {
             };
             assert!(reason.contains(part), "{reason}");
         };
+        let no_room = verdict(End::NoRoom("no process".to_owned()), "", "");
+        assert!(
+            matches!(&no_room, Verdict::Requeue { at, .. } if *at == Timestamp::from_seconds(105)),
+            "{no_room:?}"
+        );
         error(End::Exited(1), "exit 1: no luck");
         error(End::TimedOut, "timeout: no luck");
         error(End::Exited(0), "requeue_at is not a time");
@@ -378,6 +418,40 @@ mod tests {
                     "the answer has {name}, which is none of requeue_at and reason"
                 )),
                 "{reason}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_answer_is_the_last_line_and_one_that_asks_for_a_time_otherwise_is_a_failure() {
+        let asks = r#"{"requeue_at": 1893456000}"#;
+        for output in [
+            format!("importing 3 rows\n{asks}\n"),
+            format!("{{\"level\": 1}}\n{asks}"),
+        ] {
+            let found = verdict(End::Exited(0), &output, "");
+            assert!(matches!(found, Verdict::Requeue { .. }), "{output}");
+        }
+        let wide: String = asks.chars().flat_map(|letter| [letter, '\0']).collect();
+        let others = [
+            format!("{asks}\n3 rows"),
+            format!("[{asks}]"),
+            format!(r#"{{"result": {asks}}}"#),
+            format!("\u{feff}{asks}"),
+            r#"{"requeue_at": 1893456000, "rea"#.to_owned(),
+            wide,
+        ];
+        for output in others {
+            let Verdict::Retry { reason, .. } = verdict(End::Exited(0), &output, "") else {
+                panic!("the event would be gone: {output}")
+            };
+            assert!(reason.contains("on a line of its own"), "{reason}");
+        }
+        for output in [r#"{"requeue_at": null}"#, r#"told "requeue" nothing"#, "3 rows"] {
+            assert_eq!(
+                verdict(End::Exited(0), output, ""),
+                Verdict::Done(Vec::new()),
+                "{output}"
             );
         }
     }

@@ -13,9 +13,17 @@ use crate::ambient::{self, HashMap};
 use crate::domain::event::{Event, LeaseKey};
 use crate::store::{Finish, Finished};
 
+/// A lease in hand.
+struct Lease {
+    /// Ends when it is lost.
+    lost: CancellationToken,
+    /// When its handler is to be given up unless it is prolonged (uptime).
+    until: Duration,
+}
+
 /// What is in hand.
 pub(super) struct Hands {
-    leases: Mutex<HashMap<LeaseKey, CancellationToken>>,
+    leases: Mutex<HashMap<LeaseKey, Lease>>,
     tally: [AtomicU64; Finished::ALL.len()],
     pub(super) meters: Arc<TypeMeters>,
     /// How long a handler takes, in microseconds, the last ones counting most; zero when nobody knows.
@@ -55,10 +63,15 @@ impl Hands {
             .saturating_mul(workers)
     }
 
-    /// It is prolonged from now on; the token ends when it is lost, or with `abandon`.
-    pub(super) fn take(&self, key: LeaseKey, abandon: &CancellationToken) -> CancellationToken {
+    /// It is prolonged from now on; the token ends when it is lost, with `abandon`, or when it was not prolonged `until`
+    /// then.
+    pub(super) fn take(&self, key: LeaseKey, until: Duration, abandon: &CancellationToken) -> CancellationToken {
         let lost = abandon.child_token();
-        self.locked().insert(key, lost.clone());
+        let lease = Lease {
+            lost: lost.clone(),
+            until,
+        };
+        self.locked().insert(key, lease);
         lost
     }
 
@@ -70,14 +83,26 @@ impl Hands {
         self.locked().keys().copied().collect()
     }
 
-    /// Those that somebody else has now, or nobody, are given up.
-    pub(super) fn lost(&self, asked: &[LeaseKey], held: &[i64]) {
-        let leases = self.locked();
-        for key in asked.iter().filter(|key| !held.contains(&key.id)) {
-            if let Some(lost) = leases.get(key) {
-                lost.cancel();
+    /// Those that are `held` still are prolonged `until` then; those that somebody else has now, or nobody, are given up.
+    pub(super) fn prolonged(&self, asked: &[LeaseKey], held: &[i64], until: Duration) {
+        let mut leases = self.locked();
+        for key in asked {
+            match leases.get_mut(key) {
+                Some(lease) if held.contains(&key.id) => lease.until = until,
+                Some(lease) => lease.lost.cancel(),
+                None => {}
             }
         }
+    }
+
+    /// Those that others may have soon, by their own time or because they may take this process for dead, are given up
+    /// while there is time to end their handlers; how many there are.
+    pub(super) fn give_up(&self, now: Duration, lives_until: Duration) -> usize {
+        let leases = self.locked();
+        let over = leases
+            .values()
+            .filter(|lease| !lease.lost.is_cancelled() && lease.until.min(lives_until) <= now);
+        over.map(|lease| lease.lost.cancel()).count()
     }
 
     pub(super) fn count(&self, how: Finished) {
@@ -97,7 +122,7 @@ impl Hands {
         }
     }
 
-    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<LeaseKey, CancellationToken>> {
+    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<LeaseKey, Lease>> {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

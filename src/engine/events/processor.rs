@@ -31,8 +31,16 @@ use crate::telemetry::LoggedAt;
 
 /// How long a lease holds without being prolonged; a handler may take longer.
 const LEASE: Duration = Duration::from_secs(60);
-/// Between two prolongations.
+/// Between two prolongations, and after one that the store did not answer.
 const RENEW: Duration = Duration::from_secs(15);
+const RENEW_AGAIN: Duration = Duration::from_secs(1);
+/// So long before others may have what is in hand its handlers are ended: a program is killed some seconds after it was
+/// asked to end.
+const ENDING: Duration = Duration::from_secs(10);
+/// So long after it was asked for, a lease is held for handlers.
+const HELD: Duration = LEASE.checked_sub(ENDING).expect("a lease is longer");
+/// Between two looks whether that is over.
+const WATCH: Duration = Duration::from_millis(500);
 /// After something was said of the type: one of what is in hand may have been cancelled. Much may be said at once.
 const TOLD: Duration = Duration::from_millis(500);
 /// Between two looks at events that are due and cannot be taken: others of their reference are in hand.
@@ -116,11 +124,16 @@ impl Processor {
         let (report, finishes) = mpsc::channel(FINISHES);
         let ended = CancellationToken::new();
         let renewing = ambient::spawn("event leases", Arc::clone(&me).renew(Arc::clone(&hands), ended.clone()));
+        let watching = ambient::spawn(
+            "events in hand",
+            Arc::clone(&me).watch(Arc::clone(&hands), ended.clone()),
+        );
         let finishing = ambient::spawn("event finishes", Arc::clone(&me).finish(Arc::clone(&hands), finishes));
         let result = me.take_and_handle(&hands, report).await;
         let _ = finishing.await;
         ended.cancel();
         let _ = renewing.await;
+        let _ = watching.await;
         result.map(|()| hands.processed())
     }
 
@@ -248,12 +261,13 @@ impl Processor {
             span: LEASE,
             after: taking.mark,
         };
+        let sent = self.engine.clock.uptime();
         let events = self.engine.store.events_claim(&claim).await?;
         let last = events.last().map(|event| (event.nbf, event.id));
         taking.mark = last.filter(|_| events.len() == limit);
         let held = events.into_iter().filter_map(|event| {
             let lease = event.lease_key()?;
-            let lost = workers.hands.take(lease, &self.abandon);
+            let lost = workers.hands.take(lease, sent + HELD, &self.abandon);
             Some(Held { event, lease, lost })
         });
         Ok(held.collect())
@@ -358,11 +372,12 @@ impl Processor {
         self.engine.handling_rules(&self.event_type).await
     }
 
-    /// Prolongs what is in hand, and gives up what is not to be prolonged. A program may be at it for long: what was
-    /// cancelled is told of at once.
+    /// Prolongs what is in hand, and gives up what is not to be prolonged, or could not be for so long that others may have
+    /// it soon. A program may be at it for long: what was cancelled is told of at once.
     async fn renew(self: Arc<Self>, hands: Arc<Hands>, ended: CancellationToken) {
         let wake = self.engine.wakes.of(&self.event_type);
         let mut told = Box::pin(wake.notified());
+        let mut rest = RENEW;
         loop {
             tokio::select! {
                 biased;
@@ -372,15 +387,39 @@ impl Processor {
                     told.as_mut().enable();
                     ambient::wait(&ended, TOLD).await;
                 }
-                () = ambient::sleep(RENEW) => {}
+                () = ambient::sleep(rest) => {}
             }
+            rest = RENEW;
             let asked = hands.held();
             if asked.is_empty() {
                 continue;
             }
+            let sent = self.engine.clock.uptime();
             match self.engine.store.events_renew(&asked, LEASE).await {
-                Ok(held) => hands.lost(&asked, &held),
-                Err(error) => tracing::warn!(error = ?error, "leases on events are not prolonged"),
+                Ok(held) => hands.prolonged(&asked, &held, sent + HELD),
+                Err(error) => {
+                    tracing::warn!(error = ?error, "leases on events are not prolonged");
+                    rest = RENEW_AGAIN;
+                }
+            }
+        }
+    }
+
+    /// Gives up what others may have soon, also while the store does not answer.
+    async fn watch(self: Arc<Self>, hands: Arc<Hands>, ended: CancellationToken) {
+        let ending = ENDING.min(self.engine.settings.request_timeout);
+        loop {
+            ambient::wait(&ended, WATCH).await;
+            if ended.is_cancelled() {
+                return;
+            }
+            let lives_until = self.engine.fence.lives_until(self.incarnation).saturating_sub(ending);
+            let events = hands.give_up(self.engine.clock.uptime(), lives_until);
+            if events > 0 {
+                tracing::warn!(
+                    events, event_type = ?self.event_type,
+                    "handlers are ended: the store did not answer for so long that others may take their events; they are handled again"
+                );
             }
         }
     }

@@ -52,18 +52,23 @@ impl RunPlanner {
             return Ok(None);
         }
         let events = event_table_view(&self.store.dead_queues().await?).and_then(|table| table.messages);
-        Ok(events.map(|events| left_out(&order.selection, events)))
+        Ok(events.map(|events| left_out(order, events)))
     }
 }
 
 /// Whether a filter fits one of these dead rows is not looked up: it is asked of the messages of queues.
-fn left_out(selection: &Selection, events: u64) -> String {
-    let which = if let Selection::Filter(_) = selection {
+fn left_out(order: &Order, events: u64) -> String {
+    let which = if let Selection::Filter(_) = order.selection {
         "dead letters of the event table, also where the filter fits them,".to_owned()
     } else {
         format!("{events} dead letters of the event table")
     };
-    format!("{which} are not part of it: `redrive event retry` brings those back")
+    let what_does = if order.kind == OrderKind::Discard {
+        "`redrive event cancel` removes those"
+    } else {
+        "`redrive event retry` brings those back"
+    };
+    format!("{which} are not part of it: {what_does}")
 }
 
 #[cfg(test)]
@@ -72,9 +77,28 @@ mod tests {
 
     #[test]
     fn how_many_dead_rows_there_are_is_not_said_to_be_how_many_a_filter_fits() {
-        let of = |selection: &Selection| left_out(selection, 15);
-        assert!(of(&Selection::All).starts_with("15 dead letters of the event table are not part of it"));
-        let filtered = of(&Selection::Filter("queue = a".to_owned()));
+        let of = |selection, kind| {
+            let order = Order {
+                kind,
+                selection,
+                to: None,
+                via: None,
+                rate: None,
+                canary: None,
+                canary_watch: None,
+                ramp: None,
+                head: false,
+                without_redriven: false,
+            };
+            left_out(&order, 15)
+        };
+        let all = of(Selection::All, OrderKind::Redrive);
+        assert!(
+            all.starts_with("15 dead letters of the event table are not part of it: `redrive event retry`"),
+            "{all}"
+        );
+        assert!(of(Selection::All, OrderKind::Discard).contains("`redrive event cancel` removes"));
+        let filtered = of(Selection::Filter("queue = a".to_owned()), OrderKind::Redrive);
         assert!(
             filtered.contains("also where the filter fits them") && !filtered.contains("15"),
             "{filtered}"

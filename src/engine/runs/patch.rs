@@ -361,6 +361,13 @@ impl Patched {
             None if self.unchanged > 0 => EngineError::Refused {
                 why: "they are already as the patch makes them".to_owned(),
             },
+            None if self.events > 0 => EngineError::Refused {
+                why: format!(
+                    "{} of the event table {} not patched: `redrive event push` under the same reference changes what is sent",
+                    plural(self.events, "dead letter", "dead letters"),
+                    if self.events == 1 { "is" } else { "are" }
+                ),
+            },
             None => EngineError::NotFound {
                 what: "a dead letter to patch".to_owned(),
             },

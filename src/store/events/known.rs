@@ -53,6 +53,11 @@ impl KnownTypes {
         missing
     }
 
+    /// The store went back: none of them need be there.
+    pub(in crate::store) fn forget(&self) {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner).known.clear();
+    }
+
     /// They are committed.
     pub(in crate::store) fn learn(&self, names: Vec<String>) {
         let mut known = self.names.lock().unwrap_or_else(PoisonError::into_inner);
@@ -81,6 +86,9 @@ mod tests {
         assert!(missing().is_empty());
         clock.advance(TYPE_REMEMBERED / 2);
         assert_eq!(missing(), ["a", "b"]);
+        known.learn(vec!["a".to_owned()]);
+        known.forget();
+        assert_eq!(missing(), ["a", "b"], "the store went back");
     }
 
     #[test]

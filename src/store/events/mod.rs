@@ -58,6 +58,7 @@ pub trait Events: Send + Sync {
     async fn events_give_up(&self, event_type: &EventType, cutoff: u32) -> Result<u64, StoreError>;
 
     /// Removes events whose own lifetime is over, and old history, at most `limit` of each.
+    /// While ages do not count, as [`Trimming`](crate::store::Trimming) has it, only what was cancelled in hand goes.
     async fn events_expire(&self, limit: u32) -> Result<Expired, StoreError>;
 
     /// One row.

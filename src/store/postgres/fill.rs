@@ -36,6 +36,10 @@ const COLUMNS: &str = "SELECT column_name::text, data_type::text, is_identity = 
 const SEQUENCE: &str = "SELECT setval(pg_get_serial_sequence($1, $2), $3)";
 /// A database has no embedded broker: the first one that it is used with is its own.
 const NO_EMBEDDED: &str = "UPDATE redrive.settings SET broker = NULL WHERE broker = 'embedded'";
+/// Its queues are empty, or the file would not be copied: of those about which there is nothing else to say no broker has
+/// to know, and none of them is lost.
+const EMPTY_QUEUES: &str = "DELETE FROM redrive.delivery_queues WHERE closing = 'open' \
+    AND COALESCE(paused_by, wanted_by, refused, refusing, quarantined, head_message, decision_id) IS NULL";
 const TOKENS: &str = "SELECT setval('redrive.event_token', $1)";
 
 struct Column {
@@ -87,7 +91,10 @@ async fn filled(
         raise.map_err(failed(OPERATION))?;
     }
     let unbound = sqlx::query(NO_EMBEDDED).execute(&mut *transaction).await;
-    unbound.map_err(failed(OPERATION))?;
+    if unbound.map_err(failed(OPERATION))?.rows_affected() > 0 {
+        let forgotten = sqlx::query(EMPTY_QUEUES).execute(&mut *transaction).await;
+        forgotten.map_err(failed(OPERATION))?;
+    }
     if !idle.await {
         return Ok(None);
     }

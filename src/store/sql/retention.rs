@@ -185,7 +185,7 @@ enum Page {
 }
 
 /// Decided by the clock that the rows are judged by.
-async fn ages_count(session: &mut Session<'_>, now: Timestamp) -> Result<bool, sqlx::Error> {
+pub(super) async fn ages_count(session: &mut Session<'_>, now: Timestamp) -> Result<bool, sqlx::Error> {
     let known = session.one(&AGES, values![], ages).await?;
     let ages = known.at(now);
     if ages.differ_from(&known) {

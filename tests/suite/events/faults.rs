@@ -115,6 +115,43 @@ async fn a_daemon_that_dies_after_its_program_succeeded_runs_it_again_and_says_s
     assert_eq!(std::fs::read_to_string(&runs).unwrap().lines().count(), 2);
 }
 
+/// A program that takes ten minutes unless it is told to end, and writes down both.
+fn with_long_program(mut installation: Installation, log: &Path) -> Installation {
+    let log = log.display();
+    let script = format!("echo begin >> {log}; trap 'kill $!; echo end >> {log}; exit 1' TERM; sleep 600 & wait");
+    installation.append(&format!(
+        "[[handler]]\ntype = \"t\"\ncommand = {}",
+        json!(["/bin/sh", "-c", script])
+    ));
+    installation.set("delivery", "timeout_s", 2);
+    installation.set("delivery", "take_over_s", 10);
+    installation
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_of_a_daemon_that_is_cut_off_its_store_ends_before_another_daemon_has_its_event() {
+    let (vhost, database) = (Vhost::create().await, Database::create().await);
+    let relay = Relay::to(&database.url()).await;
+    let scratch = tempfile::tempdir().unwrap();
+    let log = scratch.path().join("runs");
+    let written = || std::fs::read_to_string(&log).unwrap_or_default();
+    let cut_off = with_long_program(Installation::on_servers(&vhost, &relay.through(&database.url())), &log);
+    let daemon = cut_off.daemon().await;
+    push_all(&daemon, 0, 1).await;
+    wait_until("a program at work", BOUND, async || {
+        (written() == "begin\n").then_some(())
+    })
+    .await;
+    let other = with_long_program(Installation::on_servers(&vhost, &database.url()), &log);
+    let _other = other.daemon().await;
+    relay.silence();
+    wait_until("the other daemon has the event", BOUND, async || {
+        (written().lines().filter(|line| *line == "begin").count() == 2).then_some(())
+    })
+    .await;
+    assert_eq!(written(), "begin\nend\nbegin\n", "{}", daemon.log());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_ends_all_sessions_stops_and_is_killed_under_load_loses_no_event() {
     let postgres = PrivatePostgres::start().await;

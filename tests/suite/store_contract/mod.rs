@@ -246,7 +246,7 @@ contract! {
         rescued_messages_go_after_their_time
         a_subscription_that_ended_goes_when_nothing_waits_for_its_url
         an_event_type_goes_when_nothing_is_there_of_it_and_nobody_used_it
-        an_event_type_that_went_comes_back_with_the_next_push;
+        an_event_type_that_went_comes_back_with_the_next_push
         nothing_goes_by_its_age_while_the_clock_may_be_ahead;
     broker_facts:
         the_brokers_policies_are_kept_with_their_age

@@ -9,7 +9,7 @@ mod stored;
 mod throttle;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(in crate::engine) use self::live::{Answered, LiveEndpoint, SLOW_AFTER, SLOW_
 pub(in crate::engine) use self::requests::InFlight;
 use self::requests::Requests;
 use self::stored::{Question, Questions};
-use self::throttle::Throttle;
+use self::throttle::{Common, Throttle};
 pub(in crate::engine) use self::throttle::{HELD, NEAR};
 use crate::ambient::{HashMap, HashSet};
 use crate::domain::endpoint::{Endpoint, EndpointState};
@@ -41,7 +41,7 @@ pub(in crate::engine) struct EndpointTable {
     rates: HashMap<EndpointUrl, u32>,
     /// Requests in flight to each, at most.
     in_flight: usize,
-    sharers: Arc<AtomicI64>,
+    common: Arc<Common>,
     questions: Questions,
     /// Wakes the dispatcher: some endpoint changed.
     pub(in crate::engine) changed: Notify,
@@ -90,7 +90,6 @@ impl EndpointTable {
         Self {
             rates,
             in_flight,
-            sharers: Arc::new(AtomicI64::new(1)),
             ..Self::default()
         }
     }
@@ -105,7 +104,7 @@ impl EndpointTable {
             return Arc::clone(found);
         }
         known.make_room();
-        let throttle = Throttle::new(self.rates.get(url).copied(), &self.sharers);
+        let throttle = Throttle::new(self.rates.get(url).copied(), &self.common);
         let live = Arc::new(LiveEndpoint::new(
             url.clone(),
             throttle,
@@ -118,7 +117,12 @@ impl EndpointTable {
     /// So many daemons deliver: each has its part of a rate.
     pub(in crate::engine) fn share(&self, daemons: usize) {
         let daemons = i64::try_from(daemons).unwrap_or(1).max(1);
-        self.sharers.store(daemons, Ordering::Relaxed);
+        self.common.sharers.store(daemons, Ordering::Relaxed);
+    }
+
+    /// The store's clock stepped so far (microseconds): what paces wait for comes when it would have come.
+    pub(in crate::engine) fn stepped(&self, by_us: i64) {
+        self.common.stepped_us.fetch_add(by_us, Ordering::Relaxed);
     }
 
     /// The store is about to be asked.
@@ -267,7 +271,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
     use crate::domain::outcome::{FailureKind, Outcome};
-    use crate::domain::pace::{self, Pace, PaceChange, PaceOrder};
+    use crate::domain::pace::{self, Pace, PaceChange, PaceOrder, Ramp};
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_seconds(1_000 + seconds)
@@ -385,6 +389,33 @@ mod tests {
         assert_eq!(live.throttle.take_turn(up(1), at(0)), Err(Duration::from_millis(999)));
         going(&table, &url, rate(100));
         assert_eq!(live.throttle.take_turn(up(2), at(0)), Err(Duration::from_millis(10)));
+    }
+
+    #[test]
+    fn a_step_of_the_stores_clock_ends_no_watch_and_no_ramp() {
+        let table = EndpointTable::default();
+        let url = EndpointUrl::parse("http://example.com/").unwrap();
+        let ramp = PaceOrder {
+            ramp: Some(Ramp {
+                from: 1,
+                factor: 2,
+                every_s: 600,
+            }),
+            ..PaceOrder::default()
+        };
+        let live = going(&table, &url, ramp);
+        let up = |seconds: u64| Duration::from_secs(5_000 + seconds);
+        let second = Duration::from_secs(1);
+        let turn = |uptime: u64, now: i64| {
+            assert_eq!(live.throttle.take_turn(up(uptime), at(now)), Ok(()));
+            live.throttle.take_turn(up(uptime), at(now)).unwrap_err()
+        };
+        assert_eq!(turn(0, 0), second);
+        table.stepped(7_200_000_000);
+        assert_eq!(turn(10, 7_210), second, "two hours ahead");
+        table.stepped(-7_200_000_000);
+        assert_eq!(turn(20, 20), second, "and back");
+        assert_eq!(turn(610, 610), second / 2, "its time has come");
     }
 
     #[test]

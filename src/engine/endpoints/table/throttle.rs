@@ -14,6 +14,23 @@ pub(in crate::engine) const NEAR: Duration = Duration::from_millis(250);
 /// When a URL that takes nothing at present is asked again, unless it is told of before.
 pub(in crate::engine) const HELD: Duration = Duration::from_secs(5);
 
+/// What the throttles of all endpoints share.
+#[derive(Debug, Default)]
+pub(super) struct Common {
+    /// Daemons that have a part of a rate each (docs/protocols.md 16).
+    pub(super) sharers: AtomicI64,
+    /// How far the store's clock stepped since this process began, in microseconds.
+    pub(super) stepped_us: AtomicI64,
+}
+
+/// A pace as this process knows it.
+#[derive(Debug)]
+struct Known {
+    pace: Pace,
+    /// How far the store's clock had stepped when this revision of it was seen first.
+    stepped_us: i64,
+}
+
 /// The turns of one endpoint.
 #[derive(Debug)]
 pub(in crate::engine) struct Throttle {
@@ -21,10 +38,9 @@ pub(in crate::engine) struct Throttle {
     rate: Option<u32>,
     /// When the next request of a limited rate may start (uptime).
     next_us: AtomicI64,
-    /// Daemons that have a part of a rate each (docs/protocols.md 16).
-    sharers: Arc<AtomicI64>,
+    common: Arc<Common>,
     /// How fast it goes at present, by what the store says.
-    pace: Mutex<Option<Pace>>,
+    pace: Mutex<Option<Known>>,
     /// Whether there is one: what is not paced asks nothing else.
     has_pace: AtomicBool,
     /// When its pace was learned, counted in questions to the store.
@@ -34,11 +50,11 @@ pub(in crate::engine) struct Throttle {
 }
 
 impl Throttle {
-    pub(super) fn new(rate: Option<u32>, sharers: &Arc<AtomicI64>) -> Self {
+    pub(super) fn new(rate: Option<u32>, common: &Arc<Common>) -> Self {
         Self {
             rate,
             next_us: AtomicI64::new(0),
-            sharers: Arc::clone(sharers),
+            common: Arc::clone(common),
             pace: Mutex::new(None),
             has_pace: AtomicBool::new(false),
             learned: AtomicU64::new(0),
@@ -56,8 +72,15 @@ impl Throttle {
             self.learned.store(asked, Ordering::SeqCst);
         }
         let mut known = lock(&self.pace);
-        if known.as_ref() != pace {
-            *known = pace.cloned();
+        if known.as_ref().map(|known| &known.pace) != pace {
+            let before = known.take();
+            *known = pace.map(|pace| {
+                let same = before.filter(|known| known.pace.revision == pace.revision);
+                Known {
+                    pace: pace.clone(),
+                    stepped_us: same.map_or_else(|| self.stepped_us(), |known| known.stepped_us),
+                }
+            });
         }
         self.has_pace.store(pace.is_some(), Ordering::SeqCst);
     }
@@ -93,7 +116,28 @@ impl Throttle {
     }
 
     fn of_pace<T>(&self, ask: impl FnOnce(&Pace) -> T) -> Option<T> {
+        self.of_known(|known| ask(&known.pace))
+    }
+
+    fn of_known<T>(&self, ask: impl FnOnce(&Known) -> T) -> Option<T> {
         self.has_pace().then(|| lock(&self.pace).as_ref().map(ask)).flatten()
+    }
+
+    fn stepped_us(&self) -> i64 {
+        self.common.stepped_us.load(Ordering::Relaxed)
+    }
+
+    /// What the watch and the ramp of its pace are to take `now` of the store's clock for (docs/protocols.md 37): a step of
+    /// that since it was seen first is taken out.
+    pub(in crate::engine) fn pace_time(&self, now: Timestamp) -> Timestamp {
+        let stepped = self.of_known(|known| self.stepped_us() - known.stepped_us).unwrap_or(0);
+        Timestamp::from_micros(now.micros() - stepped)
+    }
+
+    /// Requests a second by its pace at `now` of the store's clock.
+    fn pace_rate(&self, now: Timestamp) -> Option<u32> {
+        let now = self.pace_time(now);
+        self.of_pace(|pace| pace.rate_at(now)).flatten()
     }
 
     /// Workers that hold a message for its turn.
@@ -113,20 +157,19 @@ impl Throttle {
         if self.rate.is_some() || self.is_canary() {
             return 1;
         }
-        let rate = self.of_pace(|pace| pace.rate_at(now)).flatten();
-        rate.map_or(at_most, |rate| at_most.min(usize::try_from(rate).unwrap_or(at_most)))
+        self.pace_rate(now)
+            .map_or(at_most, |rate| at_most.min(usize::try_from(rate).unwrap_or(at_most)))
             .max(1)
     }
 
     /// Microseconds between two requests of this process; `None`: nothing limits them.
     fn interval_us(&self, now: Timestamp) -> Option<i64> {
-        let paced = self.of_pace(|pace| pace.rate_at(now)).flatten();
-        let rate = match (self.rate, paced) {
+        let rate = match (self.rate, self.pace_rate(now)) {
             (Some(one), Some(other)) => one.min(other),
             (Some(only), None) | (None, Some(only)) => only,
             (None, None) => return None,
         };
-        Some(1_000_000 * self.sharers.load(Ordering::Relaxed).max(1) / i64::from(rate).max(1))
+        Some(1_000_000 * self.common.sharers.load(Ordering::Relaxed).max(1) / i64::from(rate).max(1))
     }
 
     /// Takes the turn of the next request, by the endpoint's rate and pace; `Err`: it comes after so long. A turn that is

@@ -70,6 +70,7 @@ impl EventDriver for PostgresStore {
     }
 
     async fn raise_event_ids(&self) -> Result<(), StoreError> {
+        self.known_types.forget();
         self.in_transaction("raising the ids of events", async |connection: &mut PgConnection, _| {
             sqlx::query(IDS_LOCK).execute(&mut *connection).await?;
             sqlx::query(IDS_RAISE).execute(connection).await.map(drop)

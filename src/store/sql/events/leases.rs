@@ -9,6 +9,7 @@ use crate::domain::time::Timestamp;
 use crate::store::columns::{Columns, integer, text};
 use crate::store::events::columns::{lost, rules};
 use crate::store::events::verdicts::Losses;
+use crate::store::sql::retention::ages_count;
 use crate::store::sql::{Calls, Driver, Row, Session, Statement, columns, read_only, values};
 use crate::store::{EventClaim, Expired, Reaped, StoreError, postgres, sqlite};
 
@@ -46,11 +47,16 @@ static GIVE_UP: Statement = Statement::apart(
 );
 static EXPIRE: Statement = Statement::new(
     "DELETE FROM redrive.events WHERE id = ANY (ARRAY(SELECT id FROM redrive.events \
-     WHERE expires_at <= redrive.store_now() AND state <> 1 ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED))",
+     WHERE expires_at <= $1 AND state <> 1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
+);
+/// Those that were cancelled in hand, whatever the time is.
+static EXPIRE_CANCELLED: Statement = Statement::new(
+    "DELETE FROM redrive.events WHERE id = ANY (ARRAY(SELECT id FROM redrive.events \
+     WHERE expires_at <= $1 AND expires_at = created_at AND state <> 1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
 );
 static FORGET: Statement = Statement::new(
     "DELETE FROM redrive.event_history WHERE position = ANY (ARRAY(SELECT position FROM redrive.event_history \
-     WHERE expires_at <= redrive.store_now() ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED))",
+     WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
 );
 
 pub(super) async fn take(driver: &impl Driver, claim: &EventClaim) -> Result<Vec<Event>, StoreError> {
@@ -107,11 +113,15 @@ pub(super) async fn give_up(driver: &impl Driver, event_type: &EventType, cutoff
 
 pub(super) async fn expire(driver: &impl Driver, limit: u32) -> Result<Expired, StoreError> {
     driver
-        .write("removing expired events", move |mut session| {
+        .transaction("removing expired events", move |mut session, now| {
             Box::pin(async move {
+                if !ages_count(&mut session, now).await? {
+                    let events = session.change(&EXPIRE_CANCELLED, values![now, limit]).await?;
+                    return Ok(Expired { events, history: 0 });
+                }
                 Ok(Expired {
-                    events: session.change(&EXPIRE, values![limit]).await?,
-                    history: session.change(&FORGET, values![limit]).await?,
+                    events: session.change(&EXPIRE, values![now, limit]).await?,
+                    history: session.change(&FORGET, values![now, limit]).await?,
                 })
             })
         })

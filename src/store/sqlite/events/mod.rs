@@ -44,6 +44,7 @@ impl EventDriver for SqliteStore {
     }
 
     async fn raise_event_ids(&self) -> Result<(), StoreError> {
+        self.known_types.forget();
         let now = self.clock.now().micros();
         self.work("raising the ids of events", move |connection| {
             Box::pin(async move {
