@@ -12,7 +12,7 @@ use crate::engine::Command;
 use crate::engine::events::{ClaimRequest, EventCommand, SubscriptionChoice};
 use crate::engine::query;
 use crate::wire::List;
-use crate::wire::event::{Claim, MetadataKeys, Released, Subscription, Type, Unsubscribed};
+use crate::wire::event::{Claim, HandledEvent, MetadataKeys, Released, Subscription, Type, Unsubscribed};
 use crate::wire::input;
 use crate::wire::plan::Asked;
 use crate::wire::problem::Problem;
@@ -22,6 +22,7 @@ use super::act::{Acted, Because, Options, act};
 use super::events::{InType, OfType};
 use super::extract::{Input, NoParams, Params, RawBody};
 use super::guard::Caller;
+use super::limit::Limit;
 use super::problem::{Json, Nothing, Or};
 
 pub(super) async fn list(State(shared): State<Arc<Shared>>, _: NoParams) -> Result<Json<List<Type>>, Problem> {
@@ -37,6 +38,28 @@ pub(super) async fn show(
 ) -> Result<Json<Type>, Problem> {
     let record = shared.engine()?.query(query::OneEventType(name)).await?;
     Ok(Json(Type::from(&record)))
+}
+
+#[derive(JsonSchema, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Newest {
+    /// How many are answered, at most.
+    #[serde(default)]
+    limit: Limit,
+}
+
+/// Newest first; nothing where the type has no `_history_ttl`.
+pub(super) async fn history(
+    State(shared): State<Arc<Shared>>,
+    OfType(event_type): OfType,
+    Params(newest): Params<Newest>,
+) -> Result<Json<List<HandledEvent>>, Problem> {
+    let (engine, limit) = (shared.engine()?, newest.limit.items()?);
+    // One that is not there is told.
+    engine.query(query::OneEventType(event_type.clone())).await?;
+    let handled = engine.query(query::EventHistory { event_type, limit }).await?;
+    let list = List::only(handled.iter().map(HandledEvent::from), shared.clock.now());
+    Ok(Json(list))
 }
 
 /// The body is the metadata.

@@ -23,6 +23,15 @@ pub(super) enum Event {
     },
     /// How many there are, by type and state.
     Counts,
+    /// List what was handled of a type, newest first, where its _history_ttl keeps it.
+    History {
+        /// The event type.
+        #[arg(long = "type", value_name = "TYPE")]
+        event_type: String,
+        /// Print at most this many.
+        #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+        limit: u32,
+    },
     /// Make events due now; dead ones get all of their attempts back.
     Retry(Many),
     /// Make events due at a time.
@@ -50,7 +59,7 @@ impl Event {
     pub(super) const fn changes_something(&self) -> bool {
         match self {
             Self::Push(_) | Self::Retry(_) | Self::Reschedule { .. } | Self::Cancel(_) | Self::Process { .. } => true,
-            Self::List(_) | Self::Show(_) | Self::Search { .. } | Self::Counts => false,
+            Self::List(_) | Self::Show(_) | Self::Search { .. } | Self::Counts | Self::History { .. } => false,
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::domain::event::{Event as FoundEvent, EventState, EventType, NewEvent,
 use crate::engine::events::{EventCommand, EventSelection, EventsQuery, Finished, Pushed as PushedRow, PushedHow};
 use crate::engine::query;
 use crate::engine::{Command, EngineError, calls};
-use crate::wire::event::{self as wire, Count, Event as EventShape, Pushed};
+use crate::wire::event::{self as wire, Count, Event as EventShape, HandledEvent, Pushed};
 use crate::wire::plan::Asked;
 
 use super::done::{How, OfRun};
@@ -26,6 +26,14 @@ const EVENTS: &[Column] = &[
     Column::Text("state"),
     Column::Number("attempts"),
     Column::Text("due"),
+    Column::Text("reason"),
+];
+const HANDLED: &[Column] = &[
+    Column::Number("id"),
+    Column::Text("reference"),
+    Column::Number("attempts"),
+    Column::Text("created"),
+    Column::Text("handled"),
     Column::Text("reason"),
 ];
 const COUNTS: &[Column] = &[
@@ -50,6 +58,7 @@ pub(super) async fn event(session: &Session<'_>, event: &Event) -> Result<Exit, 
         }
         Event::Show(which) => show(session, which).await,
         Event::Counts => counts(session).await,
+        Event::History { event_type, limit } => history(session, event_type, *limit).await,
         Event::Retry(many) => act(session, many, EventCommand::Retry).await,
         Event::Reschedule { which: many, at } => {
             let at = wire::due("at", at)?;
@@ -222,6 +231,25 @@ pub(super) fn print(session: &Session<'_>, events: &[EventShape]) -> Result<Exit
 /// Beside its type, so that the type can be asked for as it is printed.
 fn subtype(event: &EventShape) -> Option<&str> {
     Some(event.subtype).filter(|subtype| !subtype.is_empty())
+}
+
+/// What was handled of a type.
+async fn history(session: &Session<'_>, event_type: &str, limit: u32) -> Result<Exit, Failure> {
+    let event_type = wire::event_type(event_type)?;
+    session.engine.query(query::OneEventType(event_type.clone())).await?;
+    let handled = session.engine.query(query::EventHistory { event_type, limit }).await?;
+    let handled: Vec<HandledEvent> = handled.iter().map(HandledEvent::from).collect();
+    session.output.list(&handled, HANDLED, |one| {
+        vec![
+            one.id.to_string(),
+            one.reference.clone(),
+            one.attempts.to_string(),
+            or_dash(one.created_at.as_deref()),
+            or_dash(one.handled_at.as_deref()),
+            or_dash(one.reason.as_deref()),
+        ]
+    })?;
+    Ok(Exit::Done)
 }
 
 async fn show(session: &Session<'_>, which: &OneOrReference) -> Result<Exit, Failure> {

@@ -124,6 +124,7 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
         &["redrive event search 'type = order.paid and reason ~ \"timeout\"'"],
     ),
     ("event counts", &["redrive event counts"]),
+    ("event history", &["redrive event history --type order.paid"]),
     (
         "event retry",
         &["redrive event retry --filter 'type = order.paid and dead = true' --rate 20"],

@@ -74,6 +74,7 @@ pub const COMMANDS: &[(&str, Does, Prints)] = &[
     ("event show", STORE, Prints::Table),
     ("event search", STORE, Prints::Table),
     ("event counts", STORE, Prints::Table),
+    ("event history", STORE, Prints::Table),
     ("event retry", ACTION, Prints::Table),
     ("event reschedule", ACTION, Prints::Table),
     ("event cancel", ACTION, Prints::Table),

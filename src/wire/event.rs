@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use crate::domain::event::{Event as EventRow, EventError, EventType, NewEvent, Reference, due_time};
 use crate::domain::time::Timestamp;
 use crate::engine::events::{
-    Claim as ClaimRow, EventCount, EventTypeRecord, EventsDone, Finished, Processed, Pushed as PushedRow,
-    Subscription as SubscriptionRow, shown_options,
+    Claim as ClaimRow, EventCount, EventTypeRecord, EventsDone, Finished, HandledEvent as HandledRow, Processed,
+    Pushed as PushedRow, Subscription as SubscriptionRow, shown_options,
 };
 
 use super::plan::Asked;
@@ -143,6 +143,39 @@ fn as_written(payload: &[u8]) -> Option<Box<RawValue>> {
 
 fn value_or_text(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+}
+
+/// An event that was handled, as its type remembers it (`_history_ttl`).
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct HandledEvent {
+    /// Its number.
+    pub id: i64,
+    /// What it was about.
+    pub reference: String,
+    /// Its revision when it was handled.
+    pub revision: i64,
+    /// Attempts that were made.
+    pub attempts: u32,
+    /// Why it was there.
+    pub reason: Option<String>,
+    /// When it was made.
+    pub created_at: Option<Time>,
+    /// When it was done.
+    pub handled_at: Option<Time>,
+}
+
+impl From<&HandledRow> for HandledEvent {
+    fn from(row: &HandledRow) -> Self {
+        Self {
+            id: row.id,
+            reference: row.reference.as_str().to_owned(),
+            revision: row.revision,
+            attempts: row.attempts,
+            reason: row.reason.clone(),
+            created_at: time(row.created_at),
+            handled_at: time(row.handled_at),
+        }
+    }
 }
 
 /// A pushed event.

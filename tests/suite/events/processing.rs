@@ -70,6 +70,30 @@ async fn a_program_gets_each_event_once_and_the_run_ends_when_nothing_is_due() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_was_handled_is_listed_as_long_as_its_type_keeps_it() {
+    let installation = with_command("exit 0");
+    let metadata = installation.path("metadata.json");
+    std::fs::write(&metadata, r#"{"_history_ttl": 3600}"#).unwrap();
+    let metadata = metadata.display().to_string();
+    let set = ["event-type", "set", "t", "--metadata", metadata.as_str(), "--yes"];
+    installation.run(&set).await.expect_code(0);
+    for reference in ["a", "b"] {
+        push(&installation, reference, "1").await;
+    }
+    assert_eq!(process(&installation, 0).await["done"], 2);
+    let listed = installation.run(&["event", "history", "--type", "t", "--json"]).await;
+    let listed: Vec<Value> = serde_json::from_str(&listed.expect_code(0).stdout).unwrap();
+    let of = |key: &str| listed.iter().map(|one| one[key].clone()).collect::<Vec<_>>();
+    assert!(of("reference").contains(&json!("a")) && of("reference").contains(&json!("b")));
+    assert!(of("handled_at").iter().all(Value::is_string), "{listed:?}");
+    let daemon = installation.daemon().await;
+    let newest = daemon.get("/v1/types/t/history?limit=1").await;
+    assert_eq!(newest.json()["items"], json!([listed[0]]));
+    let unknown = installation.run(&["event", "history", "--type", "nothing"]).await;
+    unknown.expect_code(4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_program_says_decides_what_becomes_of_its_event() {
     let script = "case \"$REDRIVE_EVENT_REFERENCE\" in \
         fails) echo 'no such employee' >&2; exit 1;; \

@@ -14,7 +14,7 @@ fn arguments<'a>(site: &'a Site, command: &'a str) -> Vec<&'a str> {
         "queue why" | "queue map" | "queue browse" => &[site.queue.as_str()],
         "endpoint show" => &[DEAD_URL],
         "event-type show" => &[TYPE],
-        "event list" | "subscription list" => &["--type", TYPE],
+        "event list" | "event history" | "subscription list" => &["--type", TYPE],
         "event show" => &["--type", TYPE, "--reference", "1"],
         "event search" => &["state = dead"],
         "dead show" | "run show" => &[none],
