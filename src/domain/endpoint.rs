@@ -255,20 +255,33 @@ impl Endpoint {
     #[must_use]
     pub fn pace_after_redelivery(&self, asked: Option<(PaceOrder, &str)>, now: Timestamp) -> Option<Pace> {
         let before = self.pace.as_ref();
-        match asked {
-            Some((order, by)) => Some(Pace {
+        let kept = before
+            .filter(|pace| pace.is_of_a_person())
+            .map(|pace| match self.state {
+                EndpointState::Available => pace.clone(),
+                EndpointState::Unavailable | EndpointState::Parked | EndpointState::Disabled => {
+                    pace.reopened(now).opened(now)
+                }
+            });
+        let revision = before.map_or(1, |pace| pace.revision + 1);
+        match (asked, kept) {
+            // How fast it goes is not asked for: that stays.
+            (Some((order, by)), Some(kept)) if !order.holds_back() => Some(Pace {
+                order: PaceOrder {
+                    stop_after: order.stop_after,
+                    ..kept.order
+                },
+                by: Some(by.to_owned()),
+                revision,
+                failed: 0,
+                ..kept
+            }),
+            (Some((order, by)), _) => Some(Pace {
                 brake: self.paused().cloned(),
-                revision: before.map_or(1, |pace| pace.revision + 1),
+                revision,
                 ..Pace::new(order, Some(by.to_owned()), now).opened(now)
             }),
-            None => before
-                .filter(|pace| pace.is_of_a_person())
-                .map(|pace| match self.state {
-                    EndpointState::Available => pace.clone(),
-                    EndpointState::Unavailable | EndpointState::Parked | EndpointState::Disabled => {
-                        pace.reopened(now).opened(now)
-                    }
-                }),
+            (None, kept) => kept,
         }
     }
 
@@ -338,7 +351,19 @@ mod tests {
             order(&down(Some("ana")), Some(fast)),
             Some((Some(9), bob.clone(), None))
         );
-        assert_eq!(order(&paused(down(None)), Some(fast)), Some((Some(9), bob, ana)));
+        assert_eq!(
+            order(&paused(down(None)), Some(fast)),
+            Some((Some(9), bob.clone(), ana))
+        );
+        // When it stops is all that is asked for.
+        let stops = PaceOrder {
+            stop_after: Some(4),
+            ..PaceOrder::default()
+        };
+        assert_eq!(order(&down(None), Some(stops)), Some((None, bob.clone(), None)));
+        assert_eq!(order(&down(Some("ana")), Some(stops)), Some((Some(2), bob, None)));
+        let after = down(Some("ana")).pace_after_redelivery(Some((stops, "bob")), at(9));
+        assert_eq!(after.unwrap().order.stop_after, Some(4));
         // One that is available already does not begin its ramp again.
         let available = Endpoint {
             state: EndpointState::Available,

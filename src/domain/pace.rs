@@ -169,10 +169,16 @@ named! {
 }
 
 impl PaceOrder {
-    /// Whether it limits nothing.
+    /// Whether requests wait because of it. One that only stops after failures holds nothing back until then.
+    #[must_use]
+    pub const fn holds_back(&self) -> bool {
+        self.rate.is_some() || self.ramp.is_some() || self.canary.is_some()
+    }
+
+    /// Whether it asks for nothing.
     #[must_use]
     pub const fn is_none(&self) -> bool {
-        self.rate.is_none() && self.ramp.is_none() && self.canary.is_none()
+        !self.holds_back() && self.stop_after.is_none()
     }
 
     /// What is wrong with it: the field, and a sentence.
@@ -460,7 +466,7 @@ impl Pace {
     /// What it says to people: `ramping up: 8 a second`, `paused by ana`.
     #[must_use]
     pub fn in_words(&self, now: Timestamp) -> String {
-        let rate = |now| match self.rate_at(now) {
+        let rate = match self.rate_at(now) {
             Some(rate) => format!("{rate} a second"),
             None => "as fast as it goes".to_owned(),
         };
@@ -486,8 +492,12 @@ impl Pace {
                 )
             }
             Stage::Asks => format!("canary of {} is sent: waits for a person to resume it", self.taken),
-            Stage::Ramp => format!("ramping up: {}", rate(now)),
-            Stage::Steady => format!("paced: at most {}", rate(now)),
+            Stage::Ramp => format!("ramping up: {rate}"),
+            Stage::Steady if self.rate_at(now).is_some() => format!("paced: at most {rate}"),
+            Stage::Steady => match self.order.stop_after {
+                Some(stop) => format!("{rate}, stops after {stop} failures"),
+                None => rate,
+            },
         }
     }
 
@@ -755,6 +765,22 @@ mod tests {
         assert_eq!(pace.stage(at(2)), Stage::Asks);
         assert!(!pace.may_pass(at(9_999)));
         assert_eq!(changed(&pace, &PaceChange::Resume, at(3)).stage(at(3)), Stage::Steady);
+    }
+
+    #[test]
+    fn one_that_only_stops_after_failures_holds_nothing_back_until_then() {
+        let order = PaceOrder {
+            stop_after: Some(2),
+            ..PaceOrder::default()
+        };
+        let ordered = PaceChange::Order {
+            order,
+            by: "ana".to_owned(),
+        };
+        let mut pace = after(None, &ordered, at(0)).unwrap().expect("it stops after failures");
+        assert!(!pace.is_held(at(0)) && pace.rate_at(at(0)).is_none());
+        assert_eq!(pace.says(Some(9), at(0)), "as fast as it goes, stops after 2 failures");
+        assert!(!pace.failed(Request::InTurn, at(1)) && pace.failed(Request::InTurn, at(2)));
     }
 
     #[test]

@@ -225,6 +225,7 @@ fn paced(known: &Facts<'_>) -> Option<Why> {
     let (goes_on, until) = match pace.stage(now) {
         Stage::Braked | Stage::Asks => (format!("; continue with {ENDPOINT_RESUME}"), None),
         Stage::Watched(until) => (String::new(), Some(until)),
+        Stage::Steady if pace.rate_at(now).is_none() => return None,
         Stage::Canary(_) | Stage::Ramp | Stage::Steady => (String::new(), None),
     };
     let text = format!("waits for its turn ({}){goes_on}", pace.in_words(now));

@@ -104,7 +104,7 @@ pub(super) fn pace(pace: &RunPace) -> Line {
             line.push(("   ".to_owned(), Role::Text));
         }
         line.push((format!("{} ", knob.key()), Role::DialogKey));
-        let setting = if pace.is_as_it_is() {
+        let setting = if pace.is_as_it_is(knob) {
             "as it is".to_owned()
         } else {
             setting(pace, knob)

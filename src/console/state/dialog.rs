@@ -11,7 +11,7 @@ use std::time::Duration;
 use crossterm::event::KeyCode;
 
 use crate::console::state::action::Action;
-use crate::domain::pace::{PaceOrder, STEP_S};
+use crate::domain::pace::{PaceOrder, STEP_S, STOP_AFTER};
 use crate::domain::time::Timestamp;
 use crate::engine::runs::{Selection, Via};
 use crate::engine::{Command, Danger, Plan};
@@ -297,14 +297,20 @@ impl RunPace {
         }
     }
 
-    /// Whether the endpoint keeps the pace that a person set: no knob says another one.
+    /// Whether what this knob says stays as it is at the endpoint: a person set it there, and no knob says another pace.
     #[must_use]
-    pub const fn is_as_it_is(&self) -> bool {
-        self.stays && self.rate.is_none() && self.canary.is_none() && self.ramp.is_none()
+    pub fn is_as_it_is(&self, knob: Knob) -> bool {
+        self.stays && !self.holds_back() && (knob != Knob::Stop || self.stop_after.is_none())
+    }
+
+    /// Whether what is sent waits because of it.
+    const fn holds_back(&self) -> bool {
+        self.rate.is_some() || self.canary.is_some() || self.ramp.is_some()
     }
 
     /// Turns a knob to a number, or off; what hangs on it goes with it.
     pub fn turn(&mut self, knob: Knob, number: Option<u32>) {
+        let held_back = self.holds_back();
         match knob {
             Knob::Rate => self.rate = number,
             Knob::Canary => self.canary = number.map(u64::from),
@@ -324,6 +330,14 @@ impl RunPace {
         }
         if !self.has(Knob::Ramp) {
             self.ramp = None;
+        }
+        // Without a word about it, a pace stops after a few failures.
+        if self.has(Knob::Stop) && knob != Knob::Stop {
+            match (held_back, self.holds_back()) {
+                (false, true) => self.stop_after = self.stop_after.or(Some(STOP_AFTER)),
+                (true, false) => self.stop_after = None,
+                (true, true) | (false, false) => {}
+            }
         }
     }
 }

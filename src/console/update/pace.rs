@@ -9,7 +9,7 @@ use super::keys::Press;
 use crate::console::state::Mode;
 use crate::console::state::dialog::{Dialog, Friction, Knob, Planning, RunPace, Steps, WayBack};
 use crate::console::state::effect::Effect;
-use crate::domain::pace::{PaceOrder, Ramp, STOP_AFTER};
+use crate::domain::pace::{PaceOrder, Ramp};
 use crate::engine::runs::{Order, OrderKind};
 use crate::engine::{Command, PaceWish, RedeliverTarget};
 
@@ -113,7 +113,7 @@ pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
     Vec::new()
 }
 
-/// The pace of an endpoint; `None`: nothing limits it.
+/// The pace of an endpoint; `None`: none is asked for.
 fn order_of(pace: &RunPace) -> Option<PaceOrder> {
     let steps = pace.of_endpoint?;
     let few = |number: Option<u64>| number.and_then(|number| u32::try_from(number).ok());
@@ -165,11 +165,7 @@ fn turn(state: &mut State) -> Vec<Effect> {
     let Some((knob, digits)) = pace.typing.take() else {
         return Vec::new();
     };
-    let was_paced = order_of(pace).is_some();
     pace.turn(knob, digits.parse().ok().filter(|number| *number > 0));
-    if !was_paced && order_of(pace).is_some() && knob != Knob::Stop {
-        pace.stop_after = Some(STOP_AFTER);
-    }
     let Some(task) = state
         .commands
         .tasks

@@ -11,7 +11,7 @@ use super::fixture::{
 use crate::console::actions::all;
 use crate::console::journal::Tone;
 use crate::console::state::action::Action;
-use crate::console::state::dialog::{ARMED_AFTER, COMMANDS_MAX, Dialog, Friction, ScopeKind};
+use crate::console::state::dialog::{ARMED_AFTER, COMMANDS_MAX, Dialog, Friction, Knob, ScopeKind};
 use crate::console::state::effect::Effect;
 use crate::console::state::event::Event;
 use crate::console::state::{Mode, View};
@@ -119,6 +119,17 @@ fn a_redelivery_is_paced_in_its_plan_and_without_any_number_goes_at_once() {
     stage.plan("t Enter");
     let commands = stage.plan("m Enter");
     assert!(matches!(commands.as_slice(), [Command::Redeliver(_)]), "{commands:?}");
+    // A stop alone is asked for as well, and one that was typed stays beside a rate.
+    let stops = stage.plan("s 7 Enter");
+    let [Command::RedeliverPaced { order, .. }] = stops.as_slice() else {
+        panic!("{stops:?}");
+    };
+    assert_eq!(order.in_words(), "stops after 7 failures");
+    let both = stage.plan("t 9 Enter");
+    assert!(
+        matches!(both.as_slice(), [Command::RedeliverPaced { order, .. }] if order.stop_after == Some(7)),
+        "{both:?}"
+    );
 }
 
 #[test]
@@ -476,12 +487,14 @@ fn knobs_of_a_pace_that_stays_say_so_until_one_is_turned() {
     row.endpoint.pace = Some(Pace::new(order, Some("ana".to_owned()), Timestamp::from_seconds(0)));
     let other = endpoint("https://mail.example/in", EndpointState::Parked);
     let mut stage = stage(snapshot(1, Vec::new(), vec![row, other]));
-    let stays = |stage: &Stage| dialog(stage).pace.as_ref().unwrap().is_as_it_is();
+    let stays = |stage: &Stage, knob| dialog(stage).pace.as_ref().unwrap().is_as_it_is(knob);
     stage.plan("3 /orders Enter R");
-    assert!(stays(&stage));
+    assert!(stays(&stage, Knob::Rate) && stays(&stage, Knob::Stop));
+    stage.plan("s 4 Enter");
+    assert!(stays(&stage, Knob::Rate) && !stays(&stage, Knob::Stop));
     stage.plan("t 9 Enter");
-    assert!(!stays(&stage));
+    assert!(!stays(&stage, Knob::Rate));
     stage.play("Esc");
     stage.plan("/in Enter R");
-    assert!(!stays(&stage), "nobody set a pace for that one");
+    assert!(!stays(&stage, Knob::Rate), "nobody set a pace for that one");
 }
