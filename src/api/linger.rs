@@ -1,7 +1,8 @@
 //! A connection that is closed after an answer which did not wait for the whole request.
 //!
 //! A socket that is closed with bytes in it that nobody read is reset, and a reset takes the answer away from a client
-//! that still writes (RFC 9112, 9.6). So what it writes is taken for a while after our end is shut.
+//! that still writes (RFC 9112, 9.6). So what it writes is taken for a while after our end is shut, as long as it goes on
+//! writing. Its place is given to whoever needs it meanwhile: no request is in hand.
 
 use std::io;
 use std::pin::Pin;
@@ -13,18 +14,27 @@ use tokio::time::Sleep;
 
 use crate::ambient;
 
-/// For how long.
-const LINGER: Duration = Duration::from_secs(1);
-/// How much, at most.
-const LINGER_BYTES: usize = 64 * 1024 * 1024;
+/// For how long, at most.
+const LINGER: Duration = Duration::from_secs(30);
+/// A client that writes nothing for so long has nothing to write.
+const IDLE: Duration = Duration::from_secs(1);
+/// One that wrote is waited for longer: a slow link has pauses.
+const PAUSE: Duration = Duration::from_secs(5);
 /// Taken at once.
 const CHUNK: usize = 16 * 1024;
+
+/// What is left once our end is shut.
+struct Shut {
+    /// Until when something is taken.
+    until: Pin<Box<Sleep>>,
+    /// Until when the next of it has to come.
+    next: Pin<Box<Sleep>>,
+}
 
 /// The stream of such a connection.
 pub(super) struct Lingering<S> {
     stream: S,
-    /// Once our end is shut: until when, and how many bytes were taken since.
-    shut: Option<(Pin<Box<Sleep>>, usize)>,
+    shut: Option<Shut>,
 }
 
 impl<S> Lingering<S> {
@@ -70,15 +80,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
         if this.shut.is_none() {
             ready!(Pin::new(&mut this.stream).poll_shutdown(context))?;
         }
-        let (until, taken) = this.shut.get_or_insert_with(|| (Box::pin(ambient::sleep(LINGER)), 0));
+        let shut = this.shut.get_or_insert_with(|| Shut {
+            until: Box::pin(ambient::sleep(LINGER)),
+            next: Box::pin(ambient::sleep(IDLE)),
+        });
         let mut room = [0; CHUNK];
-        while *taken < LINGER_BYTES && until.as_mut().poll(context).is_pending() {
+        while shut.until.as_mut().poll(context).is_pending() {
             let mut buffer = ReadBuf::new(&mut room);
-            let read = ready!(Pin::new(&mut this.stream).poll_read(context, &mut buffer));
-            if read.is_err() || buffer.filled().is_empty() {
-                break;
+            match Pin::new(&mut this.stream).poll_read(context, &mut buffer) {
+                Poll::Pending => {
+                    ready!(shut.next.as_mut().poll(context));
+                    break;
+                }
+                Poll::Ready(read) if read.is_err() || buffer.filled().is_empty() => break,
+                Poll::Ready(_) => shut.next = Box::pin(ambient::sleep(PAUSE)),
             }
-            *taken += buffer.filled().len();
         }
         Poll::Ready(Ok(()))
     }
@@ -110,10 +126,33 @@ mod tests {
         serving.await.unwrap();
     }
 
-    #[tokio::test]
-    async fn a_client_that_does_not_close_is_left_after_a_while() {
-        let (near, _far) = tokio::io::duplex(1024);
-        let shut = ambient::timeout(4 * LINGER, async { Lingering::new(near).shutdown().await });
-        assert!(shut.await.unwrap().is_ok());
+    #[expect(clippy::disallowed_methods, reason = "the clock of timers, which stands still here")]
+    fn now() -> tokio::time::Instant {
+        tokio::time::Instant::now()
+    }
+
+    /// How many seconds a client is lingered for that writes so many pieces, one in two seconds, and never closes.
+    async fn lingers(pieces: u32) -> u64 {
+        let (near, mut far) = tokio::io::duplex(1024);
+        let client = ambient::spawn("client", async move {
+            for _ in 0..pieces {
+                ambient::sleep(Duration::from_millis(900)).await;
+                if far.write_all(b"more").await.is_err() {
+                    break;
+                }
+                ambient::sleep(Duration::from_millis(1_100)).await;
+            }
+            far
+        });
+        let began = now();
+        Lingering::new(near).shutdown().await.unwrap();
+        let took = now() - began;
+        client.abort();
+        took.as_secs()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_is_lingered_for_as_long_as_it_writes_and_not_for_ever() {
+        assert_eq!((lingers(0).await, lingers(4).await, lingers(99).await), (1, 11, 30));
     }
 }
