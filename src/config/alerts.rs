@@ -5,13 +5,15 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use url::Url;
+
 use super::error::Problem;
 use super::keys::{Keys as _, Secrecy, keys};
 use super::kind::{
     Kind, directory, endpoint_url, required_text, seconds, secret, signing_secrets, text_value, texts, words,
 };
 use super::print::Page;
-use super::secret::{HIDDEN, Secret};
+use super::secret::{HIDDEN, Secret, has_stray_login};
 use super::section::Section;
 use super::tree::Place;
 use crate::domain::nearest::nearest;
@@ -105,6 +107,7 @@ keys! {
         ///
         /// Or a URL gets it by POST, signed after Standard Webhooks.
         url: Option<EndpointUrl> = url(|url| text_value(url.redacted()))
+            .unless(|url| url.as_ref().and_then(stray_login))
             .secrecy(Secrecy::Password)
             .example("\"https://ops.example/redrive\"");
         /// Signs it after Standard Webhooks; a list of secrets while they are being changed.
@@ -202,6 +205,14 @@ impl AlertKeys {
 fn url(shown: impl Fn(&EndpointUrl) -> Value + 'static) -> Kind<Option<EndpointUrl>> {
     let read = |secret: Secret, _: &Place| endpoint_url(secret.expose()).map_err(|problem| secret.problem(problem));
     secret().and_then(read, move |url| Some(shown(url))).optional()
+}
+
+/// Without a port no password can have ended the host early.
+fn stray_login(url: &EndpointUrl) -> Option<String> {
+    let url = Url::parse(url.as_str()).ok()?;
+    let problem =
+        "has an @ behind its port: a user or a password cannot stand in it, and any other @ is written as %40";
+    (url.port().is_some() && has_stray_login(&url, |_| true)).then(|| problem.to_owned())
 }
 
 /// Ends are told with what they end.

@@ -10,7 +10,7 @@ use super::error::Problem;
 use super::keys::{Keys as _, keys};
 use super::kind::{Kind, flag, list, map, parsed, seconds, secret, text, text_value, typed, word};
 use super::print::Page;
-use super::secret::Secret;
+use super::secret::{Secret, has_stray_login};
 use super::section::Section;
 use super::tree::Node;
 use crate::domain::error_queue::{NAME_PATTERN_BYTES_MAX, PATTERNS_MAX};
@@ -404,7 +404,9 @@ fn daemon_url(text: &str) -> Result<String, String> {
         return Err("must be the address of a daemon, such as https://HOST:8470".to_owned());
     }
     // Never with the password, which stays in the file.
-    if parsed.is_some_and(|url| !url.username().is_empty() || url.password().is_some()) {
+    let has_login =
+        |url: url::Url| !url.username().is_empty() || url.password().is_some() || has_stray_login(&url, |_| false);
+    if parsed.is_some_and(has_login) {
         return Err("has a user or a password in it; who asks is told by token".to_owned());
     }
     Ok(text.to_owned())

@@ -79,6 +79,16 @@ impl std::fmt::Debug for SecretUrl {
     }
 }
 
+/// Whether an @ stands behind the host: a password with a sign that ends the host early (`http://user:77/word@host`) goes on
+/// there, where it would be shown. The values of parameters of these names may have one.
+pub(super) fn has_stray_login(url: &url::Url, takes_an_at: impl Fn(&str) -> bool) -> bool {
+    let is_parameter = |pair: &str| pair.split_once('=').is_some_and(|(key, _)| takes_an_at(key));
+    let mut pairs = url.query().unwrap_or_default().split('&');
+    url.path().contains('@')
+        || url.fragment().is_some_and(|fragment| fragment.contains('@'))
+        || pairs.any(|pair| pair.contains('@') && !is_parameter(pair))
+}
+
 /// The secret that `node` is or points to. The line end of a file does not belong to it.
 pub(super) fn read(node: &Node, environment: &Environment) -> Result<Secret, Problem> {
     let secret = |text: String| Secret {

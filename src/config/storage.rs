@@ -15,7 +15,7 @@ use super::error::Problem;
 use super::keys::{Keys as _, Secrecy, keys};
 use super::kind::{Kind, flag, parsed, path, pem_file, seconds, secret, table, text_value, typed, word};
 use super::print::Page;
-use super::secret::{Secret, SecretUrl};
+use super::secret::{Secret, SecretUrl, has_stray_login};
 use super::section::Section;
 use super::tree::Node;
 
@@ -226,8 +226,9 @@ fn written_store(secret: &Secret) -> Result<StoreConfig, Problem> {
             })
         }
         Some(("postgres" | "postgresql", _)) => {
-            unencoded(secret)?;
-            match (database::refusal(written), Url::parse(written)) {
+            let url = Url::parse(written);
+            let unencoded = url.as_ref().ok().and_then(unencoded);
+            match (unencoded.or_else(|| database::refusal(written)), url) {
                 (Some(why), _) => Err(secret.problem(why)),
                 (None, Ok(url)) => Ok(StoreConfig::Postgres {
                     url: SecretUrl::new(&url),
@@ -355,7 +356,7 @@ impl BrokerKeys {
 }
 
 /// What ends the host of a URL, where it stands in a password.
-const ENCODED: &str = "in a password or a name write / as %2F, ? as %3F, # as %23, @ as %40 and % as %25";
+const ENCODED: &str = "in a password or a name write / as %2F, \\ as %5C, ? as %3F, # as %23, @ as %40 and % as %25";
 
 /// What a parameter of a URL of PostgreSQL may have an @ in.
 const TAKE_AN_AT: [&str; 7] = [
@@ -368,30 +369,26 @@ const TAKE_AN_AT: [&str; 7] = [
     "sslrootcert",
 ];
 
-/// A password whose signs end the host early would be a part of the URL that is shown. Nothing tells it from a vhost with an
-/// @ in its name: both have to be encoded.
-fn unencoded(secret: &Secret) -> Result<(), Problem> {
-    let (_, rest) = secret.expose().split_once("://").unwrap_or_default();
-    let behind = &rest[rest.find(['/', '?', '#']).unwrap_or(rest.len())..];
-    let (path, query) = behind.split_once('?').unwrap_or((behind, ""));
-    let is_parameter = |pair: &str| pair.split_once('=').is_some_and(|(key, _)| TAKE_AN_AT.contains(&key));
-    let is_login = |pair: &str| pair.contains('@') && !is_parameter(pair);
-    if behind.contains('#') || path.contains('@') || query.split('&').any(is_login) {
-        return Err(secret.problem(format!("has a # or an @ behind its host: {ENCODED}")));
-    }
-    Ok(())
+/// Why a URL with a login is refused. Nothing tells a part of a password from a vhost with an @ in its name: both have to
+/// be encoded.
+fn unencoded(url: &Url) -> Option<String> {
+    let takes_an_at = |key: &str| TAKE_AN_AT.contains(&key);
+    (url.fragment().is_some() || has_stray_login(url, takes_an_at))
+        .then(|| format!("has a # or an @ behind its host: {ENCODED}"))
 }
 
 fn server(secret: &Secret) -> Result<Server, Problem> {
     if secret.expose() == "embedded:" {
         return Ok(Server::Embedded);
     }
-    unencoded(secret)?;
     let mut amqp = Url::parse(secret.expose()).map_err(|error| {
         secret.problem(format!(
             "cannot be read: {error}; write it as amqp://user:password@host or embedded:, and {ENCODED}"
         ))
     })?;
+    if let Some(why) = unencoded(&amqp) {
+        return Err(secret.problem(why));
+    }
     if !matches!(amqp.scheme(), "amqp" | "amqps") {
         return Err(secret.problem("must begin with amqp://, amqps:// or embedded:"));
     }
@@ -447,8 +444,11 @@ fn management_url() -> Kind<Option<SecretUrl>> {
 }
 
 fn management(text: &str, amqp_url: &SecretUrl) -> Result<SecretUrl, String> {
-    let mut url =
-        Url::parse(text).map_err(|error| format!("cannot be read: {error}; write it as http://host:15672"))?;
+    let mut url = Url::parse(text)
+        .map_err(|error| format!("cannot be read: {error}; write it as http://host:15672, and {ENCODED}"))?;
+    if let Some(why) = unencoded(&url) {
+        return Err(why);
+    }
     if !matches!(url.scheme(), "http" | "https") {
         return Err("must begin with http:// or https://".to_owned());
     }

@@ -945,6 +945,9 @@ fn a_password_that_ends_the_host_of_its_url_is_refused_and_not_shown() {
         for text in [
             format!("[broker]\nurl = \"amqp://redrive:{password}@broker.example/v\""),
             format!("[store]\nurl = \"postgres://redrive:{password}@db.example/v\""),
+            format!(
+                "[broker]\nurl = \"amqp://h\"\nmanagement_url = \"http://redrive:{password}@broker.example:15672\""
+            ),
         ] {
             let error = Config::resolve(&text, None, &environment(&[])).unwrap_err().to_string();
             assert!(
@@ -952,6 +955,34 @@ fn a_password_that_ends_the_host_of_its_url_is_refused_and_not_shown() {
                 "{password}: {error}"
             );
         }
+    }
+    for password in ["77/geheim", "77?geheim", "77\\\\geheim"] {
+        for (text, profile) in [
+            (
+                format!("[broker]\nurl = \"amqp://h\"\nmanagement_url = \"http://u:{password}@h\""),
+                None,
+            ),
+            (
+                format!("[profile.far]\ndaemon = \"https://u:{password}@h:8470\""),
+                Some("far"),
+            ),
+            (
+                format!("[[alert]]\nname = \"a\"\nurl = \"http://u:{password}@h/x\""),
+                None,
+            ),
+        ] {
+            let error = Config::resolve(&text, profile, &environment(&[]))
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.contains("password") && !error.contains("geheim"),
+                "{text}: {error}"
+            );
+        }
+    }
+    for url in ["https://ops.example/@team", "https://ops.example:8443/x?to=me@place"] {
+        let alert = format!("[[alert]]\nname = \"a\"\nurl = \"{url}\"");
+        assert!(Config::resolve(&alert, None, &environment(&[])).is_ok(), "{url}");
     }
     for url in ["amqp://u:77%23x@h/a%2Fb", "amqp://u:p@h/name%40place", "amqp://h/v"] {
         let text = format!("[broker]\nurl = \"{url}\"");
