@@ -7,7 +7,6 @@ use std::time::Duration;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
-use super::Config;
 use crate::domain::event::{due_time, rfc3339};
 use crate::domain::time::Timestamp;
 use crate::domain::words::about;
@@ -34,23 +33,13 @@ pub struct Ending {
     pub is_over: bool,
 }
 
-impl Config {
-    /// Those that are configured.
-    #[must_use]
-    pub fn certificates(&self) -> Certificates {
-        let api = self
-            .api
-            .tls
-            .as_ref()
-            .map(|tls| ("api.tls.certificate", &tls.certificate));
-        let broker = self.broker.tls.as_ref();
-        let broker = broker.map(|tls| ("broker.tls.certificate", &tls.certificate));
-        let named = api.into_iter().chain(broker);
-        Certificates(named.map(|(key, path)| (key, path.clone())).collect())
-    }
-}
-
 impl Certificates {
+    /// Those that these keys of the configuration name.
+    #[must_use]
+    pub const fn new(named: Vec<(&'static str, PathBuf)>) -> Self {
+        Self(named)
+    }
+
     /// When each of them ends, as far as they can be read; that one cannot is told where it is used.
     #[must_use]
     pub fn ends(&self) -> Vec<(&'static str, Timestamp)> {
@@ -79,7 +68,7 @@ impl Certificates {
 }
 
 /// Whether the file has a certificate in it.
-pub(super) fn has_some(path: &Path) -> bool {
+pub(crate) fn has_some(path: &Path) -> bool {
     CertificateDer::pem_file_iter(path).is_ok_and(|mut found| found.any(|one| one.is_ok()))
 }
 
@@ -165,7 +154,7 @@ mod tests {
             own.not_after = date_time_ymd(year, month, day);
             let key = KeyPair::generate().unwrap();
             std::fs::write(&path, own.self_signed(&key).unwrap().pem()).unwrap();
-            let of = Certificates(vec![("api.tls.certificate", path.clone())]);
+            let of = Certificates::new(vec![("api.tls.certificate", path.clone())]);
             let ends = of.ends()[0].1;
             assert_eq!(rfc3339(ends), format!("{year}-{month:02}-{day:02}T00:00:00Z"));
             of.ending(due_time(now).unwrap())

@@ -27,6 +27,7 @@
 //! | 1 | `src/ambient.rs` | time, randomness, tasks |
 //! | 1 | `src/authorities.rs` | whom connections over TLS trust |
 //! | 1 | `src/budget.rs` | how many bytes are in memory |
+//! | 1 | `src/certificates.rs` | the certificates that this program shows, and when they end |
 //! | 1 | `src/files.rs` | new files, private and whole |
 //! | 1 | `src/config` | as written → resolved |
 //! | 1 | `src/telemetry` | the log and the numbers |
@@ -81,6 +82,7 @@ mod app;
 mod authorities;
 mod broker;
 mod budget;
+mod certificates;
 mod cli;
 mod command;
 mod config;
@@ -133,7 +135,26 @@ pub mod internals {
     }
 
     open!(
-        ambient, api, app, broker, budget, cli, command, config, console, delivery, demo, domain, engine, files,
-        listen, parsers, sqlite, store, telemetry, wire,
+        ambient,
+        api,
+        app,
+        broker,
+        budget,
+        certificates,
+        cli,
+        command,
+        config,
+        console,
+        delivery,
+        demo,
+        domain,
+        engine,
+        files,
+        listen,
+        parsers,
+        sqlite,
+        store,
+        telemetry,
+        wire,
     );
 }

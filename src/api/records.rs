@@ -9,13 +9,11 @@ use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::config::Ending;
 use crate::domain::url::redact_urls;
 use crate::engine::EngineError;
 use crate::engine::attempts::{self, AttemptFilter};
 use crate::engine::query;
 use crate::engine::query::AttemptQuery;
-use crate::engine::view;
 use crate::wire::handover::Shift;
 use crate::wire::problem::Problem;
 use crate::wire::rate::{Rate, Series};
@@ -236,18 +234,9 @@ pub(super) async fn handover(
     ))
 }
 
-/// `GET /v1/doctor`: what the daemon finds; of its configuration's file, but its certificates, only the command knows.
+/// `GET /v1/doctor`: what the daemon finds; of its configuration's file only the command knows.
 pub(super) async fn doctor(State(shared): State<Arc<Shared>>, _: NoParams) -> Result<Json<Whole<Check>>, Problem> {
-    let mut checks = shared.engine()?.query(query::Doctor()).await?;
-    let ending = shared.settings.certificates.ending(shared.clock.now()).into_iter();
-    checks.extend(ending.map(|Ending { said, is_over }| {
-        let mend = "the file is read again when it changes";
-        if is_over {
-            view::Check::broken("certificate", said, mend)
-        } else {
-            view::Check::warning("certificate", said, mend)
-        }
-    }));
+    let checks = shared.engine()?.query(query::Doctor()).await?;
     let list = Whole::of(checks.iter().map(Check::from), shared.clock.now());
     Ok(Json(list))
 }

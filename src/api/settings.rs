@@ -8,7 +8,6 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::budget::Budget;
-use crate::config::Certificates;
 use crate::domain::mask::MaskRules;
 use crate::domain::scope::{Prefix, Quota, Scopes};
 
@@ -33,8 +32,6 @@ pub struct ApiSettings {
     pub memory: Budget,
     /// What those who may only look do not see.
     pub masks: MaskRules,
-    /// Those that this process shows of itself.
-    pub certificates: Certificates,
 }
 
 impl ApiSettings {
@@ -153,7 +150,6 @@ mod tests {
             probe_metrics: false,
             memory: Budget::default(),
             masks: MaskRules::usual(),
-            certificates: Certificates::default(),
         }
     }
 

@@ -287,6 +287,7 @@ fn settings(config: &Config, memory: Budget) -> EngineSettings {
         events: events(config),
         masks: Arc::new(config.console.mask.clone()),
         alerts: config.alerts.iter().filter_map(|one| alert(one, config)).collect(),
+        certificates: config.certificates(),
     }
 }
 
@@ -383,7 +384,6 @@ pub(super) fn api_settings(config: &Config, bound: SocketAddr, memory: Budget) -
         probe_metrics: api.probe_metrics,
         memory,
         masks: config.console.mask.clone(),
-        certificates: config.certificates(),
     })
 }
 

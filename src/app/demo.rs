@@ -11,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 use crate::ambient::{self, Clock};
 use crate::api::{ApiSettings, ApiToken, Backend, Doors};
 use crate::cli::{self, Exit, Failure};
-use crate::config::Certificates;
 use crate::console::{Connect, ConsoleSettings};
 use crate::demo::{self, Demo, DemoPlan, ScratchDirectory};
 use crate::domain::mask::MaskRules;
@@ -123,7 +122,6 @@ impl Api {
             probe_metrics: false,
             memory: crate::budget::Budget::default(),
             masks: MaskRules::usual(),
-            certificates: Certificates::default(),
         };
         let doors = Doors {
             listener,

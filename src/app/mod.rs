@@ -21,6 +21,7 @@ use crate::config::{Config, Environment};
 use crate::console::Deliver;
 use crate::domain::schema::SchemaMode;
 use crate::domain::text;
+use crate::engine::doctor::certificate_checks;
 use crate::engine::{Access, Engine};
 use crate::telemetry::{self, LogFormat, LogTarget};
 
@@ -181,15 +182,14 @@ async fn command(cli: &Cli, config: Config) -> Result<Exit, Failure> {
     if let Some(vhost) = config.vhost_notice().filter(|_| !cli.prints_json()) {
         cli::notice(&vhost);
     }
-    let mut warnings = config.warnings();
-    let ending = config.certificates().ending(Clock::system().now()).into_iter();
-    warnings.extend(ending.map(|ending| ending.said));
+    let warnings = config.warnings();
     let schema = schema(&config, cli.access(access(&config)));
     let engine = match compose::engine(&config, schema, None, compose::memory(&config)).await {
         Ok(engine) => engine,
         Err(error) if cli::is_doctor(cli) => {
-            let broker = compose::broker_checks(&config).await;
-            return cli::doctor_without_engine(cli, error.failure, &broker, &warnings);
+            let mut checks = compose::broker_checks(&config).await;
+            checks.extend(certificate_checks(&config.certificates(), Clock::system().now()));
+            return cli::doctor_without_engine(cli, error.failure, &checks, &warnings);
         }
         Err(error) => return Err(error.failure),
     };

@@ -308,14 +308,14 @@ pub const fn is_doctor(cli: &Cli) -> bool {
     matches!(cli.command, Some(Sub::Doctor))
 }
 
-/// What `doctor` answers then: why, and what the broker says on its own.
+/// What `doctor` answers then: why, and what was found without an engine.
 pub fn doctor_without_engine(
     cli: &Cli,
     failure: Failure,
-    broker: &[Check],
+    checks: &[Check],
     warnings: &[String],
 ) -> Result<Exit, Failure> {
-    records::doctor_broken(Output::new(&cli.global), &failure, broker, warnings)?;
+    records::doctor_broken(Output::new(&cli.global), &failure, checks, warnings)?;
     // A store that is away is a finding as any other.
     if failure.exit() == Exit::Unreachable {
         return Ok(Exit::Failed);

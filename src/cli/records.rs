@@ -179,11 +179,11 @@ pub(super) async fn doctor(session: &Session<'_>) -> Result<Exit, Failure> {
     Ok(if broken { Exit::Failed } else { Exit::Done })
 }
 
-/// What can be said when the store, or anything else, could not be opened: that, and what the broker says without it.
+/// What can be said when the store, or anything else, could not be opened: that, and what was found without it.
 pub(super) fn doctor_broken(
     output: Output,
     failure: &Failure,
-    broker: &[view::Check],
+    checks: &[view::Check],
     warnings: &[String],
 ) -> Result<(), Failure> {
     let found = failure.causes().join(": ");
@@ -193,9 +193,9 @@ pub(super) fn doctor_broken(
         ("start", "fix this first; then run doctor again")
     };
     let opening = view::Check::broken(name, found, mend);
-    let broker = broker.iter().chain([&opening]).map(Check::from);
+    let checks = checks.iter().chain([&opening]).map(Check::from);
     let warnings = warnings.iter().map(|warning| configuration(warning));
-    let items: Vec<Check> = broker.chain(warnings).chain([terminal()]).collect();
+    let items: Vec<Check> = checks.chain(warnings).chain([terminal()]).collect();
     print_checks(output, &items)
 }
 

@@ -8,7 +8,6 @@
 
 mod alerts;
 mod api;
-mod certificates;
 mod delivery;
 mod environment;
 mod error;
@@ -34,7 +33,6 @@ use std::time::Duration;
 
 pub use alerts::{AlertConfig, AlertWayConfig};
 pub use api::{ApiConfig, ApiTls, ApiToken};
-pub use certificates::{Certificates, Ending};
 pub use delivery::{DeliveryConfig, EndpointConfig};
 pub use environment::Environment;
 pub use error::{ConfigError, Problem};
@@ -48,6 +46,7 @@ pub use storage::{BrokerConfig, BrokerKind, StoreConfig};
 pub use telemetry::TelemetryConfig;
 pub use template::{schema, template, variables};
 
+use crate::certificates::{self, Certificates};
 use crate::domain::retention::Retention;
 use keys::Keys;
 use operation::ProfileKeys;
@@ -126,6 +125,20 @@ pub struct Config {
 }
 
 impl Config {
+    /// The certificates that it has this program show of itself.
+    #[must_use]
+    pub fn certificates(&self) -> Certificates {
+        let api = self
+            .api
+            .tls
+            .as_ref()
+            .map(|tls| ("api.tls.certificate", &tls.certificate));
+        let broker = self.broker.tls.as_ref();
+        let broker = broker.map(|tls| ("broker.tls.certificate", &tls.certificate));
+        let named = api.into_iter().chain(broker);
+        Certificates::new(named.map(|(key, path)| (key, path.clone())).collect())
+    }
+
     /// Finds, reads and resolves the configuration.
     ///
     /// # Errors

@@ -297,6 +297,7 @@ fn settings(plan: &DemoPlan) -> EngineSettings {
         events: crate::engine::events::EventSettings::default(),
         masks: std::sync::Arc::new(crate::domain::mask::MaskRules::usual()),
         alerts: Vec::new(),
+        certificates: crate::certificates::Certificates::default(),
     }
 }
 

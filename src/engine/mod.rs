@@ -127,6 +127,7 @@ use self::runs::{RunPlanner, RunReader, Runs};
 use crate::ambient::{self, Clock, HashMap};
 use crate::broker::BrokerHandle;
 use crate::budget::Budget;
+use crate::certificates::Certificates;
 use crate::delivery::SenderHandle;
 use crate::domain::id::{ExecutionId, NotificationId, QueueName};
 use crate::domain::mask::MaskRules;
@@ -187,6 +188,8 @@ pub struct EngineSettings {
     pub masks: Arc<MaskRules>,
     /// Who is told of bad turns.
     pub alerts: Vec<alerts::AlertSettings>,
+    /// Those that this process shows of itself.
+    pub certificates: Certificates,
 }
 
 /// Names of queues that should not live for ever, when nothing else is configured: those of jobs.

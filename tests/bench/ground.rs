@@ -10,6 +10,7 @@ use lapin::{BasicProperties, Connection, ConnectionProperties};
 use redrive::internals::ambient::Clock;
 use redrive::internals::broker::rabbitmq::{RabbitMq, RabbitSettings};
 use redrive::internals::broker::{BrokerHandle, Look};
+use redrive::internals::certificates::Certificates;
 use redrive::internals::domain::id::{ExecutionId, NotificationId, QueueName};
 use redrive::internals::domain::message::{HeaderValue, Message};
 use redrive::internals::domain::naming::{Naming, QueueType};
@@ -123,6 +124,7 @@ pub fn engine_settings(naming: Naming, prefetch: u16) -> EngineSettings {
         events: redrive::internals::engine::events::EventSettings::default(),
         masks: std::sync::Arc::new(redrive::internals::domain::mask::MaskRules::usual()),
         alerts: Vec::new(),
+        certificates: Certificates::default(),
         dead_queues: Vec::new(),
         leftover_pattern: redrive::internals::engine::leftovers(),
         save_before_expiry: false,

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use redrive::internals::ambient::{self, Clock, Process};
 use redrive::internals::broker::{BrokerHandle, Publishing};
 use redrive::internals::budget::Budget;
+use redrive::internals::certificates::Certificates;
 use redrive::internals::domain::id::{ExecutionId, NotificationId, QueueName};
 use redrive::internals::domain::mask::MaskRules;
 use redrive::internals::domain::message::Message;
@@ -153,6 +154,7 @@ fn settings(plan: &Plan) -> EngineSettings {
         events: redrive::internals::engine::events::EventSettings::default(),
         masks: Arc::new(MaskRules::usual()),
         alerts: Vec::new(),
+        certificates: Certificates::default(),
     }
 }
 

@@ -21,7 +21,8 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("delivery", &["domain", "ambient", "authorities", "telemetry"]),
     ("command", &["domain", "ambient", "telemetry"]),
     ("files", &["ambient"]),
-    ("config", &["domain"]),
+    ("certificates", &["domain"]),
+    ("config", &["domain", "certificates"]),
     ("telemetry", &["domain", "ambient", "config"]),
     (
         "engine",
@@ -29,6 +30,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "domain",
             "ambient",
             "budget",
+            "certificates",
             "command",
             "store",
             "broker",

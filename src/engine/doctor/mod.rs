@@ -18,8 +18,10 @@ use super::queues::Queues;
 use super::rules::PolicyGuard;
 use super::view::{Check, CheckResult};
 use crate::ambient;
+use crate::certificates::{Certificates, Ending};
 use crate::domain::numbers::Numbers;
 use crate::domain::text;
+use crate::domain::time::Timestamp;
 use crate::domain::words::{lasts, plural};
 use crate::store::{AuditEntry, StoreError, StoreHandle};
 
@@ -38,6 +40,20 @@ const OUTBOX: Duration = Duration::from_secs(30);
 const ERROR_WIDTH_MAX: usize = 200;
 /// Lines of the audit that are looked through for it, the newest.
 const AUDIT: u32 = 200;
+
+/// Certificates that this process shows of itself, and that ended or end soon.
+#[must_use]
+pub fn certificate_checks(certificates: &Certificates, now: Timestamp) -> Vec<Check> {
+    let check = |Ending { said, is_over }| {
+        let mend = "the file is read again when it changes";
+        if is_over {
+            Check::broken("certificate", said, mend)
+        } else {
+            Check::warning("certificate", said, mend)
+        }
+    };
+    certificates.ending(now).into_iter().map(check).collect()
+}
 
 #[derive(Debug)]
 pub(super) struct Doctor {
@@ -78,6 +94,7 @@ impl Doctor {
         checks.extend(self.policy_guard.checks().await);
         checks.extend(self.queues.preflight_checks().await);
         checks.extend(self.lifetimes.checks().await);
+        checks.extend(certificate_checks(&self.settings.certificates, self.clock.now()));
         checks
     }
 

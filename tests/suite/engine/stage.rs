@@ -10,6 +10,7 @@ use redrive::internals::ambient::Clock;
 use redrive::internals::broker::BrokerHandle;
 use redrive::internals::broker::embedded::Embedded;
 use redrive::internals::broker::rabbitmq::{RabbitMq, RabbitSettings};
+use redrive::internals::certificates::Certificates;
 use redrive::internals::delivery::SenderHandle;
 use redrive::internals::delivery::http::{HttpSender, SenderSettings};
 use redrive::internals::domain::egress::AddressRules;
@@ -102,6 +103,7 @@ pub(crate) fn settings(vhost: &str) -> EngineSettings {
         events: redrive::internals::engine::events::EventSettings::default(),
         masks: std::sync::Arc::new(redrive::internals::domain::mask::MaskRules::usual()),
         alerts: Vec::new(),
+        certificates: Certificates::default(),
     }
 }
 

@@ -10,6 +10,7 @@ use redrive::internals::ambient::Clock;
 use redrive::internals::broker::embedded::Embedded;
 use redrive::internals::broker::rabbitmq::{RabbitMq, RabbitSettings};
 use redrive::internals::broker::{BrokerHandle, Look};
+use redrive::internals::certificates::Certificates;
 use redrive::internals::delivery::http::{HttpSender, SenderSettings};
 use redrive::internals::domain::egress::AddressRules;
 use redrive::internals::domain::id::{ExecutionId, NotificationId, QueueName};
@@ -410,5 +411,6 @@ fn publishes_only(naming: &Naming) -> EngineSettings {
         events: redrive::internals::engine::events::EventSettings::default(),
         masks: std::sync::Arc::new(redrive::internals::domain::mask::MaskRules::usual()),
         alerts: Vec::new(),
+        certificates: Certificates::default(),
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use redrive::internals::ambient::Clock;
 use redrive::internals::broker::embedded::Embedded;
+use redrive::internals::certificates::Certificates;
 use redrive::internals::domain::naming::{Naming, QueueType};
 use redrive::internals::domain::policy::RetryPolicy;
 use redrive::internals::domain::retention::Retention;
@@ -98,6 +99,7 @@ async fn engine(installation: &Installation) -> Engine {
         events: redrive::internals::engine::events::EventSettings::default(),
         masks: std::sync::Arc::new(redrive::internals::domain::mask::MaskRules::usual()),
         alerts: Vec::new(),
+        certificates: Certificates::default(),
     };
     let clock = Clock::system();
     let file = SqliteFile::open(&installation.path("store.db")).await.unwrap();
