@@ -74,6 +74,13 @@ async fn what_does_not_exist_or_is_not_json_is_a_problem_document() {
     problem(&form, 415);
     let bodyless = daemon.request("POST", "/v1/queues/q/pause").send().await;
     problem(&bodyless, 415);
+    for (method, path, status) in [("GET", "/v1/queues", 200), ("POST", "/v1/nothing", 404)] {
+        let latin = daemon
+            .request(method, path)
+            .header("content-type", "text/plain; charset=iso-8859-1");
+        let answer = latin.header("content-encoding", "gzip").send().await;
+        assert_eq!(answer.status, status, "{method} {path}: {answer:?}");
+    }
     let nowhere = daemon.request("POST", "/v1/nothing").send().await;
     problem(&nowhere, 404);
     let read_only = daemon.request("POST", "/v1/queues").send().await;
