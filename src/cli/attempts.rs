@@ -131,7 +131,7 @@ impl<'a> Tail<'a> {
     fn print<'b>(&mut self, attempts: impl Iterator<Item = &'b AttemptView>) -> Result<(), Failure> {
         let output = self.session.output;
         if std::mem::take(&mut self.is_first) && !output.is_json() {
-            output.row_by_row(COLUMNS, WIDTHS, None)?;
+            output.row_by_row::<Attempt>(COLUMNS, WIDTHS, None)?;
         }
         for attempt in attempts {
             let shape = Attempt::from(attempt);
@@ -141,7 +141,7 @@ impl<'a> Tail<'a> {
                 super::output::print(&line)?;
             } else {
                 let row = cells(&shape, to_the_millisecond(attempt.started_at));
-                output.row_by_row(COLUMNS, WIDTHS, Some(&row))?;
+                output.row_by_row(COLUMNS, WIDTHS, Some((&shape, &row)))?;
             }
         }
         Ok(())

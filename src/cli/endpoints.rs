@@ -46,7 +46,7 @@ pub(super) async fn list(session: &Session<'_>, selection: &Endpoints) -> Result
     Ok(Exit::Done)
 }
 
-#[derive(serde::Serialize)]
+#[derive(schemars::JsonSchema, serde::Serialize)]
 #[serde(transparent)]
 struct Item {
     shape: EndpointShape,

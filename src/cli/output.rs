@@ -7,6 +7,8 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -61,37 +63,17 @@ impl<'a> Output<'a> {
     }
 
     /// A document for programs, or else a table for people.
-    pub(super) fn list<T: Serialize>(
+    pub(super) fn list<T: Serialize + JsonSchema>(
         self,
         items: &[T],
         columns: &[Column],
         row: impl Fn(&T) -> Vec<String>,
     ) -> Result<(), Failure> {
-        // What is no heading may be a key of the documents.
-        let by_key = self.columns.iter().any(|name| place(columns, name).is_none());
-        let documents: Vec<Value> = if by_key {
-            items
-                .iter()
-                .map(|item| serde_json::to_value(item).unwrap_or_default())
-                .collect()
-        } else {
-            Vec::new()
-        };
-        // In none of none there may be any.
-        let has_key = |key: &str| documents.is_empty() || documents.iter().any(|one| one.get(key).is_some());
-        let chosen = chosen(columns, self.columns, has_key)?;
+        let chosen = chosen::<T>(columns, self.columns)?;
         if self.json {
             return Ok(document(&items)?);
         }
-        let rows = items.iter().enumerate().map(|(at, item)| {
-            let row = row(item);
-            let cell = |choice: &Choice<'_>| match choice {
-                Choice::Column(column) => row.get(*column).cloned().unwrap_or_default(),
-                Choice::Key(key) => in_cell(documents.get(at).and_then(|one| one.get(key))),
-            };
-            chosen.iter().map(cell).collect()
-        });
-        let rows: Vec<Vec<String>> = rows.collect();
+        let rows: Vec<Vec<String>> = items.iter().map(|item| cells(&chosen, item, &row(item))).collect();
         Ok(print(self.table(&headed(columns, &chosen), &rows).as_bytes())?)
     }
 
@@ -119,25 +101,30 @@ impl<'a> Output<'a> {
     }
 
     /// A row of a table whose next rows are not known yet, or its headings; what is wider than its column moves the rest.
-    pub(super) fn row_by_row(
+    pub(super) fn row_by_row<T: Serialize + JsonSchema>(
         self,
         columns: &[Column],
         widths: &[usize],
-        row: Option<&[String]>,
+        row: Option<(&T, &[String])>,
     ) -> Result<(), Failure> {
-        let chosen = chosen(columns, self.columns, |_| false)?;
-        if row.is_none() && !self.headings {
-            return Ok(());
-        }
-        let places: Vec<usize> = chosen.iter().filter_map(Choice::place).collect();
-        let cell = |at: &usize| match row {
-            Some(row) => row.get(*at).map(|cell| text::show(&redact_urls(cell), LINE_WIDTH_MAX)),
-            None => columns.get(*at).map(|column| column.heading().to_owned()),
+        let chosen = chosen::<T>(columns, self.columns)?;
+        let headed = headed(columns, &chosen);
+        let cells = match row {
+            Some((item, row)) => cells(&chosen, item, row),
+            None if !self.headings => return Ok(()),
+            None => headed.iter().map(|column| column.heading().to_owned()).collect(),
         };
-        let cells: Vec<String> = places.iter().filter_map(cell).collect();
+        let cells: Vec<String> = cells
+            .iter()
+            .map(|cell| text::show(&redact_urls(cell), LINE_WIDTH_MAX))
+            .collect();
+        let width = |choice: &Choice<'_>| match choice {
+            Choice::Column(at) => widths.get(*at).copied().unwrap_or(CELL_WIDTH_MIN),
+            Choice::Key(key) => text::width(key).max(CELL_WIDTH_MIN),
+        };
+        let widths: Vec<usize> = chosen.iter().map(width).collect();
         let cells: Vec<&String> = cells.iter().collect();
-        let widths: Vec<usize> = places.iter().filter_map(|at| widths.get(*at).copied()).collect();
-        let line = line(&headed(columns, &chosen), &widths, &cells, self.color && row.is_some());
+        let line = line(&headed, &widths, &cells, self.color && row.is_some());
         Ok(print(line.as_bytes())?)
     }
 
@@ -242,15 +229,6 @@ enum Choice<'a> {
     Key(&'a str),
 }
 
-impl Choice<'_> {
-    const fn place(&self) -> Option<usize> {
-        match self {
-            Self::Column(at) => Some(*at),
-            Self::Key(_) => None,
-        }
-    }
-}
-
 /// The place of the column with this heading.
 fn place(columns: &[Column<'_>], name: &str) -> Option<usize> {
     let name = name.trim().replace('_', " ");
@@ -259,26 +237,47 @@ fn place(columns: &[Column<'_>], name: &str) -> Option<usize> {
         .position(|column| column.heading().eq_ignore_ascii_case(&name))
 }
 
-/// The columns that were asked for: those of the table, and what else its documents have.
-fn chosen<'a>(
-    columns: &[Column<'_>],
-    wanted: &'a [String],
-    has_key: impl Fn(&str) -> bool,
-) -> Result<Vec<Choice<'a>>, Failure> {
+/// The columns that were asked for: those of the table, and what else documents of this type have.
+fn chosen<'a, T: JsonSchema>(columns: &[Column<'_>], wanted: &'a [String]) -> Result<Vec<Choice<'a>>, Failure> {
     if wanted.is_empty() {
         return Ok((0..columns.len()).map(Choice::Column).collect());
     }
+    let keys = keys::<T>();
     let choice = |name: &'a String| {
         let key = name.trim();
         let found = place(columns, name).map(Choice::Column);
-        let found = found.or_else(|| has_key(key).then_some(Choice::Key(key)));
+        let found = found.or_else(|| keys.iter().any(|known| known == key).then_some(Choice::Key(key)));
         found.ok_or_else(|| {
-            let all: Vec<&str> = columns.iter().map(|column| column.heading()).collect();
+            let headings = columns.iter().map(|column| column.heading());
+            let keys = keys
+                .iter()
+                .map(String::as_str)
+                .filter(|key| place(columns, key).is_none());
+            let all: Vec<&str> = headings.chain(keys).collect();
             let why = format!("--columns has no {:?} here; there are {}", shown(key), all.join(", "));
             Failure::new(Exit::Usage, why)
         })
     };
     wanted.iter().map(choice).collect()
+}
+
+/// The keys of documents of this type, those among them that are left out where there is nothing to say.
+fn keys<T: JsonSchema>() -> Vec<String> {
+    let mut generator = SchemaSettings::default().for_serialize().into_generator();
+    let schema = T::json_schema(&mut generator);
+    let properties = schema.get("properties").and_then(Value::as_object);
+    properties.into_iter().flat_map(|all| all.keys().cloned()).collect()
+}
+
+/// What stands in the chosen columns of an item.
+fn cells<T: Serialize>(chosen: &[Choice<'_>], item: &T, row: &[String]) -> Vec<String> {
+    let by_key = chosen.iter().any(|choice| matches!(choice, Choice::Key(_)));
+    let document = by_key.then(|| serde_json::to_value(item).unwrap_or_default());
+    let cell = |choice: &Choice<'_>| match choice {
+        Choice::Column(at) => row.get(*at).cloned().unwrap_or_default(),
+        Choice::Key(key) => in_cell(document.as_ref().and_then(|document| document.get(key))),
+    };
+    chosen.iter().map(cell).collect()
 }
 
 /// The headings of what was chosen.
@@ -488,11 +487,19 @@ mod tests {
         assert_eq!(table.matches('日').count(), 30, "{table}");
     }
 
+    #[derive(JsonSchema, Serialize)]
+    #[expect(dead_code, reason = "only its keys are asked for")]
+    struct Told {
+        name: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        last_failed_at: Option<String>,
+    }
+
     #[test]
     fn columns_are_chosen_by_name_and_one_that_there_is_not_is_named_with_those_that_there_are() {
         let columns = [Column::Text("name"), Column::Number("dead letters")];
         let chosen = |names: &[String]| {
-            let chosen = chosen(&columns, names, |key| key == "last_failed_at")?;
+            let chosen = chosen::<Told>(&columns, names)?;
             Ok::<Vec<String>, Failure>(chosen.iter().map(|choice| format!("{choice:?}")).collect())
         };
         assert_eq!(
@@ -505,7 +512,7 @@ mod tests {
         let error = chosen(&row(&["nam"])).unwrap_err();
         assert_eq!(error.exit(), Exit::Usage);
         assert!(
-            error.causes()[0].contains("\"nam\" here; there are name, dead letters"),
+            error.causes()[0].contains("\"nam\" here; there are name, dead letters, last_failed_at"),
             "{error:?}"
         );
     }

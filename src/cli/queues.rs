@@ -83,7 +83,7 @@ pub(super) fn addressed(output: Output, address: Address, url: &EndpointUrl) -> 
 }
 
 /// Printed as its shape, shown from its view.
-#[derive(serde::Serialize)]
+#[derive(schemars::JsonSchema, serde::Serialize)]
 #[serde(transparent)]
 struct QueueItem<'a> {
     shape: QueueShape,
@@ -100,7 +100,7 @@ impl<'a> QueueItem<'a> {
     }
 }
 
-#[derive(serde::Serialize)]
+#[derive(schemars::JsonSchema, serde::Serialize)]
 #[serde(transparent)]
 struct StepItem<'a> {
     shape: Step,
@@ -298,7 +298,7 @@ async fn browse(session: &Session<'_>, queue: QueueName, limit: u32) -> Result<E
     Ok(Exit::Done)
 }
 
-#[derive(serde::Serialize)]
+#[derive(schemars::JsonSchema, serde::Serialize)]
 #[serde(transparent)]
 struct BrowsedItem<'a> {
     shape: Browsed,

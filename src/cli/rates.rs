@@ -69,7 +69,7 @@ pub(super) async fn rates(session: &Session<'_>, which: &Rates) -> Result<Exit, 
     Ok(Exit::Done)
 }
 
-#[derive(serde::Serialize)]
+#[derive(schemars::JsonSchema, serde::Serialize)]
 #[serde(transparent)]
 struct Item {
     shape: Rate,

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 
 use crate::domain::run::{ItemState, RunCounts, RunState, RunWish};
+use crate::domain::time::Timestamp;
 use crate::engine::Command;
 use crate::engine::query;
 use crate::engine::runs::{Order, OrderKind, RunView};
@@ -246,18 +247,8 @@ pub(super) async fn one(session: &Session<'_>, run: &Run) -> Result<Exit, Failur
 async fn list(session: &Session<'_>, listed: &Listed) -> Result<Exit, Failure> {
     let page = |limit, before| query::Runs { before, limit };
     let list = paged(session, listed.limit, "runs", "raise --limit", page).await?;
-    let items: Vec<(RunShape, String)> = list
-        .items
-        .iter()
-        .map(|view| (RunShape::from(view), from_now(view.record.created_at, view.taken_at)))
-        .collect();
-    if session.output.is_json() {
-        let shapes: Vec<&RunShape> = items.iter().map(|(shape, _)| shape).collect();
-        super::output::document(&shapes)?;
-        return Ok(Exit::Done);
-    }
-    let rows: Vec<Row> = items.iter().map(|(shape, created)| Row(shape, created)).collect();
-    session.output.list(&rows, COLUMNS, |Row(run, created)| {
+    let rows: Vec<Row> = list.items.iter().map(|view| Row::of(view, list.taken_at)).collect();
+    session.output.list(&rows, COLUMNS, |Row { shape: run, created }| {
         vec![
             run.id.clone(),
             run.command.clone(),
@@ -267,7 +258,7 @@ async fn list(session: &Session<'_>, listed: &Listed) -> Result<Exit, Failure> {
             run.skipped.to_string(),
             run.total.to_string(),
             run.actor.clone(),
-            (*created).clone(),
+            created.clone(),
             or_dash(run.note.as_deref()),
         ]
     })?;
@@ -275,8 +266,22 @@ async fn list(session: &Session<'_>, listed: &Listed) -> Result<Exit, Failure> {
 }
 
 /// A run, and when it was created as people say it.
-#[derive(serde::Serialize)]
-struct Row<'a>(&'a RunShape, &'a String);
+#[derive(schemars::JsonSchema, serde::Serialize)]
+#[serde(transparent)]
+struct Row {
+    shape: RunShape,
+    #[serde(skip)]
+    created: String,
+}
+
+impl Row {
+    fn of(view: &RunView, now: Timestamp) -> Self {
+        Self {
+            shape: RunShape::from(view),
+            created: from_now(view.record.created_at, now),
+        }
+    }
+}
 
 const ITEMS: &[Column] = &[
     Column::Text("id"),

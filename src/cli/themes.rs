@@ -1,5 +1,6 @@
 //! Prints what was found of themes; reading them is the console's, and calling it is `app`'s.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::args::{Cli, Sub};
@@ -17,7 +18,7 @@ pub enum ThemesAsked {
 }
 
 /// A theme as it was found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct ThemeFound {
     /// Its name, or the file.
     pub name: String,

@@ -81,7 +81,17 @@ async fn attempts_are_followed_with_a_filter_while_they_are_made() {
         (&json!(first), &json!("delivered"))
     );
 
-    let mut command = installation.program(&["attempts", "--follow", "--filter", "outcome = failed", "--no-headers"]);
+    let columns = "message,outcome,started_at";
+    let follow = [
+        "attempts",
+        "--follow",
+        "--filter",
+        "outcome = failed",
+        "--no-headers",
+        "--columns",
+        columns,
+    ];
+    let mut command = installation.program(&follow);
     let mut failed = command.stdout(Stdio::piped()).spawn().unwrap();
     let failures = Lines::of(failed.stdout.take().unwrap());
 
@@ -92,6 +102,7 @@ async fn attempts_are_followed_with_a_filter_while_they_are_made() {
     // The one that was delivered does not fit, and is not before it.
     let failure = failures.next();
     assert!(failure.contains(&third) && failure.contains("failed"), "{failure}");
+    assert!(failure.trim_end().ends_with('Z'), "{failure}");
 
     assert_eq!((interrupted(all), interrupted(failed)), (Some(0), Some(0)));
     let wrong = installation.run(&["attempts", "--filter", "outcom = failed"]).await;

@@ -249,6 +249,22 @@ async fn a_list_that_is_longer_than_its_limit_says_so() {
         by_keys.starts_with("created_at") && by_keys.lines().nth(1).unwrap().ends_with(" c"),
         "{by_keys}"
     );
+    // Keys that are left out where there is nothing to say, and lists that are empty.
+    let event_keys = ["event", "list", "--columns", "id,payload_base64"];
+    installation.run(&event_keys).await.expect_code(0);
+    installation
+        .run(&["runs", "--columns", "id,started_at"])
+        .await
+        .expect_code(0);
+    let wrong = installation
+        .run(&["endpoints", "--columns", "url,peace"])
+        .await
+        .expect_code(2)
+        .stderr;
+    assert!(
+        wrong.contains("no \"peace\" here") && wrong.contains(", pace,"),
+        "{wrong}"
+    );
     let all = said(&["event", "list", "--limit", "3"]).await;
     assert!(!all.contains("more than"), "{all}");
     for reference in ["a", "b"] {
