@@ -452,7 +452,13 @@ async fn export_to(session: &Session<'_>, export: &DeadExport) -> Result<Exit, F
         return Ok(Exit::Done);
     }
     let missing: Vec<&str> = missing.into_iter().collect();
-    let said = format!("no dead letter has the id {}", missing.join(" or "));
+    let missing = missing.join(" or ");
+    let DeadSelected { queue, group, filter } = &export.selected;
+    let said = if queue.is_some() || group.is_some() || filter.is_some() {
+        format!("none of the dead letters that --queue, --group or --filter selects has the id {missing}")
+    } else {
+        format!("no dead letter has the id {missing}")
+    };
     Err(Failure::new(Exit::NotFound, said))
 }
 

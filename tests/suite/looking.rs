@@ -573,6 +573,10 @@ async fn an_export_has_each_letter_on_a_line_as_whoever_asks_may_see_it_and_the_
         exported.stderr.contains("no dead letter has the id 0123456789abcdef.1"),
         "{exported:?}"
     );
+    let selected = ["dead", "export", &letter, "--filter", "age > 9999h", "--profile", "far"];
+    let exported = far(daemon, READER).run(&selected).await.expect_code(4);
+    let said = "none of the dead letters that --queue, --group or --filter selects has the id";
+    assert!(exported.stderr.contains(said), "{exported:?}");
     // What he does not see he cannot search.
     let one = "?filter=execution%20%3D%20letter";
     assert_eq!(ids(&export(daemon, READER, one).await.1), [letter.as_str()]);
