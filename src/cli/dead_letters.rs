@@ -111,7 +111,7 @@ async fn list(
             cursor,
             patience: STEP,
         };
-        let page = looked(session, || query::Dead(query.clone())).await?;
+        let page = looked(session, selected.queue.as_deref(), || query::Dead(query.clone())).await?;
         if !warned {
             session.output.problems(&page.problems);
             warn(session, &page);
@@ -163,7 +163,7 @@ async fn groups(
         cursor: cursor.map(str::to_owned),
         patience: STEP,
     };
-    let page = looked(session, || query::DeadGroups(query.clone())).await?;
+    let page = looked(session, selected.queue.as_deref(), || query::DeadGroups(query.clone())).await?;
     session.output.problems(&page.problems);
     warn(session, &page);
     if let Some(cursor) = &page.page.next_cursor {
@@ -199,7 +199,7 @@ async fn queues(
         cursor: None,
         patience: STEP,
     };
-    let page = looked(session, || query::DeadQueues(query.clone())).await?;
+    let page = looked(session, None, || query::DeadQueues(query.clone())).await?;
     session.output.problems(&page.problems);
     warn(session, &page);
     if page.page.next_cursor.is_some() {
@@ -323,10 +323,12 @@ pub(super) fn selection(selected: &DeadSelected) -> Result<DeadSelection, Failur
     })
 }
 
-/// Asks again until every look has ended, with the progress on standard error.
+/// Asks again until every look has ended, or that at one `queue`, with the progress on standard error. Where nobody's dead
+/// letters go to that one, each question is a look at it, and one is enough.
 async fn looked<T, Q: Query<Answer = DeadPage<T>>>(
     session: &Session<'_>,
     query: impl Fn() -> Q,
+    queue: Option<&str>,
 ) -> Result<DeadPage<T>, Failure> {
     #[expect(
         clippy::disallowed_methods,
@@ -337,13 +339,17 @@ async fn looked<T, Q: Query<Answer = DeadPage<T>>>(
     let mut asked_at = None;
     loop {
         let page = session.engine.query(query()).await?;
-        let lines: Vec<String> = page.queues.iter().filter_map(progress).collect();
+        let asked = || {
+            let views = page.queues.iter();
+            views.filter(|view| queue.is_none_or(|queue| queue == view.name.as_str()))
+        };
+        let lines: Vec<String> = asked().filter_map(progress).collect();
         for line in lines.iter().filter(|line| !said.contains(line)) {
             session.output.note(line);
         }
         // Who asks once, right after a change, wants to see it: another process may have looked just before.
         let asked_at = *asked_at.get_or_insert(page.page.taken_at);
-        let waits = started.elapsed() < AGAIN && page.queues.iter().any(|queue| queue.changed_since_looked(asked_at));
+        let waits = started.elapsed() < AGAIN && asked().any(|view| view.changed_since_looked(asked_at));
         if (lines.is_empty() && !waits) || started.elapsed() > PATIENCE {
             return Ok(page);
         }

@@ -313,6 +313,15 @@ impl LookCosts {
         })
     }
 
+    /// A look that was charged for is over: it saw messages with these numbers of returns, or, without them, broke off.
+    pub(in crate::engine) async fn look_is_over(&self, charge: Option<Charge>, returns: Option<Vec<u64>>, again: u64) {
+        match (charge, returns) {
+            (Some(charge), Some(returns)) => self.look_ended(charge, returns, again).await,
+            (Some(charge), None) => self.look_broke_off(charge, again).await,
+            (None, _) => {}
+        }
+    }
+
     /// The look saw messages with these numbers of returns, from the head on; `again` of all that the broker delivered
     /// to it were delivered before. Where others looked meanwhile, what they noted holds, which is more.
     pub(in crate::engine) async fn look_ended(&self, charge: Charge, returns: Vec<u64>, again: u64) {

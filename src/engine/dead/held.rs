@@ -83,9 +83,15 @@ impl DeadLetters {
             None => "others consume it, or have just looked at it: ask again".to_owned(),
             by => busy(queue, by, self.index.run_reader.run_with_claim(by).await.as_ref()),
         };
+        let reason = format!("messages that others have in hand were not read: {who}");
+        self.not_read(queue, reason)
+    }
+
+    /// Letters of the queue are missing.
+    pub(super) fn not_read(&self, queue: &QueueName, reason: String) -> Unread {
         Unread {
             source: Source::Queue(queue.clone()),
-            reason: format!("messages that others have in hand were not read: {who}"),
+            reason,
             since: self.clock.now(),
         }
     }

@@ -16,7 +16,7 @@ use super::{
     DeadTarget, Instead, searched,
 };
 use crate::ambient::{self, HashMap};
-use crate::broker::BrokerError;
+use crate::broker::{BrokerError, Walk};
 use crate::budget::{Share, Use};
 use crate::domain::broker_rules::Looks;
 use crate::domain::dead_letter::{self, DeadLetter, DeadLetterId, EVENT_TABLE, Home};
@@ -25,7 +25,9 @@ use crate::domain::filter::{Condition, Filter};
 use crate::domain::id::QueueName;
 use crate::domain::message::{self, Message};
 use crate::domain::time::Timestamp;
+use crate::domain::words::plural;
 use crate::engine::fields::{DEAD_FIELDS, DeadFields};
+use crate::engine::looks::returns_of;
 use crate::engine::paging::offset_of;
 use crate::engine::sieve::{Question, Sieve};
 use crate::engine::sources::cut_off;
@@ -390,7 +392,7 @@ impl DeadLetters {
         let mut targets: Vec<DeadTarget> = queues.iter().filter(|target| wanted(target)).cloned().collect();
         if let Some(queue) = &selection.queue {
             if targets.is_empty() {
-                targets.extend(self.targets.named_target(queue).await?);
+                targets.extend(self.another_target(queue).await?);
             }
             if !targets.is_empty() {
                 // Whichever others there are is not asked.
@@ -399,14 +401,11 @@ impl DeadLetters {
         }
         for target in &targets {
             if let Some(reason) = &target.unread {
-                unread.get_or_insert_with(|| Unread {
-                    source: Source::Queue(target.name.clone()),
-                    reason: reason.clone(),
-                    since: self.clock.now(),
-                });
+                unread.get_or_insert_with(|| self.not_read(&target.name, reason.clone()));
                 continue;
             }
-            let read = if target.consumers > 0 || target.delivery_limit.is_some() {
+            let is_known = queues.iter().any(|known| known.name == target.name);
+            let read = if is_known && (target.consumers > 0 || target.delivery_limit.is_some()) {
                 self.export_copies(target, selection, sieve, outlet).await
             } else {
                 self.export_walk(target, selection, sieve, outlet).await
@@ -419,6 +418,9 @@ impl DeadLetters {
                 Err(EngineError::Broker(error)) if !matches!(error, BrokerError::Unreachable { .. }) => {
                     let source = Source::Queue(target.name.clone());
                     unread.get_or_insert_with(|| self.unread(source, &error));
+                }
+                Err(EngineError::Refused { why }) if is_known => {
+                    unread.get_or_insert_with(|| self.not_read(&target.name, why));
                 }
                 Err(error) => return Err(error),
             }
@@ -437,18 +439,54 @@ impl DeadLetters {
         outlet: &Outlet,
     ) -> Result<Exporting, EngineError> {
         let before = self.before_reading(&target.name).await?;
+        let charge = self.index.charge_look(target).await?;
         let Some(mut walk) = self.walk_letters(&target.name, target.walk()).await? else {
             return Ok(Exporting::Whole);
         };
-        let (mut reader, mut count) = (Reader::default(), 0);
-        let (mut horizon, mut is_over) = (Horizon::of(target.ready.and(before.letters(target))), false);
+        let (horizon, mut returns) = (Horizon::of(target.ready.and(before.letters(target))), Vec::new());
+        let read = self
+            .export_walked(
+                target,
+                (walk.as_mut(), horizon, &mut returns),
+                (selection, sieve),
+                outlet,
+            )
+            .await;
+        let is_cut = walk.is_cut();
+        let closed = walk.close().await;
+        if let Ok(again) = &closed {
+            let returns = (matches!(read, Ok(Some(_))) && !is_cut).then_some(returns);
+            self.index.looks.look_is_over(charge, returns, *again).await;
+        }
+        let Some(count) = read? else {
+            return Ok(Exporting::Left);
+        };
+        closed?;
+        if is_cut {
+            return Ok(Exporting::Part(cut_off(&target.name, self.clock.now())));
+        }
+        let missing = self.missing(target, &before, count).await?;
+        Ok(missing.map_or(Exporting::Whole, Exporting::Part))
+    }
+
+    /// How many letters there were; `None` when nobody listens any more.
+    async fn export_walked(
+        &self,
+        target: &DeadTarget,
+        (walk, mut horizon, returns): (&mut dyn Walk, Horizon, &mut Vec<u64>),
+        (selection, sieve): (&DeadSelection, &mut Sieve),
+        outlet: &Outlet,
+    ) -> Result<Option<u64>, EngineError> {
+        let (mut reader, mut count, mut is_over) = (Reader::default(), 0, false);
         while !is_over {
             let walked = walk.next(READ as usize).await?;
             is_over = horizon.saw(walked.len(), self.clock.uptime());
             count += walked.len() as u64;
+            if target.delivery_limit.is_some() {
+                returns.extend(walked.iter().map(|one| returns_of(&one.message)));
+            }
             if outlet.has_ended() {
-                walk.close().await?;
-                return Ok(Exporting::Left);
+                return Ok(None);
             }
             let read = walked.into_iter().map(|one| (reader.read(target, &one), one.message));
             let read = self
@@ -461,21 +499,15 @@ impl DeadLetters {
                 .await?;
             for (letter, message) in read {
                 if !self.exported(self.detailed(letter, message), outlet).await {
-                    walk.close().await?;
-                    return Ok(Exporting::Left);
+                    return Ok(None);
                 }
             }
         }
-        let is_cut = walk.is_cut();
-        walk.close().await?;
-        if is_cut {
-            return Ok(Exporting::Part(cut_off(&target.name, self.clock.now())));
-        }
-        let missing = self.missing(target, &before, count).await?;
-        Ok(missing.map_or(Exporting::Whole, Exporting::Part))
+        Ok(Some(count))
     }
 
-    /// From the store, where a look would cost, or would take letters out of the hands of those who consume them.
+    /// From the store, where a look would cost, or would take letters out of the hands of those who consume them. Where looks
+    /// cost, there is one first if the store does not know what is there.
     async fn export_copies(
         &self,
         target: &DeadTarget,
@@ -483,8 +515,13 @@ impl DeadLetters {
         sieve: &mut Sieve,
         outlet: &Outlet,
     ) -> Result<Exporting, EngineError> {
+        let mut lacks = None;
+        if target.consumers == 0 {
+            let (_, why) = self.index.indexed(target).await?;
+            lacks = why.map(|why| self.not_read(&target.name, why));
+        }
         let mut pages = DeadPages::of(Some(target.name.clone()), selection.group.clone(), DeadSort::Position);
-        let mut are_all = true;
+        let mut without_copy = 0;
         while let Some(rows) = pages.next(self).await? {
             if outlet.has_ended() {
                 return Ok(Exporting::Left);
@@ -499,7 +536,7 @@ impl DeadLetters {
                 let row = self.store.dead_letter(&letter.id).await?;
                 let copy = row.and_then(|row| row.copy).as_deref().and_then(message::decode);
                 let Some(message) = copy else {
-                    are_all = false;
+                    without_copy += 1;
                     continue;
                 };
                 if !self
@@ -510,11 +547,19 @@ impl DeadLetters {
                 }
             }
         }
-        if are_all || target.consumers == 0 {
-            return Ok(Exporting::Whole);
+        if target.consumers > 0 {
+            let known = self.store.dead_queues().await?;
+            let row = known.iter().find(|known| known.name == target.name);
+            let is_free = row.is_none_or(|row| row.claimed_by.is_none());
+            let is_empty = (target.ready, target.unacked) == (Some(0), Some(0)) && is_free;
+            let is_seen = row.is_some_and(|row| row.looked_at.is_some() && !target.differs(row));
+            if without_copy > 0 || !(is_empty || is_seen) {
+                lacks = Some(self.held(&target.name, &known).await);
+            }
+        } else if without_copy > 0 {
+            lacks.get_or_insert_with(|| self.not_read(&target.name, uncopied(without_copy)));
         }
-        let known = self.store.dead_queues().await?;
-        Ok(Exporting::Part(self.held(&target.name, &known).await))
+        Ok(lacks.map_or(Exporting::Whole, Exporting::Part))
     }
 
     /// Hands a dead letter on with its share of the memory, once there is one; false means that nobody listens.
@@ -587,6 +632,12 @@ impl Engine {
     pub fn export_dead(&self, selection: DeadSelection) -> Result<mpsc::Receiver<Exported>, EngineError> {
         self.0.dead_letters.read(selection)
     }
+}
+
+/// Why letters of a queue that counts looks are missing.
+fn uncopied(count: u64) -> String {
+    let letters = plural(count, "dead letter has", "dead letters have");
+    format!("{letters} no copy in the store, and reading them again would count as a delivery")
 }
 
 fn largest(groups: HashMap<String, DeadGroup>, limit: u32) -> Vec<DeadGroup> {

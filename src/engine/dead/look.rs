@@ -88,7 +88,7 @@ impl DeadTarget {
 
     /// Whether the last look saw another number of messages, or nobody knows. One that was cut off never sees them all:
     /// another one would see the same.
-    fn differs(&self, known: &DeadQueue) -> bool {
+    pub(super) fn differs(&self, known: &DeadQueue) -> bool {
         let was_cut = known.problem.as_deref() == Some(CUT);
         self.ready.is_none() || (!was_cut && self.ready != known.messages)
     }
@@ -282,12 +282,9 @@ impl DeadIndex {
             .await;
         let cut = walk.is_cut();
         let closed = walk.close().await;
-        if let (Some(charge), Ok(again)) = (charge, &closed) {
-            if matches!(seen, Ok(Some(_))) && !cut {
-                self.looks.look_ended(charge, returns, *again).await;
-            } else {
-                self.looks.look_broke_off(charge, *again).await;
-            }
+        if let Ok(again) = &closed {
+            let returns = (matches!(seen, Ok(Some(_))) && !cut).then_some(returns);
+            self.looks.look_is_over(charge, returns, *again).await;
         }
         let Some(messages) = seen? else {
             return Ok(None);

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::list::Looked;
 use super::outlet::Outlet;
-use super::{DeadLetters, DeadQueueView, DeadSelection};
+use super::{DeadLetters, DeadQueueView, DeadSelection, DeadTarget};
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
@@ -49,14 +49,19 @@ impl DeadLetters {
         if views.iter().any(|view| view.name == *queue) {
             return Ok(false);
         }
+        Ok(self.another_target(queue).await?.is_some())
+    }
+
+    /// A queue that nobody's dead letters go to; it is refused where no look at it may be.
+    pub(super) async fn another_target(&self, queue: &QueueName) -> Result<Option<DeadTarget>, EngineError> {
         let Some(target) = self.targets.named_target(queue).await? else {
-            return Ok(false);
+            return Ok(None);
         };
         match target.out_of_bounds(None, &self.index.looks_of(&target).await?) {
             Some(why) => Err(EngineError::Refused {
                 why: format!("queue {:?} is not looked at: {why}", queue.as_str()),
             }),
-            None => Ok(true),
+            None => Ok(Some(target)),
         }
     }
 

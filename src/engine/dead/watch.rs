@@ -148,11 +148,8 @@ impl DeadIndex {
         };
         let cut = walk.is_cut();
         let again = walk.close().await?;
-        match charge {
-            Some(charge) if matches!(seen, Ok(true)) && !cut => self.looks.look_ended(charge, returns, again).await,
-            Some(charge) => self.looks.look_broke_off(charge, again).await,
-            None => {}
-        }
+        let returns = (matches!(seen, Ok(true)) && !cut).then_some(returns);
+        self.looks.look_is_over(charge, returns, again).await;
         Ok(match (seen?, cut) {
             (true, false) => Died::Seen(died),
             // One is enough to stop, however many more there are.

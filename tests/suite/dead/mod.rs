@@ -12,6 +12,7 @@ mod untouched;
 
 use std::time::Duration;
 
+use lapin::options::BasicConsumeOptions;
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, ExchangeKind};
 use redrive::internals::ambient::Clock;
@@ -288,6 +289,75 @@ async fn a_limited_quorum_queue_is_looked_at_rarely_and_shown_from_copies() {
         "{problem:?}"
     );
     assert_eq!(shop.drain("limited.dead").await.len(), 3, "no look dropped one");
+}
+
+/// All letters of a queue as they are exported, and why there are no more than these.
+async fn exported(shop: &Shop, queue: &str) -> (Vec<String>, Option<EngineError>) {
+    let mut reading = shop
+        .stage
+        .engine
+        .export_dead(query(Some(queue), None).selection)
+        .unwrap();
+    let mut bodies = Vec::new();
+    while let Some(letter) = reading.recv().await {
+        match letter {
+            Ok((letter, _)) => bodies.push(String::from_utf8(letter.message.body.to_vec()).unwrap()),
+            Err(why) => return (bodies, Some(why)),
+        }
+    }
+    (bodies, None)
+}
+
+/// Unknown is never zero, whether it is a dead-letter queue or any other, and whoever asks first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_was_never_looked_at_is_looked_at_before_it_is_said_to_have_nothing() {
+    let shop = Shop::open().await;
+    let limited = [
+        ("x-queue-type", text("quorum")),
+        ("x-delivery-limit", AMQPValue::LongInt(6)),
+    ];
+    shop.queue("work", &queues::through("", "limited.letters")).await;
+    for name in ["limited.letters", "any.limited"] {
+        shop.queue(name, &limited).await;
+        shop.fill(name, 3).await;
+        let export = wait_until("its letters", BOUND, async || {
+            let (bodies, why) = exported(&shop, name).await;
+            assert!(!bodies.is_empty() || why.is_some(), "{name} is not empty");
+            why.is_none().then_some(bodies)
+        });
+        assert_eq!(export.await, ["1", "2", "3"], "{name}");
+    }
+    // The third look at it would be one too many.
+    wait_until("another queue to be listed", BOUND, async || {
+        let listed = shop.ask(query::Dead(query(Some("any.limited"), None))).await;
+        (listed.ok()?.page.items.len() == 3).then_some(())
+    })
+    .await;
+    let refused = wait_until("the limit to be told", BOUND, async || {
+        let (bodies, why) = exported(&shop, "any.limited").await;
+        let why = why.map(|why| why.to_string());
+        assert!(!bodies.is_empty() || why.is_some(), "it is not empty");
+        why.filter(|why| why.contains("after 6 returns"))
+    })
+    .await;
+    assert!(refused.contains("any.limited"), "{refused}");
+    assert_eq!(shop.drain("any.limited").await, ["1", "2", "3"], "no look dropped one");
+    assert_eq!(
+        shop.drain("limited.letters").await,
+        ["1", "2", "3"],
+        "no look dropped one"
+    );
+    shop.queue("consumed", &[]).await;
+    shop.fill("consumed", 3).await;
+    let consuming = shop.channel.basic_consume(
+        "consumed".into(),
+        "holder".into(),
+        BasicConsumeOptions::default(),
+        FieldTable::default(),
+    );
+    let _held = consuming.await.unwrap();
+    let (bodies, why) = exported(&shop, "consumed").await;
+    assert!(bodies.is_empty() && why.is_some_and(|why| why.to_string().contains("consumer")));
 }
 
 /// Letters of a queue that nobody limited come one by one and are looked at as they come. Where the broker limits it by
