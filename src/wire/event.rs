@@ -11,7 +11,7 @@ use crate::domain::event::{Event as EventRow, EventError, EventType, NewEvent, R
 use crate::domain::time::Timestamp;
 use crate::engine::events::{
     Claim as ClaimRow, EventCount, EventTypeRecord, EventsDone, Finished, HandledEvent as HandledRow, Processed,
-    Pushed as PushedRow, Subscription as SubscriptionRow, shown_options,
+    Pushed as PushedRow, Subscription as SubscriptionRow,
 };
 
 use super::plan::Asked;
@@ -290,7 +290,7 @@ impl From<&SubscriptionRow> for Subscription {
             id: row.id,
             r#type: row.event_type.as_str().to_owned(),
             url: row.url.as_str().to_owned(),
-            options: value_or_text(&shown_options(&row.options)),
+            options: value_or_text(&row.options),
             created_at: time(row.created_at),
         }
     }

@@ -319,6 +319,50 @@ async fn the_plan_of_an_edit_tells_who_may_only_look_that_a_credential_changes_a
         lines(daemon, READER, &guesses[0]).await,
         lines(daemon, READER, &guesses[1]).await
     );
+    // The second is the original again.
+    let guesses = ["another", "S3CRET-password"].map(|guess| {
+        let mut body = body("first");
+        body["password"] = guess.into();
+        json!({"body": body.to_string()})
+    });
+    let mut warnings = Vec::new();
+    for (token, guess) in [READER, OPERATOR]
+        .iter()
+        .flat_map(|token| guesses.iter().map(move |guess| (*token, guess)))
+    {
+        let plan = ask(daemon, token, ("PATCH", &path, Some(guess.clone()))).await;
+        warnings.push(plan.json()["warnings"].clone());
+    }
+    assert_eq!(warnings[0], warnings[1], "to who may only look");
+    assert_ne!(warnings[2], warnings[3], "to an operator: {warnings:?}");
+}
+
+/// An attached console or command is given what any other client is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn options_of_subscriptions_leave_for_attached_processes_without_their_secrets_too() {
+    let mut installation = configured(Installation::embedded());
+    let mut daemon = installation.daemon().await;
+    with_events(&mut daemon).await;
+    let mut id = Value::Null;
+    for token in [READER, OPERATOR, ADMIN] {
+        let asked = json!({"name": "Subscriptions", "given": "t"});
+        let answer = ask(&mut daemon, token, ("POST", "/v1/attach/ask", Some(asked))).await;
+        id = answer.json()[0]["id"].clone();
+        let options: Value = serde_json::from_str(answer.json()[0]["options"].as_str().unwrap()).unwrap();
+        assert_eq!(
+            options,
+            json!({"headers": {"Authorization": "***"}, "secret": "***"}),
+            "{token}"
+        );
+    }
+    let given = json!({"Events": {"Unsubscribe": {"event_type": "t", "which": {"Id": id}}}});
+    let plan = ask(&mut daemon, ADMIN, ("POST", "/v1/attach/plan", Some(given))).await;
+    assert_eq!(plan.status, 200, "{}", plan.text());
+    let execute = json!({"id": plan.json()["id"], "reason": null});
+    let done = ask(&mut daemon, ADMIN, ("POST", "/v1/attach/execute", Some(execute))).await;
+    let text = done.text();
+    assert!(done.status == 200 && text.contains("***"), "{text}");
+    assert!(!text.contains(SECRET) && !text.contains("whsec_"), "{text}");
 }
 
 /// Who may only look finds a policy by the URL as he is shown it; for who may see it whole that is another one.

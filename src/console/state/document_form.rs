@@ -10,7 +10,7 @@ use crate::console::state::detail::TypeDetail;
 use crate::console::state::policy_form::FormLine;
 use crate::domain::event::EventType;
 use crate::domain::url::EndpointUrl;
-use crate::engine::events::{EventCommand, Subscription, check_metadata, check_options, shown_options};
+use crate::engine::events::{EventCommand, Subscription, check_metadata, check_options};
 use crate::engine::{Command, EngineError};
 
 /// The policy of a type or subscription has a form of its own.
@@ -113,7 +113,7 @@ impl DocumentForm {
     pub fn subscription(event_type: &EventType, subscription: Option<&Subscription>) -> Self {
         let url = subscription.map(|one| one.url.clone());
         // What is not shown stays as it is when it is saved.
-        let document = subscription.map_or_else(Map::new, |one| object(&shown_options(&one.options)));
+        let document = subscription.map_or_else(Map::new, |one| object(&one.options));
         let mut lines = vec![line(HEADERS, "none")];
         if url.is_none() {
             lines.insert(0, line(URL, "where to"));

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::EventOperations;
-use super::documents::{options_to_save, shown_options};
+use super::documents::{options_to_save, shown, shown_options};
 use super::json::from_json;
 use super::look::{EventPages, parse};
 use super::service::unknown_type;
@@ -253,7 +253,7 @@ impl EventOperations {
                 self.store.subscription_remove(event_type, found.id).await?;
                 self.table.forget_secrets();
                 self.save_policy(policy, grant).await?;
-                Ok(EventsDone::Unsubscribed(found))
+                Ok(EventsDone::Unsubscribed(shown(found)))
             }
         }
     }
@@ -320,7 +320,7 @@ impl EventOperations {
         let saved = self.store.subscription_put(&new).await?;
         let saved = saved.ok_or_else(|| unknown_type(event_type))?;
         self.table.forget_secrets();
-        Ok(EventsDone::Subscribed(saved))
+        Ok(EventsDone::Subscribed(shown(saved)))
     }
 }
 

@@ -10,6 +10,7 @@ use crate::domain::event::{EventType, HEADERS, Metadata, SECRET, SubscriptionOpt
 use crate::domain::mask::MASK;
 use crate::domain::notification::check_given_headers;
 use crate::engine::EngineError;
+use crate::store::Subscription;
 
 /// Whether this can be the metadata of a type. Whether a dead-letter type exists, only saving says.
 ///
@@ -41,9 +42,16 @@ fn possible(options: &Value) -> Result<SubscriptionOptions, EngineError> {
     Ok(options)
 }
 
+/// A subscription as it leaves the engine, whoever asks for it: nothing that it is signed with or logs in with is in it.
+pub(super) fn shown(subscription: Subscription) -> Subscription {
+    Subscription {
+        options: shown_options(&subscription.options),
+        ..subscription
+    }
+}
+
 /// Options as they may be shown.
-#[must_use]
-pub fn shown_options(options: &str) -> String {
+pub(super) fn shown_options(options: &str) -> String {
     let Ok(mut shown) = serde_json::from_str::<Value>(options) else {
         return MASK.to_owned();
     };

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::EventOperations;
+use super::documents::shown;
 use super::fields::{AtMoment, EVENT_FIELDS};
 use super::service::unknown_type;
 use super::{Claim, EventCount, EventTypeRecord, EventsQuery, HandledEvent, Subscription};
@@ -63,7 +64,8 @@ impl EventOperations {
 
     pub(in crate::engine) async fn subscriptions_of(&self, name: &EventType) -> Result<Vec<Subscription>, EngineError> {
         self.event_type(name).await?;
-        Ok(self.store.subscriptions(name).await?)
+        let found = self.store.subscriptions(name).await?;
+        Ok(found.into_iter().map(shown).collect())
     }
 
     pub(in crate::engine) async fn claim(&self, event_type: &EventType, claim: &str) -> Result<Claim, EngineError> {

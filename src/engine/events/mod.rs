@@ -43,7 +43,7 @@ use super::publisher::Publisher;
 use super::rules::{PolicyGuard, Rules};
 
 pub use command::{EventCommand, EventSelection, EventsDone, SubscriptionChoice};
-pub use documents::{check_metadata, check_options, shown_options};
+pub use documents::{check_metadata, check_options};
 pub use fields::EVENT_FIELDS;
 pub use groups::{EventGroup, EventGroups};
 pub use handler::{EventHandler, Handled};

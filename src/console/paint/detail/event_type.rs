@@ -15,20 +15,17 @@ use crate::console::theme::Role;
 use crate::console::widgets::canvas::{Canvas, behind, below, row};
 use crate::console::widgets::schedule;
 use crate::console::widgets::words::{NONE, ago, date, url};
-use crate::domain::mask::{MASK, MaskRules};
 use crate::domain::policy::PolicySource;
 use crate::engine::events::Subscription;
 
 /// Cells for the names of keys.
 const KEY: u16 = 34;
-/// Headers whose values are not shown, whatever the configuration says: they open doors.
-const SECRETS: [&str; 6] = ["authorization", "cookie", "token", "secret", "key", "password"];
 
 /// Paints the part in front.
-pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer: &DetailAnswer, rules: &MaskRules) {
+pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer: &DetailAnswer) {
     match &answer.about {
         Some(Ok(About::EventType(found))) if detail.tab == DetailTab::Subscriptions => {
-            subscriptions(canvas, area, detail, found, rules);
+            subscriptions(canvas, area, detail, found);
         }
         Some(Ok(About::EventType(found))) if detail.tab == DetailTab::Handled => {
             history(canvas, area, detail, found);
@@ -90,7 +87,7 @@ fn entries(document: &str) -> Vec<(String, serde_json::Value)> {
     }
 }
 
-fn subscriptions(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, found: &TypeDetail, rules: &MaskRules) {
+fn subscriptions(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, found: &TypeDetail) {
     if found.subscriptions.is_empty() {
         let text = "Nobody gets the events of this type pushed (N subscribes a URL).";
         canvas.wrapped(area, text, Role::TextMuted);
@@ -101,11 +98,11 @@ fn subscriptions(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, found: &T
     for (at, one) in (0..).zip(found.subscriptions.iter().skip(first).take(shown)) {
         let place = below(area, at * 2);
         let selected = first + usize::from(at) == detail.selected;
-        subscription(canvas, place, one, selected, rules);
+        subscription(canvas, place, one, selected);
     }
 }
 
-fn subscription(canvas: &mut Canvas<'_>, area: Rect, one: &Subscription, selected: bool, rules: &MaskRules) {
+fn subscription(canvas: &mut Canvas<'_>, area: Rect, one: &Subscription, selected: bool) {
     let line = row(area, 0);
     if selected {
         canvas.text(line, "▌", Role::Mark);
@@ -117,21 +114,19 @@ fn subscription(canvas: &mut Canvas<'_>, area: Rect, one: &Subscription, selecte
         ..behind(line, 2)
     };
     canvas.text(room, &url(&one.url), Role::Text);
-    canvas.text(behind(row(area, 1), 4), &options(one, rules), Role::TextMuted);
+    canvas.text(behind(row(area, 1), 4), &options(one), Role::TextMuted);
     if selected {
         canvas.lay_over(line, Role::Selection);
     }
 }
 
-/// Options in one line; the values of headers that open doors are hidden.
-fn options(one: &Subscription, rules: &MaskRules) -> String {
+/// Options in one line, as the engine shows them.
+fn options(one: &Subscription) -> String {
     let text = |(key, value): (String, serde_json::Value)| match (key.as_str(), value) {
         ("headers", serde_json::Value::Object(headers)) => {
             let header = |(name, value): (String, serde_json::Value)| {
-                let lower = name.to_lowercase();
-                let hidden = rules.hides(&name) || SECRETS.iter().any(|secret| lower.contains(secret));
                 let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                format!("{name}: {}", if hidden { MASK } else { value.as_str() })
+                format!("{name}: {value}")
             };
             headers.into_iter().map(header).collect::<Vec<_>>().join(", ")
         }

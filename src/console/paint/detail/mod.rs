@@ -91,7 +91,7 @@ fn part(canvas: &mut Canvas<'_>, body: Rect, state: &State, detail: &Detail, ans
             event::paint(canvas, body, state, detail, answer);
         }
         DetailTab::Metadata | DetailTab::Subscriptions | DetailTab::Handled => {
-            event_type::paint(canvas, body, detail, answer, &state.session.mask);
+            event_type::paint(canvas, body, detail, answer);
         }
         DetailTab::Why => why::paint(canvas, body, state, detail, answer),
         DetailTab::Different | DetailTab::Alike => compared::paint(canvas, body, detail, answer),
