@@ -168,7 +168,9 @@ impl<'a> Cover<'a> {
         }
         self.line(entries);
         let outer = self.in_queries.len();
-        let url = entries.get("url").and_then(Value::as_str);
+        // An attached process is given a letter beside its message.
+        let url = entries.get("url").or_else(|| entries.get("letter")?.get("url"));
+        let url = url.and_then(Value::as_str);
         self.in_queries.extend(url.into_iter().flat_map(query_values));
         for (name, value) in entries {
             if ANSWERED.contains(&name.as_str()) {
@@ -184,7 +186,7 @@ impl<'a> Cover<'a> {
                 continue;
             }
             if let Value::String(text) = value
-                && name.ends_with("_base64")
+                && is_base64(name, text)
             {
                 self.base64(text);
                 continue;
@@ -199,20 +201,19 @@ impl<'a> Cover<'a> {
 
     /// What a receiver says may repeat the query that it was asked with.
     fn repeated(&self, name: &str, value: &mut Value) {
-        let Value::String(text) = value else { return };
-        if self.in_queries.is_empty() {
-            return;
-        }
-        if !name.ends_with("_base64") {
-            *text = self.without_queries(std::mem::take(text));
-            return;
-        }
-        let inner = STANDARD
-            .decode(&*text)
-            .ok()
-            .and_then(|bytes| String::from_utf8(bytes).ok());
-        if let Some(inner) = inner {
-            *text = STANDARD.encode(self.without_queries(inner));
+        match value {
+            Value::String(text) if is_base64(name, text) => {
+                let bytes = STANDARD.decode(&*text).unwrap_or_default();
+                let inner = String::from_utf8_lossy(&bytes);
+                let shown = self.without_queries(inner.to_string());
+                if shown != *inner {
+                    *text = STANDARD.encode(shown);
+                }
+            }
+            Value::String(text) => *text = self.without_queries(std::mem::take(text)),
+            // So an attached process is given the value of a header.
+            Value::Object(entries) => entries.iter_mut().for_each(|(name, value)| self.repeated(name, value)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {}
         }
     }
 
@@ -279,6 +280,11 @@ impl<'a> Cover<'a> {
     }
 }
 
+/// Whether bytes are written so under this name; a user's key of the same name may have any text.
+fn is_base64(name: &str, text: &str) -> bool {
+    name.ends_with("_base64") || (name == "base64" && STANDARD.decode(text).is_ok())
+}
+
 /// The values in the query of a URL, as written and as they are meant.
 fn query_values(url: &str) -> impl Iterator<Item = String> {
     let query = url.split_once('?').map(|(_, query)| query).unwrap_or_default();
@@ -301,6 +307,7 @@ mod tests {
     use crate::domain::endpoint::{Endpoint, EndpointState, ProbeClaim};
     use crate::domain::event::EventLease;
     use crate::domain::mask::MaskRule;
+    use crate::domain::message::{HeaderValue, Message};
     use crate::domain::outcome::OutcomeClass;
     use crate::domain::time::Timestamp;
     use crate::domain::url::EndpointUrl;
@@ -389,6 +396,37 @@ mod tests {
         let shown = shown(&serde_json::to_value(&secret).unwrap());
         let hidden: Attempt = serde_json::from_value(shown).unwrap();
         assert_eq!(hidden.response.as_deref(), Some(&b"{\"password\":\"***\"}"[..]));
+    }
+
+    /// As an attached process is given a dead letter; bytes that are no text are in base64.
+    #[test]
+    fn headers_of_letters_are_looked_into_whatever_bytes_they_have() {
+        let url = "https://a.example/hook?sig=S3CRET-query";
+        let header = |name: &str, before: &str, behind: &[u8]| {
+            let value = HeaderValue::Text([before.as_bytes(), behind].concat().into());
+            (name.to_owned(), value)
+        };
+        let message = Message {
+            headers: vec![
+                header("form", "password=S3CRET", b"\xff"),
+                header("json", "{\"password\":\"S3CRET\"}", b"\xff"),
+                header("x-redrive-dead-response", "you asked S3CRET-query", b""),
+                header("x-redrive-dead-response", "you asked S3CRET-query", b"\xff"),
+                header("x-team", "plain", b"\xff"),
+            ],
+            ..Message::default()
+        };
+        let given = json!({"letter": {"url": url}, "message": message, "payload": {"base64": "no base64!"}});
+        let shown = shown(&given);
+        let left: Message = serde_json::from_value(shown["message"].clone()).unwrap();
+        for (name, value) in &left.headers {
+            let HeaderValue::Text(bytes) = value else {
+                panic!("{name}: {value:?}")
+            };
+            assert!(!String::from_utf8_lossy(bytes).contains("S3CRET"), "{name}: {bytes:?}");
+        }
+        assert_eq!(left.headers[4], message.headers[4], "nothing in it is hidden");
+        assert_eq!(shown["payload"], given["payload"]);
     }
 
     #[test]
