@@ -149,9 +149,20 @@ impl Operation<Runs> for EditDead<'_> {
         let (id, edit) = (self.id, self.edit);
         let letter = runs.edited_letter(id, edit).await?;
         edit.refuse_undeliverable(&letter, &runs.settings.naming)?;
-        let lines = match runs.masks() {
-            Some(rules) => edit.shown(&letter, &rules),
-            None => differences(&letter.before, &letter.edited),
+        let (lines, follows) = match runs.masks() {
+            // Which of the two it is would tell whether a guess of what is hidden is right.
+            Some(rules) => (
+                edit.shown(&letter, &rules),
+                "it is sent when it is redriven, and the original is kept beside it unless this is the original again",
+            ),
+            None if letter.edited == letter.original => (
+                differences(&letter.before, &letter.edited),
+                "this is the original again: nothing is kept beside it any more",
+            ),
+            None => (
+                differences(&letter.before, &letter.edited),
+                "it is sent when it is redriven; the original is kept beside it",
+            ),
         };
         if lines.is_empty() {
             return Err(EngineError::Invalid {
@@ -166,11 +177,7 @@ impl Operation<Runs> for EditDead<'_> {
             },
             title: format!("edit dead letter {id} of queue {}", letter.queue.as_str()),
             lines,
-            warnings: vec![if letter.edited == letter.original {
-                "this is the original again: nothing is kept beside it any more".to_owned()
-            } else {
-                "it is sent when it is redriven; the original is kept beside it".to_owned()
-            }],
+            warnings: vec![follows.to_owned()],
             messages: Some(1),
             danger: Danger::Reversible,
             hash: String::new(),
