@@ -12,10 +12,10 @@ use crate::wire::problem::Problem;
 
 /// How long a plan waits.
 const LIFE: Duration = Duration::from_mins(10);
-/// Plans that wait, of all tokens; the oldest goes first.
-const PLANS_MAX: usize = 256;
-/// Lines of all of them together: a plan may have as many as there are rows.
-const LINES_MAX: usize = 200_000;
+/// Plans of one token that wait; its oldest goes first, and that of no other token does.
+const PLANS_MAX: usize = 64;
+/// Lines of all of them together, beside those of the newest: a plan may have as many as there are rows.
+const LINES_MAX: usize = 50_000;
 
 /// What waits.
 #[derive(Debug, Default)]
@@ -50,9 +50,14 @@ impl Plans {
     pub(super) fn keep(&self, actor: &str, asked: Command, plan: Plan, now: Timestamp) -> Ticket {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.retain(|one| now < one.expires_at);
-        let mut lines: usize = waiting.iter().map(|one| one.plan.lines.len()).sum();
-        while waiting.len() >= PLANS_MAX || (lines + plan.lines.len() > LINES_MAX && !waiting.is_empty()) {
-            lines -= waiting.pop_front().map_or(0, |oldest| oldest.plan.lines.len());
+        let is_his = |one: &Waiting| one.actor == actor;
+        let sizes = waiting.iter().filter(|one| is_his(one)).map(|one| one.plan.lines.len());
+        let mut sizes: VecDeque<usize> = sizes.collect();
+        while sizes.len() >= PLANS_MAX || sizes.iter().sum::<usize>() + plan.lines.len() > LINES_MAX {
+            let (Some(_), Some(oldest)) = (sizes.pop_front(), waiting.iter().position(is_his)) else {
+                break;
+            };
+            waiting.remove(oldest);
         }
         let id = ambient::new_id();
         let expires_at = now.plus(LIFE);
@@ -99,9 +104,52 @@ impl Plans {
         taken.ok_or_else(|| {
             Problem::new(
                 409,
-                "this plan does not wait here: it was carried out, is older than ten minutes, belongs to another token, or \
-                 the daemon was started again. Look at `redrive audit`, and plan again",
+                format!(
+                    "this plan does not wait here: it was carried out, is older than ten minutes, belongs to another token, \
+                     was followed by {PLANS_MAX} newer ones or by larger ones of this token, or the daemon was started \
+                     again. Look at `redrive audit`, and plan again"
+                ),
             )
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::PlanLine;
+    use crate::engine::command::Danger;
+
+    fn plan(lines: usize) -> Plan {
+        let line = PlanLine {
+            target: String::new(),
+            now: String::new(),
+            effect: String::new(),
+        };
+        Plan {
+            command: Command::AdoptBroker,
+            title: String::new(),
+            lines: vec![line; lines],
+            warnings: Vec::new(),
+            messages: None,
+            danger: Danger::Reversible,
+            hash: String::new(),
+            run: None,
+        }
+    }
+
+    #[test]
+    fn the_plans_of_a_token_push_out_its_own_and_none_of_another() {
+        let (plans, now) = (Plans::default(), Timestamp::from_seconds(1));
+        let keep = |actor: &str, lines: usize| plans.keep(actor, Command::AdoptBroker, plan(lines), now).id;
+        let is_kept = |actor: &str, id: &str| plans.take(id, actor, None, now).is_ok();
+        let of_operator = keep("operator", 3);
+        let of_reader: Vec<String> = (0..=PLANS_MAX).map(|_| keep("reader", 1)).collect();
+        assert!(!is_kept("reader", &of_reader[0]) && is_kept("reader", &of_reader[1]));
+        let large = keep("reader", LINES_MAX + 1);
+        assert!(!is_kept("reader", &of_reader[PLANS_MAX]), "it goes for the large one");
+        assert!(!is_kept("operator", &large) && is_kept("reader", &large));
+        assert!(is_kept("operator", &of_operator));
+        assert!(!is_kept("operator", &of_operator), "a plan is carried out once");
     }
 }
