@@ -140,6 +140,16 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.finish()
 }
 
+/// Writes a file for its owner alone in the place of what is there.
+///
+/// # Errors
+/// Those of [`NewFile`].
+pub fn write_over(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = NewFile::replacing(path)?;
+    file.write_all(bytes)?;
+    file.replace()
+}
+
 /// Makes a directory for its owner alone, with those above it; one that exists stays as it is.
 ///
 /// # Errors

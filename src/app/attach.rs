@@ -1,6 +1,7 @@
 //! Console and commands on a daemon elsewhere: which one, and with which token.
 
 use std::io::{self, BufRead as _, Write as _};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use secrecy::SecretString;
@@ -8,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ambient::Clock;
 use crate::cli::{self, Cli, Exit, Failure};
-use crate::config::{Config, Environment};
+use crate::config::{ApiConfig, Config, Environment};
 use crate::console::state::Place;
 use crate::console::{Connect, ConnectProblem, ConsoleSettings, Deliver, Next};
 use crate::domain::text;
@@ -55,6 +56,14 @@ pub(super) fn target(cli: &Cli, config: &Config, environment: &Environment) -> R
         Some(token) => Some(of(token, "--token-file".to_owned())),
         None => known_token(config, environment, url)?,
     };
+    let made = config.api.made_token.as_ref().filter(|made| made.exists());
+    if let Some(made) = made.filter(|_| token.is_none() && remote::is_this_machine(url)) {
+        cli::notice(&format!(
+            "the token in {} is for the daemon of this user, and is not sent to {}: that daemon listens elsewhere",
+            made.display(),
+            text::show(url, ADDRESS_WIDTH_MAX)
+        ));
+    }
     let token = match token {
         None if cli::on_terminal() && typed.is_some() => asked(url)?,
         token => token,
@@ -100,7 +109,8 @@ fn wrong(why: String) -> Failure {
     Failure::new(Exit::Configuration, why)
 }
 
-/// That of the profile, of the environment, or the one that a daemon of this user made on this machine.
+/// That of the profile, of the environment, or the one that a daemon of this user made on this machine: it is sent to where
+/// that daemon listens, and to no other address.
 fn known_token(config: &Config, environment: &Environment, url: &str) -> Result<Option<Token>, Failure> {
     if let Some(token) = config.profile.daemon.as_ref().and_then(|daemon| daemon.token.clone()) {
         let profile = config.profile.name.as_deref().unwrap_or_default();
@@ -112,8 +122,15 @@ fn known_token(config: &Config, environment: &Environment, url: &str) -> Result<
     let Some(path) = config.api.made_token.as_ref().filter(|_| remote::is_this_machine(url)) else {
         return Ok(None);
     };
-    let made = files::shown_secret(path).map_err(|error| wrong(format!("{}: {error}", path.display())))?;
-    Ok(made.map(|token| of(token, path.display().to_string())))
+    let read = |path: &Path| files::shown_secret(path).map_err(|error| wrong(format!("{}: {error}", path.display())));
+    let Some(token) = read(path)? else {
+        return Ok(None);
+    };
+    let kept = read(&ApiConfig::listens_beside(path))?.and_then(|kept| kept.parse().ok());
+    let addresses = [kept, Some(config.api.listen)];
+    // At another one another user of the machine may listen, or of a machine that a tunnel leads to.
+    let is_there = addresses.iter().flatten().any(|address| remote::is_at(url, *address));
+    Ok(is_there.then(|| of(token, path.display().to_string())))
 }
 
 /// Asked for on the terminal, without showing what is typed.

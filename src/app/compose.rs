@@ -373,7 +373,7 @@ pub(super) fn api_settings(config: &Config, bound: SocketAddr, memory: Budget) -
     };
     let mut tokens: Vec<ApiToken> = api.tokens.iter().enumerate().map(token).collect();
     if tokens.is_empty() {
-        tokens.push(made_token(api)?);
+        tokens.push(made_token(api, bound)?);
     }
     Ok(ApiSettings {
         listen: bound,
@@ -387,8 +387,8 @@ pub(super) fn api_settings(config: &Config, bound: SocketAddr, memory: Budget) -
     })
 }
 
-/// No other user of this machine is ever the operator.
-fn made_token(api: &crate::config::ApiConfig) -> Result<ApiToken, Failure> {
+/// No other user of this machine is ever the operator. Beside the token is kept where it may be sent: here.
+fn made_token(api: &crate::config::ApiConfig, bound: SocketAddr) -> Result<ApiToken, Failure> {
     let wrong = |why: String| Failure::new(Exit::Configuration, why);
     let path = api.made_token.as_ref();
     let path = path.ok_or_else(|| wrong("api.tokens is not set, and there is no home directory for a token".into()))?;
@@ -398,5 +398,9 @@ fn made_token(api: &crate::config::ApiConfig) -> Result<ApiToken, Failure> {
             "{path}, the token of this user, cannot be used: {error}; fix that, or set api.tokens"
         ))
     })?;
+    let beside = crate::config::ApiConfig::listens_beside(path);
+    if let Err(error) = files::write_over(&beside, format!("{bound}\n").as_bytes()) {
+        tracing::warn!(file = ?beside, error = ?error, "where this daemon listens is not kept beside its token: commands send that to api.listen alone");
+    }
     Ok(ApiToken::new("own", &secret, Scopes::new(vec![Scope::Admin]), None))
 }

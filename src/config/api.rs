@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -228,6 +228,14 @@ fn host(host: &str) -> Result<String, String> {
         ));
     }
     Ok(host.to_ascii_lowercase())
+}
+
+impl ApiConfig {
+    /// Where it is kept at which address the daemon listens that uses the made token.
+    #[must_use]
+    pub fn listens_beside(made_token: &Path) -> PathBuf {
+        made_token.with_extension("listens")
+    }
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "as each field that is no key")]

@@ -7,6 +7,7 @@
 mod reader;
 
 use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
-use url::Url;
+use url::{Host, Url};
 
 use crate::ambient::{self, Clock};
 use crate::authorities::Authorities;
@@ -190,6 +191,20 @@ pub(crate) fn is_this_machine(base: &str) -> bool {
         || host
             .parse()
             .is_ok_and(|address: std::net::IpAddr| address.is_loopback())
+}
+
+/// Whether the daemon would be the one of this machine that listens on this address.
+#[must_use]
+pub(crate) fn is_at(base: &str, listens: SocketAddr) -> bool {
+    let Ok(url) = Url::parse(base) else { return false };
+    let is_there = match url.host() {
+        Some(Host::Ipv4(host)) => IpAddr::V4(host) == listens.ip(),
+        Some(Host::Ipv6(host)) => IpAddr::V6(host) == listens.ip(),
+        Some(Host::Domain(host)) => host.eq_ignore_ascii_case("localhost"),
+        None => false,
+    };
+    let is_everywhere = listens.ip().is_unspecified();
+    is_this_machine(base) && (is_there || is_everywhere) && url.port_or_known_default() == Some(listens.port())
 }
 
 fn client(clock: Clock) -> Result<reqwest::Client, String> {
@@ -657,5 +672,26 @@ impl Following {
             away.taken_at = now;
             *present = Arc::new(away);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_at;
+
+    #[test]
+    fn a_daemon_of_this_machine_is_known_by_the_address_that_it_listens_on() {
+        for (url, listens, expected) in [
+            ("http://127.0.0.1:8470", "127.0.0.1:8470", true),
+            ("http://localhost:8470/", "127.0.0.1:8470", true),
+            ("https://[::1]:8470", "[::1]:8470", true),
+            ("https://127.0.0.1", "0.0.0.0:443", true),
+            ("http://127.0.0.1:9000", "127.0.0.1:8470", false),
+            ("http://127.0.0.2:8470", "127.0.0.1:8470", false),
+            ("http://10.0.0.1:8470", "0.0.0.0:8470", false),
+            ("http://a.example:8470", "127.0.0.1:8470", false),
+        ] {
+            assert_eq!(is_at(url, listens.parse().unwrap()), expected, "{url} at {listens}");
+        }
     }
 }

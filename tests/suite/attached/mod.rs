@@ -4,6 +4,8 @@
 mod services;
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 
 use crate::access::{READER, with_tokens};
 use crate::console::pty::{BOUND, Pty};
@@ -47,6 +49,52 @@ async fn known(daemon: &mut Daemon) {
         endpoints.text().contains("unavailable").then_some(())
     })
     .await;
+}
+
+/// Answers every request with 401; what was asked comes out.
+async fn stranger() -> (String, tokio::sync::mpsc::UnboundedReceiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let (sender, heard) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") && stream.read_buf(&mut request).await.is_ok_and(|read| read > 0) {}
+            let _ = sender.send(String::from_utf8_lossy(&request).into_owned());
+            let answer = b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            let _ = stream.write_all(answer).await;
+        }
+    });
+    (address, heard)
+}
+
+/// Others may listen on this machine, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_token_that_a_daemon_made_is_sent_to_no_other_address() {
+    let mut installation = Installation::embedded();
+    let daemon = installation.daemon().await;
+    let (address, mut heard) = stranger().await;
+    installation.append(&format!(
+        "\n[profile.own]\ndaemon = {:?}\n[profile.other]\ndaemon = {address:?}\n",
+        daemon.api
+    ));
+    installation.run(&["queues", "--profile", "own"]).await.expect_code(0);
+    let refused = installation.run(&["queues", "--profile", "other"]).await;
+    assert!(
+        refused.code != Some(0) && refused.stderr.contains(&format!("is not sent to {address}")),
+        "{refused:?}"
+    );
+    let request = heard.recv().await.unwrap().to_lowercase();
+    assert!(
+        request.contains("/v1/") && !request.contains("authorization"),
+        "{request}"
+    );
+    // What was started with another configuration has the same token, and tells where it listens.
+    let kept = installation.path("redrive/api-token.listens");
+    std::fs::write(&kept, address.strip_prefix("http://").unwrap()).unwrap();
+    installation.run(&["queues", "--profile", "other"]).await;
+    let request = heard.recv().await.unwrap().to_lowercase();
+    assert!(request.contains("authorization: bearer"), "{request}");
 }
 
 async fn told(installation: &Installation, arguments: &[&str]) -> Value {
