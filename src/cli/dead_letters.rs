@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::ambient;
 use crate::domain::dead_letter::DeadQueueKind;
+use crate::domain::text::{csv_field, shell_argument};
 use crate::domain::url::redact_urls;
 use crate::domain::words::{from_now, plural_of};
 use crate::engine::dead::{DeadDetail, DeadListQuery, DeadPage, DeadQueueView, DeadQueuesQuery, DeadSelection};
@@ -327,8 +328,8 @@ pub(super) fn selection(selected: &DeadSelected) -> Result<DeadSelection, Failur
 /// letters go to that one, each question is a look at it, and one is enough.
 async fn looked<T, Q: Query<Answer = DeadPage<T>>>(
     session: &Session<'_>,
-    query: impl Fn() -> Q,
     queue: Option<&str>,
+    query: impl Fn() -> Q,
 ) -> Result<DeadPage<T>, Failure> {
     #[expect(
         clippy::disallowed_methods,
@@ -363,9 +364,10 @@ async fn looked<T, Q: Query<Answer = DeadPage<T>>>(
 fn nothing(session: &Session<'_>, selected: &DeadSelected) -> String {
     match (&selected.queue, &selected.filter, &selected.group) {
         (Some(queue), _, _) if session.engine.naming().is_delivery_queue(queue) => format!(
-            "{0} is a delivery queue: what is in it waits to be delivered and is no dead letter; see it with `redrive \
-             queue browse {0}`",
-            shown(queue)
+            "{} is a delivery queue: what is in it waits to be delivered and is no dead letter; see it with `redrive \
+             queue browse {}`",
+            shown(queue),
+            shell_argument(&shown(queue))
         ),
         (Some(queue), None, None) => {
             format!("queue {} has no messages, or does not exist", shown(queue))
@@ -594,22 +596,10 @@ fn csv_line(letter: &DeadLetter) -> String {
     ];
     fields
         .iter()
-        .map(|field| csv_field(field))
+        // A table of people is passed on: it has no value of a URL's query, as any table.
+        .map(|field| csv_field(&shown(&redact_urls(field))))
         .collect::<Vec<_>>()
         .join(",")
-}
-
-/// Quoted where RFC 4180 asks for it; what a spreadsheet would take for a formula is made text, and control
-/// characters are shown. A table of people is passed on: it has no value of a URL's query, as any table.
-fn csv_field(field: &str) -> String {
-    let mut field = shown(&redact_urls(field));
-    if field.starts_with(['=', '+', '-', '@']) {
-        field.insert(0, '\'');
-    }
-    if field.contains(['"', ',', '\n', '\r']) {
-        field = format!("\"{}\"", field.replace('"', "\"\""));
-    }
-    field
 }
 
 #[cfg(test)]
@@ -621,13 +611,5 @@ mod tests {
         assert!(refuse_raw(DeadForm::Raw, true).is_err());
         assert!(refuse_raw(DeadForm::Raw, false).is_ok());
         assert!(refuse_raw(DeadForm::Jsonl, true).is_ok());
-    }
-
-    #[test]
-    fn fields_are_quoted_where_they_must_be_and_never_formulas() {
-        assert_eq!(csv_field("plain"), "plain");
-        assert_eq!(csv_field("a,\"b\""), "\"a,\"\"b\"\"\"");
-        assert_eq!(csv_field("=HYPERLINK(1)"), "'=HYPERLINK(1)");
-        assert_eq!(csv_field("https://a.example/?key=S3CRET"), "https://a.example/?key=***");
     }
 }

@@ -87,6 +87,33 @@ pub fn shell_word(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
+/// The same as an argument of a command, which would take a dash at its beginning for one of its own options.
+#[must_use]
+pub fn shell_argument(word: &str) -> String {
+    let behind = if word.starts_with('-') { "-- " } else { "" };
+    format!("{behind}{}", shell_word(word))
+}
+
+/// A text as a field of CSV, quoted where RFC 4180 asks for it. What a spreadsheet would take for a formula is made text:
+/// also behind a semicolon, a tab or the end of a line, where many spreadsheets begin another cell, in quotes too.
+#[must_use]
+pub fn csv_field(text: &str) -> String {
+    let mut field = String::with_capacity(text.len());
+    let mut begins = true;
+    for c in text.chars() {
+        if begins && "=+-@＝＋－＠\t\r".contains(c) {
+            field.push('\'');
+        }
+        begins = ";\t\r\n".contains(c) || (begins && c == '"');
+        field.push(c);
+    }
+    if field.contains(['"', ',', ';', '\t', '\r', '\n']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field
+    }
+}
+
 /// The output while it is made: never wider than it may be.
 struct Line {
     text: String,
@@ -193,7 +220,7 @@ pub const fn is_hidden(character: char) -> bool {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{is_hidden, shell_word, show, show_bytes, show_ends, width};
+    use super::{csv_field, is_hidden, shell_argument, shell_word, show, show_bytes, show_ends, width};
 
     #[track_caller]
     fn check(text: &str, width_max: usize, expected: &str) {
@@ -223,6 +250,23 @@ mod tests {
         assert_eq!(shell_word("depth > 5"), "'depth > 5'");
         assert_eq!(shell_word("it's $(rm)"), "'it'\\''s $(rm)'");
         assert_eq!(shell_word(""), "''");
+        assert_eq!(shell_argument("a.$(touch b)"), "'a.$(touch b)'");
+        assert_eq!(shell_argument("--yes"), "-- --yes");
+    }
+
+    #[test]
+    fn no_field_of_csv_has_a_formula_wherever_a_spreadsheet_begins_a_cell() {
+        for (text, field) in [
+            ("plain - text", "plain - text"),
+            ("a,\"b\"", "\"a,\"\"b\"\"\""),
+            ("=HYPERLINK(1)", "'=HYPERLINK(1)"),
+            ("\u{ff1d}1", "'\u{ff1d}1"),
+            ("x;=cmd|'/C calc'!A0;y", "\"x;'=cmd|'/C calc'!A0;y\""),
+            ("x;\"=1\"", "\"x;\"\"'=1\"\"\""),
+            ("x\n@y\t+z", "\"x\n'@y\t'+z\""),
+        ] {
+            assert_eq!(csv_field(text), field, "{text:?}");
+        }
     }
 
     #[test]

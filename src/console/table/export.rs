@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::console::table::Row;
 use crate::domain::filter::FieldValue;
+use crate::domain::text::csv_field;
 use crate::domain::time::Timestamp;
 use crate::domain::url::redact_urls;
 use crate::wire;
@@ -151,7 +152,7 @@ fn csv(records: &[Record]) -> String {
             names.push(name);
         }
     }
-    let mut text = line(names.iter().map(|name| (*name).clone()));
+    let mut text = line(names.iter().map(|name| csv_field(name)));
     for record in records {
         text.push_str(&line(names.iter().map(|name| cell(record.get(*name)))));
     }
@@ -159,24 +160,17 @@ fn csv(records: &[Record]) -> String {
 }
 
 fn line(cells: impl Iterator<Item = String>) -> String {
-    let quoted: Vec<String> = cells
-        .map(|cell| {
-            if cell.contains(['"', ',', '\n', '\r']) {
-                format!("\"{}\"", cell.replace('"', "\"\""))
-            } else {
-                cell
-            }
-        })
-        .collect();
+    let quoted: Vec<String> = cells.collect();
     format!("{}\r\n", quoted.join(","))
 }
 
 fn cell(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) if text.starts_with(['=', '+', '-', '@', '\t', '\r']) => format!("'{text}"),
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
+        // A number is none, also where it is negative.
+        Some(Value::Number(number)) => number.to_string(),
+        Some(Value::String(text)) => csv_field(text),
+        Some(other) => csv_field(&other.to_string()),
     }
 }
 

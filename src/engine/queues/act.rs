@@ -8,6 +8,7 @@ use crate::ambient;
 use crate::broker::{BrokerError, Look, Rescued};
 use crate::domain::id::QueueName;
 use crate::domain::queue::{QueueKind, QueueRecord};
+use crate::domain::text::shell_argument;
 use crate::domain::words::plural_if_known;
 use crate::engine::EngineError;
 use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, WriteGrant, simple};
@@ -326,10 +327,11 @@ fn must_be_quarantined(queue: &QueueName, row: Option<&QueueRecord>) -> Result<(
     if row.is_some_and(|row| row.quarantined.is_some()) {
         return Ok(());
     }
-    let queue = queue.as_str();
+    let name = queue.as_str();
+    let queue = shell_argument(name);
     Err(EngineError::Refused {
         why: format!(
-            "queue {queue:?} is not quarantined: no daemon found that its first message cannot be read, and nothing is \
+            "queue {name:?} is not quarantined: no daemon found that its first message cannot be read, and nothing is \
              taken out; `redrive queue why {queue}` says why it does not move"
         ),
     })
