@@ -18,7 +18,7 @@ use crate::engine::{EngineError, INCIDENT, WENT_BACK};
 use crate::files::NewFile;
 use crate::sqlite::{SqliteError, SqliteFile};
 use crate::store::postgres::PostgresStore;
-use crate::store::sqlite::{SqliteStore, is_locked, lost_by_restore};
+use crate::store::sqlite::{SqliteStore, check_triggers, is_locked, lost_by_restore};
 use crate::store::{Events as _, Evidence, Incarnations, NewAudit, Records as _, Store as _, StoreError};
 
 use super::super::compose::{OpenError, patience};
@@ -50,6 +50,7 @@ pub(super) async fn restore(cli: &Cli, config: &Config, from: &Path) -> Result<E
     SqliteFile::check_backup(from)
         .await
         .map_err(|error| no_backup(from, error))?;
+    check_triggers(from).await.map_err(|error| no_backup(from, error))?;
     let lost = lost_by_restore(path, from).await;
     let mut what = format!("put {} in the place of {}", from.display(), path.display());
     if !lost.what.is_empty() {

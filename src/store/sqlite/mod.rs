@@ -12,7 +12,7 @@ mod restoring;
 mod retention;
 
 pub use self::incarnations::is_locked;
-pub use self::restoring::{Lost, lost_by_restore};
+pub use self::restoring::{Lost, check_triggers, lost_by_restore};
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use super::NAMESPACES;
+use crate::domain::schema::{self, Change};
 use crate::domain::words::plural;
-use crate::sqlite::SqliteFile;
+use crate::sqlite::{SqliteError, SqliteFile};
 
 /// What is nowhere else: one, many, its table, and two numbers and a text that tell its rows from each other.
 const PARTS: [(&str, &str, &str, &str); 7] = [
@@ -53,6 +55,38 @@ const PARTS: [(&str, &str, &str, &str); 7] = [
         "SELECT id, at, CAST(length(body) AS TEXT) FROM rescued",
     ),
 ];
+
+/// What of a backup runs in every program that opens it: on our tables only what we made.
+const TRIGGERS: &str =
+    "SELECT 0, 0, tbl_name || char(0) || name || char(0) || sql FROM sqlite_schema WHERE type = 'trigger'";
+/// What the names of the embedded broker's tables begin with.
+const OF_BROKER: &str = "broker_";
+
+/// Refuses a backup into which somebody wrote what would change our tables beside us. A program's own tables may have
+/// triggers.
+pub async fn check_triggers(backup: &Path) -> Result<(), SqliteError> {
+    let changes: Vec<Change> = NAMESPACES.iter().flat_map(|(_, changes)| changes.to_vec()).collect();
+    let tables = schema::tables(&changes);
+    for (_, _, row) in SqliteFile::rows_of_backup(backup, "schema_changes", TRIGGERS).await? {
+        let mut parts = row.splitn(3, '\0');
+        let (table, name, sql) = (parts.next(), parts.next(), parts.next());
+        let is_on_ours = table.is_some_and(|table| {
+            let table = table.to_ascii_lowercase();
+            table.starts_with(OF_BROKER) || tables.iter().any(|one| *one == table)
+        });
+        let is_ours = sql.is_some_and(|sql| changes.iter().any(|(_, statements)| statements.contains(sql)));
+        if is_on_ours && !is_ours {
+            return Err(SqliteError::Unusable {
+                path: backup.to_owned(),
+                problem: format!(
+                    "has the trigger {:?} on a table of redrive, which redrive does not make: take another backup",
+                    name.unwrap_or_default()
+                ),
+            });
+        }
+    }
+    Ok(())
+}
 
 /// What would be lost.
 #[derive(Debug, Default)]

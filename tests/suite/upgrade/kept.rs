@@ -287,6 +287,26 @@ async fn what_is_no_whole_backup_is_not_put_back() {
         let said = format!("{} is no backup of redrive: ", path.display());
         assert!(refused.stderr.contains(&said), "{refused:?}");
     }
+    // What somebody wrote into a copy would run in every daemon; a program may have tables of its own beside ours.
+    let (trap, beside) = (installation.path("trap.db"), installation.path("beside.db"));
+    std::fs::write(&trap, &whole).unwrap();
+    std::fs::write(&beside, &whole).unwrap();
+    super::in_file(
+        &trap,
+        "CREATE TRIGGER trap AFTER INSERT ON Events BEGIN DELETE FROM events; END",
+    )
+    .await;
+    let restore = ["store", "restore", trap.to_str().unwrap(), "--yes"];
+    let refused = installation.run(&restore).await.expect_code(2);
+    assert!(refused.stderr.contains("has the trigger \"trap\""), "{refused:?}");
+    super::in_file(&beside, "CREATE TABLE staff (number TEXT)").await;
+    super::in_file(
+        &beside,
+        "CREATE TRIGGER hired AFTER INSERT ON staff BEGIN SELECT 1; END",
+    )
+    .await;
+    let restore = ["store", "restore", beside.to_str().unwrap(), "--dry-run"];
+    installation.run(&restore).await.expect_code(0);
     for path in [&torn, &other, &installation.path("missing.db")] {
         let refused = installation
             .run(&["store", "restore", path.to_str().unwrap(), "--yes"])
