@@ -51,6 +51,12 @@ macro_rules! endpoint_columns {
          probe_queue, probe_message, probe_token, probe_until, pace"
     };
 }
+/// What everybody is shown of a URL, to order by: where the values in its query have a part in the order, it tells them.
+macro_rules! shown_url {
+    () => {
+        "substr(url, 1, strpos(url || '?', '?') - 1)"
+    };
+}
 macro_rules! attempt_columns {
     () => {
         "message_id, queue, url, number, epoch, started_at, duration_ms, class, status, error, response, counted"
@@ -79,7 +85,7 @@ macro_rules! item_columns {
     };
 }
 pub(super) use {
-    attempt_columns, endpoint_columns, head_cleared, item_columns, kept_columns, queue_columns, run_columns,
+    attempt_columns, endpoint_columns, head_cleared, item_columns, kept_columns, queue_columns, run_columns, shown_url,
     waiting_columns,
 };
 

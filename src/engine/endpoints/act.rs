@@ -368,7 +368,6 @@ impl Endpoints {
         match target {
             RedeliverTarget::All => {
                 let mut all = self.store.endpoints_not_available().await?;
-                all.sort_by(|a, b| a.url.cmp(&b.url));
                 let left = all.len().saturating_sub(LINES_MAX);
                 all.truncate(LINES_MAX);
                 Ok((all, left))

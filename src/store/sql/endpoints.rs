@@ -12,9 +12,15 @@ use crate::domain::id::{EndpointEpoch, QueueName};
 use crate::domain::pace::{PaceChange, Request};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
-use crate::store::columns::{endpoint, endpoint_columns, endpoint_url, integer, number};
+use crate::store::columns::{endpoint, endpoint_columns, endpoint_url, integer, number, shown_url};
 use crate::store::rules::{endpoint_after, endpoint_after_failure, pace_changed, raises};
 use crate::store::{Changed, EndpointQuery, Endpoints, Numbers, PaceChanged, ProbeNext, ProbeOutcome, StoreError};
+
+macro_rules! endpoint_order {
+    () => {
+        concat!(shown_url!(), ", since, ctid")
+    };
+}
 
 static NUMBERS: Statement = Statement::new(
     "SELECT (SELECT value FROM redrive.numbers WHERE name = 'generation') AS generation, \
@@ -29,12 +35,15 @@ static NUMBER_RAISE: Statement =
 static NOT_AVAILABLE: Statement = Statement::new(concat!(
     "SELECT ",
     endpoint_columns!(),
-    " FROM redrive.endpoints WHERE state <> 'available' ORDER BY url"
+    " FROM redrive.endpoints WHERE state <> 'available' ORDER BY ",
+    endpoint_order!()
 ));
 static PACED: Statement = Statement::new(concat!(
     "SELECT ",
     endpoint_columns!(),
-    " FROM redrive.endpoints WHERE pace IS NOT NULL ORDER BY url LIMIT $1"
+    " FROM redrive.endpoints WHERE pace IS NOT NULL ORDER BY ",
+    endpoint_order!(),
+    " LIMIT $1"
 ));
 static PACE: Statement = Statement::new("UPDATE redrive.endpoints SET pace = $2 WHERE url_key = redrive.url_key($1)");
 static ANSWERED: Statement = Statement::new(
@@ -63,8 +72,9 @@ static PAGE: Statement = Statement::new(concat!(
     "SELECT ",
     endpoint_columns!(),
     ", (SELECT count(*) FROM redrive.delivery_queues AS q WHERE redrive.url_key(q.url) = e.url_key) AS queues \
-     FROM redrive.endpoints AS e WHERE NOT $1 OR state <> 'available' ORDER BY state = 'available', url \
-     LIMIT $3 OFFSET $2"
+     FROM redrive.endpoints AS e WHERE NOT $1 OR state <> 'available' ORDER BY state = 'available', ",
+    endpoint_order!(),
+    " LIMIT $3 OFFSET $2"
 ));
 static MAKE: Statement = Statement::new(
     "INSERT INTO redrive.endpoints (url, epoch, since) \

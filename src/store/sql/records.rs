@@ -6,7 +6,7 @@ use super::{Calls, Driver, Exclusive, Row, Session, Statement, values};
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
 use crate::store::columns::{
-    Columns, audit_entry, integer, policy_version, rescued_message, rescued_row, storable, text,
+    Columns, audit_entry, integer, policy_version, rescued_message, rescued_row, shown_url, storable, text,
 };
 use crate::store::rules::audit_hash;
 use crate::store::{
@@ -33,12 +33,14 @@ static POLICY_VERSIONS: Statement = Statement::new(
     "SELECT event_type, url, version, document, author, at FROM redrive.policies \
      WHERE event_type = $1 AND url_key = redrive.url_key($2) ORDER BY version DESC LIMIT $3",
 );
-static POLICIES: Statement = Statement::new(
+static POLICIES: Statement = Statement::new(concat!(
     "SELECT event_type, url, version, document, author, at FROM redrive.policies AS p \
      WHERE document IS NOT NULL AND NOT EXISTS (SELECT 1 FROM redrive.policies AS newer \
         WHERE newer.event_type = p.event_type AND newer.url_key = p.url_key AND newer.version > p.version) \
-     ORDER BY event_type, url LIMIT $1",
-);
+     ORDER BY event_type, ",
+    shown_url!(),
+    ", at, ctid LIMIT $1",
+));
 static RESCUED_ADD: Statement = Statement::new(
     "INSERT INTO redrive.rescued (queue, header_frame, body, reason, at) \
      VALUES ($1, $2, $3, $4, redrive.store_now()) RETURNING id",

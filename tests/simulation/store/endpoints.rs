@@ -34,8 +34,16 @@ impl Rows {
     }
 
     pub(super) fn endpoints_not_available(&mut self, _: Timestamp) -> Vec<Endpoint> {
-        let not = |endpoint: &&Endpoint| endpoint.state != EndpointState::Available;
-        self.endpoints.values().filter(not).cloned().collect()
+        let mut listed = self.endpoints_in_order();
+        listed.retain(|endpoint| endpoint.state != EndpointState::Available);
+        listed.into_iter().cloned().collect()
+    }
+
+    fn endpoints_in_order(&self) -> Vec<&Endpoint> {
+        let shown = |url: &EndpointUrl| url.as_str().split('?').next().map(str::to_owned);
+        let mut all: Vec<&Endpoint> = self.endpoints.values().collect();
+        all.sort_by_cached_key(|endpoint| (shown(&endpoint.url), endpoint.since));
+        all
     }
 
     pub(super) fn endpoints_answered(&mut self, _: Timestamp, limit: u32) -> Vec<EndpointUrl> {
@@ -53,13 +61,9 @@ impl Rows {
     }
 
     pub(super) fn endpoints_paced(&mut self, _: Timestamp, limit: u32) -> Vec<Endpoint> {
-        let paced = |endpoint: &&Endpoint| endpoint.pace.is_some();
-        self.endpoints
-            .values()
-            .filter(paced)
-            .take(limit as usize)
-            .cloned()
-            .collect()
+        let mut listed = self.endpoints_in_order();
+        listed.retain(|endpoint| endpoint.pace.is_some());
+        listed.into_iter().take(limit as usize).cloned().collect()
     }
 
     pub(super) fn endpoint_pace(
@@ -99,7 +103,7 @@ impl Rows {
     }
 
     pub(super) fn endpoints_page(&mut self, _: Timestamp, query: &EndpointQuery) -> Vec<(Endpoint, u64)> {
-        let mut page: Vec<&Endpoint> = self.endpoints.values().collect();
+        let mut page = self.endpoints_in_order();
         page.retain(|endpoint| !query.not_available || endpoint.state != EndpointState::Available);
         page.sort_by_key(|endpoint| endpoint.state == EndpointState::Available);
         let queues = |url: &EndpointUrl| {

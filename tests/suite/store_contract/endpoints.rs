@@ -443,6 +443,39 @@ pub(super) async fn endpoints_are_listed_with_the_unavailable_first_and_their_qu
     assert_eq!(page(query(true, 0, 10)).await, [(url("c"), 1)]);
 }
 
+pub(super) async fn the_order_of_endpoints_tells_nothing_of_the_values_in_their_queries(place: &Place) {
+    let store = &*place.store;
+    let hook = |rest: &str| EndpointUrl::parse(&format!("https://a.example/{rest}")).unwrap();
+    let in_order = [hook("b?key=z"), hook("b?key=a"), hook("c")];
+    for (name, at) in [("1", 2), ("2", 0), ("3", 1)] {
+        let learned = LearnedQueue {
+            url: in_order[at].clone(),
+            ..learned(name, "another")
+        };
+        store.queues_learn(&[learned]).await.unwrap();
+    }
+    let page = async || {
+        let query = EndpointQuery {
+            not_available: false,
+            offset: 0,
+            limit: 10,
+        };
+        let page = store.endpoints_page(&query).await.unwrap();
+        page.into_iter().map(|(endpoint, _)| endpoint.url).collect::<Vec<_>>()
+    };
+    assert_eq!(page().await, in_order);
+    let change = EndpointChange::Disable {
+        reason: "because".to_owned(),
+    };
+    for url in &in_order {
+        store.endpoint_change(url, None, &change).await.unwrap();
+    }
+    assert_eq!(page().await, in_order);
+    let listed = store.endpoints_not_available().await.unwrap();
+    let listed: Vec<EndpointUrl> = listed.into_iter().map(|endpoint| endpoint.url).collect();
+    assert_eq!(listed, in_order);
+}
+
 pub(super) async fn a_url_of_eight_kibibytes_is_an_endpoint(place: &Place) {
     let store = &*place.store;
     let noise: String = (0..8_000u64)

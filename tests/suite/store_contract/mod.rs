@@ -136,6 +136,7 @@ modelled! {
         a_claim_that_ran_out_is_retaken
         a_released_probe_goes_back_or_elsewhere
         endpoints_are_listed_with_the_unavailable_first_and_their_queues
+        the_order_of_endpoints_tells_nothing_of_the_values_in_their_queries
         a_url_of_eight_kibibytes_is_an_endpoint
         a_pace_is_kept_counts_failures_and_closes_its_endpoint
         an_endpoint_that_opens_again_keeps_its_pace_and_a_person_ends_it;
@@ -221,6 +222,7 @@ contract! {
         a_released_probe_goes_back_or_elsewhere
         endpoints_are_listed_with_the_unavailable_first_and_their_queues
         urls_that_answered_are_remembered_without_a_queue_the_latest_first
+        the_order_of_endpoints_tells_nothing_of_the_values_in_their_queries
         a_url_of_eight_kibibytes_is_an_endpoint
         a_pace_is_kept_counts_failures_and_closes_its_endpoint
         an_endpoint_that_opens_again_keeps_its_pace_and_a_person_ends_it;
@@ -230,6 +232,7 @@ contract! {
         the_audit_refuses_to_be_changed
         a_policy_has_versions_and_can_be_unset
         policies_of_different_scopes_stand_beside_each_other
+        the_order_of_policies_tells_nothing_of_the_values_in_queries
         concurrent_saves_of_a_policy_get_versions_of_their_own
         a_rescued_message_keeps_its_exact_bytes;
     retention:

@@ -1,6 +1,7 @@
 //! Policies, runs, audit, rescued messages.
 
 use redrive::internals::domain::time::Timestamp;
+use redrive::internals::domain::url::EndpointUrl;
 use redrive::internals::store::{AuditEntry, NewAudit, NewPolicy, PolicyScope, RescuedMessage};
 use sha2::{Digest, Sha256};
 
@@ -147,6 +148,20 @@ pub(super) async fn policies_of_different_scopes_stand_beside_each_other(place: 
     let listed: Vec<PolicyScope> = listed.into_iter().map(|policy| policy.scope).collect();
     assert_eq!(listed, scopes);
     assert_eq!(store.policies(2).await.unwrap().len(), 2);
+}
+
+pub(super) async fn the_order_of_policies_tells_nothing_of_the_values_in_queries(place: &Place) {
+    let store = &*place.store;
+    let in_order = ["?key=z", "?key=a"].map(|rest| PolicyScope {
+        event_type: None,
+        url: Some(EndpointUrl::parse(&format!("https://a.example/{rest}")).unwrap()),
+    });
+    for scope in &in_order {
+        store.policy_put(&policy(scope, Some("{}"))).await.unwrap();
+    }
+    let listed = store.policies(10).await.unwrap();
+    let listed: Vec<PolicyScope> = listed.into_iter().map(|policy| policy.scope).collect();
+    assert_eq!(listed, in_order);
 }
 
 pub(super) async fn concurrent_saves_of_a_policy_get_versions_of_their_own(place: &Place) {
