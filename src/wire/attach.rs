@@ -21,7 +21,7 @@ use crate::engine::snapshot::{EndpointRow, Part, QueueRow, Silent, Snapshot, Tot
 use crate::engine::view::Retry;
 
 /// Raised with each change of what is told: only equal ones understand each other.
-pub const PROTOCOL: u32 = 6;
+pub const PROTOCOL: u32 = 7;
 
 /// A question, or what is to be done at once.
 #[derive(Debug, Deserialize)]

@@ -353,7 +353,8 @@ pub struct Event {
     pub last_failed_at: Option<Timestamp>,
     /// Who has it.
     pub lease: Option<EventLease>,
-    /// What the ids of its notifications are made from.
+    /// What the ids of its notifications are made from. No attached process is told.
+    #[serde(skip)]
     pub uid: EventUid,
     /// The trace of whoever pushed it last.
     pub trace: Option<TraceContext>,
@@ -361,7 +362,7 @@ pub struct Event {
 
 /// Random, made by the store at each push, so that nobody knows the id of a notification before it is sent and no
 /// other store makes the same one. It is never shown.
-#[derive(Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct EventUid(String);
 
 impl EventUid {
@@ -554,6 +555,18 @@ mod tests {
             lifetime: None,
             trace: None,
         }
+    }
+
+    #[test]
+    fn what_the_ids_are_made_of_is_told_to_no_other_process() {
+        let event = Event {
+            uid: EventUid::of("5ecret".to_owned()),
+            ..fixture::event(1)
+        };
+        let told = serde_json::to_string(&event).unwrap();
+        assert!(!told.contains("uid") && !told.contains("5ecret"), "{told}");
+        let read: Event = serde_json::from_str(&told).unwrap();
+        assert_eq!(read.reference, event.reference);
     }
 
     #[test]
