@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use cadence::{BufferedUdpMetricSink, MetricSink, QueuingMetricSink};
-use metrics::{Counter, Gauge, GaugeFn, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+use metrics::{Counter, Gauge, GaugeFn, Histogram, Key, KeyName, Label, Metadata, Recorder, SharedString, Unit};
 use metrics_exporter_statsd::{StatsdError, StatsdRecorder};
 
 use super::StatsdTarget;
@@ -85,11 +85,16 @@ pub(super) struct Statsd {
     pub(super) dialect: StatsdDialect,
 }
 
-impl Statsd {
-    fn key(&self, key: &Key, is_duration: bool) -> Key {
-        match self.dialect {
-            StatsdDialect::DogStatsD => key.clone(),
-            StatsdDialect::Statsd => {
+impl StatsdDialect {
+    fn key(self, key: &Key, is_duration: bool) -> Key {
+        match self {
+            Self::DogStatsD => {
+                let labels = key
+                    .labels()
+                    .map(|label| Label::new(label.key().to_owned(), tag(label.value())));
+                Key::from_parts(key.name().to_owned(), labels.collect::<Vec<_>>())
+            }
+            Self::Statsd => {
                 let name = if is_duration {
                     key.name().trim_end_matches("_seconds")
                 } else {
@@ -104,6 +109,14 @@ impl Statsd {
             }
         }
     }
+}
+
+/// A label's value as a tag, without what begins another tag, another part of the line or another line.
+fn tag(value: &str) -> String {
+    value.replace(
+        |character: char| character.is_control() || matches!(character, ',' | '|'),
+        "_",
+    )
 }
 
 /// A label's value as a part of a name.
@@ -126,17 +139,17 @@ impl Recorder for Statsd {
     fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
     fn register_counter(&self, key: &Key, metadata: &Metadata<'_>) -> Counter {
-        self.recorder.register_counter(&self.key(key, false), metadata)
+        self.recorder.register_counter(&self.dialect.key(key, false), metadata)
     }
 
     fn register_gauge(&self, key: &Key, metadata: &Metadata<'_>) -> Gauge {
         Gauge::from_arc(Arc::new(Number(
-            self.recorder.register_gauge(&self.key(key, false), metadata),
+            self.recorder.register_gauge(&self.dialect.key(key, false), metadata),
         )))
     }
 
     fn register_histogram(&self, key: &Key, metadata: &Metadata<'_>) -> Histogram {
-        self.recorder.register_histogram(&self.key(key, true), metadata)
+        self.recorder.register_histogram(&self.dialect.key(key, true), metadata)
     }
 }
 
@@ -156,5 +169,26 @@ impl GaugeFn for Number {
         if value.is_finite() {
             self.0.set(value);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_stays_one_tag_or_one_part_of_a_name_whatever_its_value_is() {
+        let key = Key::from_parts("pushed_total", vec![Label::new("type", "a:b|c|#env:prod,host:x\n@ü")]);
+        let told = StatsdDialect::DogStatsD.key(&key, false);
+        let labels: Vec<(&str, &str)> = told.labels().map(|label| (label.key(), label.value())).collect();
+        assert_eq!(
+            (told.name(), labels),
+            ("pushed_total", vec![("type", "a:b_c_#env:prod_host:x_@ü")])
+        );
+        let told = StatsdDialect::Statsd.key(&key, false);
+        assert_eq!(
+            (told.name(), told.labels().len()),
+            ("pushed_total.a_b_c__env_prod_host_x___", 0)
+        );
     }
 }
