@@ -15,6 +15,8 @@ use crate::domain::text::show;
 
 /// Operations of one patch.
 const OPERATIONS_MAX: usize = 1_000;
+/// What all copies of one patch come to in memory, about: each may double what there is.
+const COPIED_BYTES_MAX: usize = 64 << 20;
 /// Cells of what is quoted from outside.
 const QUOTED_MAX: usize = 60;
 
@@ -77,11 +79,33 @@ impl JsonPatch {
             let why = "one of its objects has a key twice, of which one would be lost".to_owned();
             return Err(NotPatched::refused(why));
         }
+        let mut copied = 0_usize;
         for (number, operation) in (1..).zip(&self.0.0) {
+            if let PatchOperation::Copy(copy) = operation {
+                copied = copied.saturating_add(value.pointer(copy.from.as_str()).map_or(0, size_of_value));
+                if copied > COPIED_BYTES_MAX {
+                    let why = format!("with operation {number} its copies come to more than 64 MiB");
+                    return Err(NotPatched::refused(why));
+                }
+            }
             operate(&mut value, operation, number)?;
         }
         serde_json::to_vec(&value).map_err(|error| NotPatched::refused(format!("it cannot be written: {error}")))
     }
+}
+
+/// About what a value takes in memory.
+fn size_of_value(value: &Value) -> usize {
+    let inside = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(size_of_value).sum(),
+        Value::Object(members) => members
+            .iter()
+            .map(|(key, value)| key.len() + size_of_value(value))
+            .sum(),
+    };
+    size_of::<Value>() + inside
 }
 
 fn operate(value: &mut Value, operation: &PatchOperation, number: usize) -> Result<(), NotPatched> {
@@ -213,6 +237,16 @@ mod tests {
         assert_eq!(patched(replace, "no JSON").unwrap_err(), "its body is no JSON");
         let tested = r#"[{"op":"test","path":"/order","value":8},{"op":"remove","path":"/order"}]"#;
         assert_eq!(patched(tested, body).unwrap_err(), "the test at \"/order\" fails");
+    }
+
+    #[test]
+    fn copies_that_double_what_there_is_end_before_they_fill_the_memory() {
+        let copy = |number: usize| format!(r#"{{"op":"copy","from":"","path":"/k{number}"}}"#);
+        let doubling = |times: usize| format!("[{}]", (0..times).map(copy).collect::<Vec<_>>().join(","));
+        let body = format!(r#"{{"text":"{}"}}"#, "x".repeat(1_000));
+        assert!(patched(&doubling(10), &body).unwrap().len() > 1_000_000);
+        let refused = patched(&doubling(40), &body).unwrap_err();
+        assert_eq!(refused, "with operation 16 its copies come to more than 64 MiB");
     }
 
     #[test]
