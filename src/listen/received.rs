@@ -48,6 +48,19 @@ pub(super) struct Received {
 }
 
 impl Received {
+    /// What is said of its signature. Full stops stand between what is signed, and so one in the id can be taken for one
+    /// of these.
+    pub(super) fn said_of_signature(&self) -> String {
+        let said = self.signature.said();
+        let has_full_stop = self.id_text.as_deref().is_some_and(|id| id.contains('.'));
+        if self.signature == Signature::Valid && has_full_stop {
+            return format!(
+                "{said}; the id has a full stop, and so the same signature may hold for a shorter id with another time and body"
+            );
+        }
+        said
+    }
+
     pub(super) const fn is_cut(&self) -> bool {
         self.body_bytes > self.body.len() as u64
     }
@@ -83,7 +96,7 @@ impl Signature {
     }
 
     /// For people.
-    pub(super) fn said(&self) -> String {
+    fn said(&self) -> String {
         match self {
             Self::NotChecked { is_there: true } => "not checked; give its secret with --secret".to_owned(),
             Self::NotChecked { is_there: false } => "none".to_owned(),

@@ -61,7 +61,7 @@ fn text(request: &Received, noted: Noted, answer: Answer) -> String {
         );
     }
     if request.id_text.is_some() || request.signature != (Signature::NotChecked { is_there: false }) {
-        line("signature", &request.signature.said());
+        line("signature", &request.said_of_signature());
     }
     let headers: Vec<String> = headers(request)
         .map(|(name, value)| format!("{name}: {value}"))

@@ -122,11 +122,19 @@ async fn publish(installation: &Installation, url: &str, id: &str, body: &str) {
 async fn what_a_daemon_delivers_is_shown_in_order_with_a_valid_signature() {
     let mut listening = Listening::start(&Installation::embedded(), &["--secret", SECRET, "--count", "3"]).await;
     let installation = signing(SECRET, &listening.url);
-    for id in ["a", "b", "c"] {
+    for id in ["a", "b", "c.4711"] {
         publish(&installation, &listening.url, id, r#"{"z":1.50,"a":[1]}"#).await;
     }
     let mut daemon = installation.daemon().await;
-    for (id, order) in [("a", "the first of it here"), ("b", "in order"), ("c", "in order")] {
+    for (id, order, beside) in [
+        ("a", "the first of it here", ""),
+        ("b", "in order", ""),
+        (
+            "c.4711",
+            "in order",
+            "; the id has a full stop, and so the same signature may hold for a shorter id with another time and body",
+        ),
+    ] {
         let text = listening.text().await;
         assert!(
             text.contains("POST /hook at ") && text.contains(", answered 200\n"),
@@ -134,7 +142,7 @@ async fn what_a_daemon_delivers_is_shown_in_order_with_a_valid_signature() {
         );
         assert!(text.contains(&format!("message    {id}, first time\n")), "{text}");
         assert!(text.contains(&format!(", {order} (epoch ")), "{text}");
-        assert!(text.contains("signature  valid\n"), "{text}");
+        assert!(text.contains(&format!("signature  valid{beside}\n")), "{text}");
         assert!(text.contains("x-tenant: t1\n"), "{text}");
         // As it was written: not sorted, not rounded.
         assert!(text.contains("\n             \"z\": 1.50,\n"), "{text}");
