@@ -17,7 +17,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
 use crate::ambient;
-use crate::domain::mask::{MASK, MaskRules};
+use crate::domain::mask::{MASK, MaskRules, is_hash_of_all};
 use crate::engine::PlanLine;
 use crate::wire::problem::Problem;
 
@@ -165,6 +165,11 @@ impl<'a> Cover<'a> {
             .is_some_and(|name| self.rules.hides_header(name));
         if is_hidden && let Some(value) = entries.get_mut("value") {
             self.hide(value);
+        }
+        let is_hash = entries.get("name").and_then(Value::as_str).is_some_and(is_hash_of_all);
+        if is_hash && let Some(value) = entries.get_mut("value") {
+            // No credential, and so nobody is told to have seen one.
+            *value = MASK.into();
         }
         self.line(entries);
         let outer = self.in_queries.len();
@@ -318,6 +323,16 @@ mod tests {
 
     fn shown(document: &Value) -> Value {
         serde_json::from_slice(&without(&rules(), document.to_string().as_bytes())).unwrap()
+    }
+
+    #[test]
+    fn a_hash_over_what_is_hidden_is_hidden_and_no_credential() {
+        let header = |name: &str| json!({"headers": [{"name": name, "value": "0a7afb03"}]});
+        let hash = header("x-redrive-dead-fingerprint");
+        assert_eq!(shown(&hash)["headers"][0]["value"], "***");
+        assert_eq!(hidden_in(&rules(), hash.to_string().as_bytes()), 0);
+        let other = header("x-redrive-dead-reason");
+        assert_eq!(shown(&other), other);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::domain::filter::{FieldValue, Fields};
-use crate::domain::mask::MaskRules;
+use crate::domain::mask::{MaskRules, is_hash_of_all};
 
 /// A row as it is shown.
 pub(super) struct Shown<'a> {
@@ -34,7 +34,7 @@ impl Fields for Shown<'_> {
 
     fn at(&self, family: &str, place: &str) -> FieldValue<'_> {
         let hidden = match family {
-            "header." => self.masks.hides_header(place),
+            "header." => self.masks.hides_header(place) || is_hash_of_all(place),
             "body." => self.masks.hides_place(place),
             _ => true,
         };

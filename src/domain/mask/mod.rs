@@ -27,6 +27,13 @@ use super::message::{HeaderValue, Message};
 use super::notification::HEADER_REQUEST;
 use super::url::redact_urls;
 
+/// Whether a header holds a hash over its whole message: who knows all of it but a value that is hidden can try values
+/// against that.
+#[must_use]
+pub fn is_hash_of_all(header: &str) -> bool {
+    header.eq_ignore_ascii_case("x-redrive-dead-fingerprint")
+}
+
 /// What stands in the place of a hidden value.
 pub const MASK: &str = "***";
 /// Rules, at most.
