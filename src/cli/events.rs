@@ -219,7 +219,7 @@ pub(super) fn print(session: &Session<'_>, events: &[EventShape]) -> Result<Exit
             event.r#type.clone(),
             or_dash(subtype(event)),
             event.reference.clone(),
-            event.state.to_owned(),
+            state(event).to_owned(),
             event.attempts.to_string(),
             or_dash(event.nbf.as_deref()),
             or_dash(event.reason.as_deref()),
@@ -252,6 +252,14 @@ async fn history(session: &Session<'_>, event_type: &str, limit: u32) -> Result<
     Ok(Exit::Done)
 }
 
+/// One that was cancelled in hand is there until its handler has ended.
+fn state(event: &EventShape) -> &'static str {
+    match &event.lease {
+        Some(lease) if lease.cancelled => "cancelled",
+        Some(_) | None => event.state,
+    }
+}
+
 async fn show(session: &Session<'_>, which: &OneOrReference) -> Result<Exit, Failure> {
     let engine = session.engine;
     let mut events = match (which.id, &which.event_type, &which.reference) {
@@ -279,7 +287,7 @@ async fn show(session: &Session<'_>, which: &OneOrReference) -> Result<Exit, Fai
         ("type", Some(shape.r#type.clone())),
         ("subtype", subtype(&shape).map(str::to_owned)),
         ("reference", Some(shape.reference.clone())),
-        ("state", Some(shape.state.to_owned())),
+        ("state", Some(state(&shape).to_owned())),
         ("due", Some(told(&rfc3339(event.nbf)))),
         ("created", Some(told(&rfc3339(event.created_at)))),
         ("attempts", Some(shape.attempts.to_string())),

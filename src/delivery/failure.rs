@@ -40,7 +40,12 @@ impl Failed {
         }
         let mut failed = Self::from_error(error, FailureKind::ConnectRefused);
         let of_name = causes(error).find_map(|cause| match cause.downcast_ref() {
-            Some(own @ (ResolveError::Silent(_) | ResolveError::Full(_))) => Some(own.to_string()),
+            Some(
+                own @ (ResolveError::Silent(_)
+                | ResolveError::Full(_)
+                | ResolveError::Behind(_)
+                | ResolveError::NoThread(..)),
+            ) => Some(own.to_string()),
             Some(_) | None => None,
         });
         if let Some(words) = of_name.or_else(|| connection::told(error, at)) {
@@ -72,8 +77,10 @@ fn kind_of(error: &(dyn Error + 'static)) -> Option<FailureKind> {
             return Some(match cause {
                 ResolveError::Refused(_) => FailureKind::AddressRefused,
                 ResolveError::Lookup(error) if connection::is_out_of_files(error) => FailureKind::OwnLimit,
-                ResolveError::Lookup(_) | ResolveError::Silent(_) | ResolveError::Empty => FailureKind::Dns,
-                ResolveError::Full(_) => FailureKind::OwnLimit,
+                ResolveError::Lookup(_) | ResolveError::Silent(_) | ResolveError::Behind(_) | ResolveError::Empty => {
+                    FailureKind::Dns
+                }
+                ResolveError::Full(_) | ResolveError::NoThread(..) => FailureKind::OwnLimit,
                 // Another lookup may find the good one alone.
                 ResolveError::PartlyRefused(_) | ResolveError::Outside => FailureKind::Other,
             });
@@ -191,6 +198,8 @@ mod tests {
         }
         let silent = ResolveError::Silent("hook.example".to_owned());
         assert_eq!(kind_of(&silent), Some(FailureKind::Dns));
+        let threads = ResolveError::NoThread("hook.example".to_owned(), io::Error::from_raw_os_error(11));
+        assert_eq!(kind_of(&threads), Some(FailureKind::OwnLimit));
         let wrapped = io::Error::new(ErrorKind::InvalidData, rustls::Error::DecryptError);
         assert_eq!(kind_of_io(&wrapped), Some(FailureKind::Tls));
     }

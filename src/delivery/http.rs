@@ -317,16 +317,15 @@ impl Answer {
         let mut to = url::Url::parse(url.as_str()).and_then(|url| url.join(location)).ok()?;
         // A URL without a host has no user either.
         let _ = to.set_username("").and_then(|()| to.set_password(None));
-        // What stands there is for browsers, and often a secret.
         to.set_fragment(None);
-        let way = if to.scheme().starts_with("http") {
+        let mend = if matches!(to.scheme(), "http" | "https") {
             ": publish to that URL"
         } else {
             ""
         };
         let to = text::show(&redact_query(to.as_str()), LOCATION_CHARS_MAX);
         Some(format!(
-            "the receiver redirects to {to}, and redirects are not followed{way}"
+            "the receiver redirects to {to}, and redirects are not followed{mend}"
         ))
     }
 }

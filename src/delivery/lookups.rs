@@ -21,8 +21,7 @@ const ANSWERING_MAX: usize = 192;
 const NEW_MAX: usize = 256;
 /// Threads for names that were silent the last time.
 const SILENT_MAX: usize = 64;
-/// A name was silent when nothing was found after so long, or something after twice that: where one packet is lost, the
-/// system asks again after this time, and is answered.
+/// A name was silent when its lookup took longer and found nothing. One packet that is lost delays an answer by as much.
 const SILENT_AFTER: Duration = Duration::from_secs(5);
 /// Names that are looked up, or wait for that, at most, and names whose last lookup is remembered.
 const NAMES_MAX: usize = 10_000;
@@ -37,8 +36,12 @@ type Ask = dyn Fn(&str) -> io::Result<Vec<SocketAddr>> + Send + Sync;
 enum Stage {
     /// It waits for a thread of its own.
     Waits,
+    /// The name was silent the last time, and waits for a thread behind others that were.
+    WaitsBehind,
     /// Nobody has answered.
     Asked,
+    /// The system has no thread for it.
+    NoThread(Arc<io::Error>),
     /// What came of it.
     Ended(Arc<io::Result<Vec<SocketAddr>>>),
 }
@@ -46,6 +49,7 @@ enum Stage {
 /// The lookups that are under way, and how the last ones ended.
 pub(super) struct Lookups {
     ask: Arc<Ask>,
+    stack_bytes: usize,
     clock: Clock,
     state: Mutex<State>,
     answering: Semaphore,
@@ -56,8 +60,16 @@ pub(super) struct Lookups {
 #[derive(Default)]
 struct State {
     under_way: HashMap<String, watch::Receiver<Stage>>,
-    /// By name, whether it was silent.
-    silent: HashMap<String, bool>,
+    /// By name, how its last lookup ended.
+    last: HashMap<String, Last>,
+}
+
+/// How a lookup ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Last {
+    /// The name server said something.
+    Answered,
+    Silent,
 }
 
 impl std::fmt::Debug for Lookups {
@@ -68,12 +80,13 @@ impl std::fmt::Debug for Lookups {
 
 impl Lookups {
     pub(super) fn new(clock: Clock) -> Arc<Self> {
-        Self::asking(Arc::new(of_system), clock)
+        Self::asking(Arc::new(of_system), STACK_BYTES, clock)
     }
 
-    fn asking(ask: Arc<Ask>, clock: Clock) -> Arc<Self> {
+    fn asking(ask: Arc<Ask>, stack_bytes: usize, clock: Clock) -> Arc<Self> {
         Arc::new(Self {
             ask,
+            stack_bytes,
             clock,
             state: Mutex::default(),
             answering: Semaphore::new(ANSWERING_MAX),
@@ -90,7 +103,7 @@ impl Lookups {
         patience: Duration,
     ) -> Result<Vec<SocketAddr>, ResolveError> {
         let mut answer = self.join(host)?;
-        let ending = answer.wait_for(|stage| matches!(stage, Stage::Ended(_)));
+        let ending = answer.wait_for(|stage| matches!(stage, Stage::Ended(_) | Stage::NoThread(_)));
         // Also one that was given up ends the waiting.
         let _ = ambient::timeout(patience, ending).await;
         let stage = answer.borrow().clone();
@@ -101,6 +114,8 @@ impl Lookups {
             },
             Stage::Asked => Err(ResolveError::Silent(host.to_owned())),
             Stage::Waits => Err(ResolveError::Full(host.to_owned())),
+            Stage::WaitsBehind => Err(ResolveError::Behind(host.to_owned())),
+            Stage::NoThread(error) => Err(ResolveError::NoThread(host.to_owned(), again(&error))),
         }
     }
 
@@ -113,10 +128,9 @@ impl Lookups {
         if state.under_way.len() >= NAMES_MAX {
             return Err(ResolveError::Full(host.to_owned()));
         }
-        let was_silent = state.silent.get(host).copied();
-        // One that was silent before is as silent while it waits for others of that kind.
-        let (tell, answer) = watch::channel(if was_silent == Some(true) {
-            Stage::Asked
+        let last = state.last.get(host).copied();
+        let (tell, answer) = watch::channel(if last == Some(Last::Silent) {
+            Stage::WaitsBehind
         } else {
             Stage::Waits
         });
@@ -124,47 +138,52 @@ impl Lookups {
         drop(state);
         let (lookups, host) = (Arc::clone(self), host.to_owned());
         ambient::spawn("look up a name", async move {
-            let threads = match was_silent {
+            let threads = match last {
                 None => &lookups.new,
-                Some(false) => &lookups.answering,
-                Some(true) => &lookups.silent,
+                Some(Last::Answered) => &lookups.answering,
+                Some(Last::Silent) => &lookups.silent,
             };
             let _thread = threads.acquire().await;
-            let begun = lookups.clock.uptime();
-            let Ok(looking) = lookups.look(&host) else {
-                // The system has no more threads for us: the name was not asked for.
-                lookups.state().under_way.remove(&host);
-                tell.send_replace(Stage::Waits);
-                return;
-            };
             tell.send_replace(Stage::Asked);
-            let found = looking
-                .await
-                .unwrap_or_else(|_| Err(io::Error::other("the lookup ended without an answer")));
+            let begun = lookups.clock.uptime();
+            let looked = lookups.look(&host).await;
             let took = lookups.clock.uptime().saturating_sub(begun);
-            lookups.ended(host, took >= SILENT_AFTER * if found.is_ok() { 2 } else { 1 });
-            tell.send_replace(Stage::Ended(Arc::new(found)));
+            let ended = match looked {
+                Ok(found) => {
+                    let last = if found.is_err() && took >= SILENT_AFTER {
+                        Last::Silent
+                    } else {
+                        Last::Answered
+                    };
+                    lookups.remember(&host, last);
+                    Stage::Ended(Arc::new(found))
+                }
+                Err(error) => Stage::NoThread(Arc::new(error)),
+            };
+            lookups.state().under_way.remove(&host);
+            tell.send_replace(ended);
         });
         Ok(answer)
     }
 
-    fn look(&self, host: &str) -> io::Result<oneshot::Receiver<io::Result<Vec<SocketAddr>>>> {
+    /// What was found; an error of the thread says nothing of the name.
+    async fn look(&self, host: &str) -> io::Result<io::Result<Vec<SocketAddr>>> {
         let (tell, answer) = oneshot::channel();
         let (ask, host) = (Arc::clone(&self.ask), host.to_owned());
         let thread = std::thread::Builder::new().name("lookup".to_owned());
-        thread.stack_size(STACK_BYTES).spawn(move || {
+        thread.stack_size(self.stack_bytes).spawn(move || {
             let _ = tell.send(ask(&host));
         })?;
-        Ok(answer)
+        let found = answer.await;
+        Ok(found.unwrap_or_else(|_| Err(io::Error::other("the lookup ended without an answer"))))
     }
 
-    fn ended(&self, host: String, was_silent: bool) {
+    fn remember(&self, host: &str, last: Last) {
         let mut state = self.state();
-        state.under_way.remove(&host);
-        if state.silent.len() >= NAMES_MAX {
-            state.silent.clear();
+        if state.last.len() >= NAMES_MAX {
+            state.last.clear();
         }
-        state.silent.insert(host, was_silent);
+        state.last.insert(host.to_owned(), last);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -199,19 +218,23 @@ mod tests {
     const PATIENCE: Duration = Duration::from_millis(50);
     const LONG: Duration = Duration::from_secs(60);
 
-    /// Names with `silent` in them are silent while `hold` lives. Counts the threads that they take.
+    /// Names with `silent` in them are silent while `hold` lives, and those with `dead` find nothing then. Counts the threads
+    /// that they take.
     fn lookups(clock: &Clock) -> (Arc<Lookups>, mpsc::Sender<()>, Arc<AtomicUsize>) {
         let (hold, held) = mpsc::channel::<()>();
         let (held, silent) = (Mutex::new(held), Arc::new(AtomicUsize::new(0)));
         let taken = Arc::clone(&silent);
         let ask = move |host: &str| {
-            if host.contains("silent") {
+            if host.contains("silent") || host.contains("dead") {
                 taken.fetch_add(1, Ordering::SeqCst);
                 let _ = held.lock().unwrap_or_else(PoisonError::into_inner).recv();
             }
+            if host.contains("dead") {
+                return Err(io::Error::other("temporary failure in name resolution"));
+            }
             Ok(vec![SocketAddr::from(([192, 0, 2, 1], 0))])
         };
-        (Lookups::asking(Arc::new(ask), clock.clone()), hold, silent)
+        (Lookups::asking(Arc::new(ask), STACK_BYTES, clock.clone()), hold, silent)
     }
 
     #[tokio::test]
@@ -255,19 +278,47 @@ mod tests {
     async fn a_name_that_was_silent_once_takes_no_thread_of_others() {
         let clock = Clock::manual(crate::domain::time::Timestamp::from_seconds(1_800_000_000));
         let (lookups, hold, _) = lookups(&clock);
-        lookups.find("silent.example", 7, PATIENCE).await.unwrap_err();
         let free = || [&lookups.answering, &lookups.new, &lookups.silent].map(Semaphore::available_permits);
-        // One that was answered late lost a packet.
+        // An answer that comes late is one: a packet was lost.
+        lookups.find("silent.example", 7, PATIENCE).await.unwrap_err();
         clock.advance(SILENT_AFTER);
         hold.send(()).unwrap();
         lookups.find("silent.example", 7, LONG).await.unwrap();
         lookups.find("silent.example", 7, PATIENCE).await.unwrap_err();
         assert_eq!(free(), [ANSWERING_MAX - 1, NEW_MAX, SILENT_MAX]);
-        clock.advance(SILENT_AFTER * 2);
         hold.send(()).unwrap();
         lookups.find("silent.example", 7, LONG).await.unwrap();
-        lookups.find("silent.example", 7, PATIENCE).await.unwrap_err();
+        lookups.find("dead.example", 7, PATIENCE).await.unwrap_err();
+        clock.advance(SILENT_AFTER);
+        hold.send(()).unwrap();
+        lookups.find("dead.example", 7, LONG).await.unwrap_err();
+        lookups.find("dead.example", 7, PATIENCE).await.unwrap_err();
         assert_eq!(free(), [ANSWERING_MAX, NEW_MAX, SILENT_MAX - 1]);
         drop(hold);
+    }
+
+    #[tokio::test]
+    async fn a_name_that_waits_behind_others_that_were_silent_is_told_to_wait() {
+        let (lookups, hold, _) = lookups(&Clock::system());
+        let names: Vec<String> = (0..=SILENT_MAX)
+            .map(|number| format!("h{number}.dead.example"))
+            .collect();
+        names.iter().for_each(|name| lookups.remember(name, Last::Silent));
+        let asked = names.iter().map(|name| lookups.find(name, 7, PATIENCE));
+        let found = futures_util::future::join_all(asked).await;
+        let behind = found
+            .iter()
+            .filter(|found| matches!(found, Err(ResolveError::Behind(_))));
+        assert_eq!(behind.count(), 1);
+        drop(hold);
+    }
+
+    #[tokio::test]
+    async fn a_name_is_not_accused_where_the_system_has_no_thread() {
+        let ask = |_: &str| Ok(Vec::new());
+        let lookups = Lookups::asking(Arc::new(ask), 1 << 46, Clock::system());
+        let error = lookups.find("ok.example", 7, LONG).await.unwrap_err();
+        assert!(matches!(error, ResolveError::NoThread(..)), "{error}");
+        assert!(lookups.state().last.is_empty() && lookups.state().under_way.is_empty());
     }
 }

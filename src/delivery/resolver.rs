@@ -38,10 +38,16 @@ pub(super) enum ResolveError {
     Lookup(std::io::Error),
     #[error("the name {0} was not resolved in time: its name server does not answer")]
     Silent(String),
-    #[error(
-        "the name {0} was not looked up in time: too many other names wait for name servers that do not answer, or the system has no more threads for this process"
-    )]
+    #[error("the name {0} was not looked up in time: too many other names wait for name servers that do not answer")]
     Full(String),
+    #[error(
+        "the name {0} was not looked up in time: its name server did not answer the last time, and it waits behind other such names"
+    )]
+    Behind(String),
+    #[error(
+        "the name {0} was not looked up: this process can start no thread for it ({1}); allow it more processes or memory"
+    )]
+    NoThread(String, std::io::Error),
     #[error("the host name has no address")]
     Empty,
     #[error("the host name leads to {}", .0.of_name())]

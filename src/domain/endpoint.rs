@@ -2,6 +2,7 @@
 
 use super::id::{EndpointEpoch, NotificationId, QueueName};
 use super::named::named;
+use super::outcome::{Fault, Outcome};
 use super::pace::{Pace, PaceOrder};
 use super::queue::Pause;
 use super::time::Timestamp;
@@ -167,7 +168,8 @@ pub enum EndpointChange {
         /// Who asked for it.
         by: String,
     },
-    /// A 2xx of the probe: the same, at the pace that it had before, else at this one.
+    /// A 2xx of the probe: the same, at the pace that it had before, else at this one. A head that failed by its own fault
+    /// keeps its count and its time.
     Reopen {
         /// That of its retry policy.
         slow_start: Option<PaceOrder>,
@@ -297,6 +299,23 @@ impl EndpointChange {
     #[must_use]
     pub const fn opens(&self) -> bool {
         matches!(self, Self::Open | Self::OpenPaced { .. } | Self::Reopen { .. })
+    }
+
+    /// Whether a head of the URL has its whole budget again, which failed last with this status. A person gives back
+    /// everything; the message that a probe delivered says nothing of those that the receiver has something against.
+    #[must_use]
+    pub fn resets(&self, last_status: Option<u16>) -> bool {
+        match self {
+            Self::Open | Self::OpenPaced { .. } => true,
+            Self::Reopen { .. } => Outcome::fault_of(last_status) == Fault::Url,
+            Self::Close { .. }
+            | Self::ProbeFailed { .. }
+            | Self::WaitForAny { .. }
+            | Self::ProbeNext { .. }
+            | Self::Reschedule { .. }
+            | Self::Park { .. }
+            | Self::Disable { .. } => false,
+        }
     }
 }
 

@@ -175,6 +175,15 @@ impl Outcome {
         }
     }
 
+    /// Whom a failure is charged to of which the status alone is on record; without one there was no whole answer.
+    #[must_use]
+    pub const fn fault_of(status: Option<u16>) -> Fault {
+        match status {
+            Some(status) => Self::Status(status).fault(),
+            None => Fault::Url,
+        }
+    }
+
     /// How many seconds the receiver asked to be left alone, at most `cap_s`: only 429 and 503 may ask.
     #[must_use]
     pub fn hint_s(self, header: Option<&str>, now: Timestamp, cap_s: u64) -> Option<u64> {
@@ -255,6 +264,9 @@ mod tests {
         for status in [500, 501, 505, 599, 600, 199, 404, 301] {
             assert_eq!(Outcome::Status(status).fault(), Fault::Message, "{status}");
         }
+        assert_eq!(Outcome::fault_of(Some(503)), Fault::Url);
+        assert_eq!(Outcome::fault_of(Some(500)), Fault::Message);
+        assert_eq!(Outcome::fault_of(None), Fault::Url, "there was no whole answer");
         for kind in FailureKind::ALL {
             let own = matches!(
                 kind,

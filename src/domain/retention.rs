@@ -74,6 +74,14 @@ impl Ages {
         self.leapt_at.map(|leapt| leapt.plus(DOUBT))
     }
 
+    /// What the clock, which shows `now`, would show had it not leapt: what is over by that is over when somebody sets it
+    /// right, too.
+    #[must_use]
+    pub fn without_leap(&self, now: Timestamp) -> Timestamp {
+        let leap = self.leapt_at.zip(self.counted_at);
+        leap.map_or(now, |(leapt, counted)| now.minus(leapt.since(counted)))
+    }
+
     /// Whether what is old goes.
     #[must_use]
     pub const fn count(&self) -> bool {
@@ -115,6 +123,8 @@ mod tests {
         assert!(!leapt.count() && !leapt.at(year.plus(DAY)).count(), "whoever looks");
         assert!(leapt.differ_from(&fine) && leapt.doubted_until() == Some(year.plus(DAY)));
         assert!(leapt.at(begun.plus(HOUR)).count(), "it was set right");
+        assert_eq!(fine.without_leap(begun.plus(HOUR)), begun.plus(HOUR));
+        assert_eq!(leapt.without_leap(year.plus(HOUR)), begun.plus(HOUR));
         let again = leapt.at(year.plus(DAY * 365));
         assert_eq!(again.leapt_at, None, "a day is over, however long it was");
         let later = year.plus(DAY + HOUR);

@@ -39,7 +39,7 @@ pub struct Situation<'a> {
     pub policy: &'a RetryPolicy,
     /// The message's own schedule: the policy's, or its override's. The URL's is always the policy's.
     pub schedule: &'a Schedule,
-    /// Queues of this URL whose head failed or was refused since the last 2xx, this one included.
+    /// Queues of this URL whose head failed or was refused for the first time since the last 2xx, this one among them.
     pub failing_heads: u32,
     /// Queues of this URL.
     pub queues: u32,

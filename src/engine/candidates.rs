@@ -1,12 +1,12 @@
 //! Queues that have something to do and wait for a slot of their URL and a place (docs/protocols.md 16, 35).
 //!
-//! Pure bookkeeping: URLs take turns in the line of their kind, queues of one URL are in order of arrival, nothing
-//! is in twice. A URL that can take nothing at present stands aside until something changes for it, so that finding
+//! Pure bookkeeping: URLs take turns in the line of their kind, queues of one URL are in order of arrival, behind them those
+//! whose message failed, nothing is in twice. A URL that can take nothing at present stands aside until something changes for it, so that finding
 //! the next queue costs the same however many URLs are dead.
 
 use std::collections::VecDeque;
 
-use crate::ambient::HashMap;
+use crate::ambient::{HashMap, HashSet};
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
 
@@ -44,6 +44,8 @@ pub(super) enum Turn {
 #[derive(Debug)]
 struct Waiting {
     queues: VecDeque<QueueName>,
+    /// Those that failed: any other message tells more of the URL. Once it takes messages they are as good as others.
+    failed: VecDeque<QueueName>,
     /// Which entry of a line is its turn; others with its name are left over.
     ticket: u64,
     /// It waits in no line.
@@ -60,6 +62,8 @@ pub(super) struct Candidates {
     /// Where each of them waits: with its URL, or among those whose URL is not known.
     waiting: HashMap<QueueName, Option<EndpointUrl>>,
     by_url: HashMap<EndpointUrl, Waiting>,
+    /// Those that failed and do not wait yet.
+    failed: HashSet<QueueName>,
     /// By [`Line`].
     lines: [Tickets; 4],
     tickets: u64,
@@ -86,6 +90,15 @@ impl Candidates {
     pub(super) fn forget(&mut self, queue: &QueueName) {
         self.take(queue);
         self.urls.remove(queue);
+        self.failed.remove(queue);
+    }
+
+    /// Its message failed: should its URL take nothing but probes, the others of that URL come first.
+    pub(super) fn failed(&mut self, queue: &QueueName) {
+        if self.failed.len() >= WAITING_MAX {
+            self.failed.clear();
+        }
+        self.failed.insert(queue.clone());
     }
 
     /// Takes a queue in, at the end of the line of its URL. A URL that nobody waited for joins `line`.
@@ -94,22 +107,27 @@ impl Candidates {
             return;
         }
         let url = self.urls.get(&queue).cloned();
+        let has_failed = self.failed.remove(&queue);
         self.waiting.insert(queue.clone(), url.clone());
         let Some(url) = url else {
             self.unknown.push_back(queue);
             return;
         };
-        if let Some(waiting) = self.by_url.get_mut(&url) {
-            waiting.queues.push_back(queue);
-            return;
-        }
-        let waiting = Waiting {
-            queues: VecDeque::from([queue]),
+        let is_new = !self.by_url.contains_key(&url);
+        let waiting = self.by_url.entry(url.clone()).or_insert_with(|| Waiting {
+            queues: VecDeque::new(),
+            failed: VecDeque::new(),
             ticket: 0,
             aside: true,
-        };
-        self.by_url.insert(url.clone(), waiting);
-        self.join(url, line);
+        });
+        if has_failed {
+            waiting.failed.push_back(queue);
+        } else {
+            waiting.queues.push_back(queue);
+        }
+        if is_new {
+            self.join(url, line);
+        }
     }
 
     /// Takes out a particular queue, wherever it waits; true when it did.
@@ -122,21 +140,24 @@ impl Candidates {
             return true;
         };
         if let Some(waiting) = self.by_url.get_mut(&url) {
-            if waiting.queues.front() == Some(queue) {
-                waiting.queues.pop_front();
-            } else {
-                waiting.queues.retain(|name| name != queue);
+            for queues in [&mut waiting.queues, &mut waiting.failed] {
+                if queues.front() == Some(queue) {
+                    queues.pop_front();
+                } else {
+                    queues.retain(|name| name != queue);
+                }
             }
-            if waiting.queues.is_empty() {
+            if waiting.queues.is_empty() && waiting.failed.is_empty() {
                 self.by_url.remove(&url);
             }
         }
         true
     }
 
-    /// The queue of `url` that waits longest.
+    /// The queue of `url` that waits longest, of those whose message has not failed where there is one.
     pub(super) fn first_of(&self, url: &EndpointUrl) -> Option<&QueueName> {
-        self.by_url.get(url).and_then(|waiting| waiting.queues.front())
+        let waiting = self.by_url.get(url)?;
+        waiting.queues.front().or_else(|| waiting.failed.front())
     }
 
     /// The next queue whose URL is unknown.
@@ -192,6 +213,7 @@ impl Candidates {
                 Turn::Aside => {}
                 Turn::Elsewhere(line) => self.join(url, line),
                 Turn::Takes => {
+                    waiting.queues.append(&mut waiting.failed);
                     let queue = waiting.queues.pop_front();
                     if waiting.queues.is_empty() {
                         self.by_url.remove(&url);
@@ -367,6 +389,36 @@ mod tests {
         candidates.forget(&queue("a1"));
         assert_eq!(candidates.first_of(&url("a")), Some(&queue("a2")));
         assert_eq!(order(&mut candidates, |_| true), ["a2", "b1"]);
+    }
+
+    #[test]
+    fn a_queue_that_failed_gives_the_next_probe_when_no_other_one_waits_and_keeps_its_place_once_the_url_takes() {
+        let mut candidates = filled();
+        let fails = |candidates: &mut Candidates, name: &str| {
+            assert!(candidates.take(&queue(name)));
+            candidates.failed(&queue(name));
+            candidates.add(queue(name), Line::Answering);
+        };
+        for name in ["a1", "a2"] {
+            assert_eq!(candidates.first_of(&url("a")), Some(&queue(name)));
+            fails(&mut candidates, name);
+        }
+        assert_eq!(candidates.first_of(&url("a")), Some(&queue("a1")), "all of them failed");
+        for name in ["new", "newer"] {
+            candidates.learn(&queue(name), &url("a"));
+            candidates.add(queue(name), Line::Answering);
+        }
+        assert_eq!(candidates.first_of(&url("a")), Some(&queue("new")));
+        fails(&mut candidates, "new");
+        let first = candidates.next(
+            Line::Answering,
+            |u| {
+                if *u == url("a") { Turn::Takes } else { Turn::Aside }
+            },
+        );
+        assert_eq!(first, Some((queue("newer"), url("a"))));
+        candidates.add(queue("newer"), Line::Answering);
+        assert_eq!(order(&mut candidates, |u| *u == url("a")), ["a1", "a2", "new", "newer"]);
     }
 
     #[test]

@@ -304,7 +304,8 @@ pub(super) fn other_settings(found: &str, living: Option<String>, queues: u64, o
              store; correct them here, or stop that daemon first"
         ),
         (None, 0) => format!(
-            "other daemons of this store use other settings now {fingerprints}: {keys} must be the same for all of them"
+            "the daemons of this store have other settings, or had them last {fingerprints}: {keys} must be the same for all of \
+             them; correct them here, or start a daemon with these first"
         ),
         (None, _) => format!(
             "{} under other settings {fingerprints}: {keys} must stay as they are while queues exist",

@@ -71,7 +71,10 @@ async fn wait_for_store(
     if WAITS.is_due(now) {
         tracing::warn!(why = ?why, "waiting for the store");
     }
-    core.seen.unwritten.note(why, now);
+    // What one session keeps locked says nothing of all other rows: `doctor` names the session.
+    if !error.is_locked() {
+        core.seen.unwritten.note(why, now);
+    }
     pause.wait().await;
     Ok(())
 }

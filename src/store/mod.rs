@@ -319,9 +319,9 @@ pub trait Deliveries: Send + Sync {
     /// An attempt that settles nothing (interrupted, or stale): its row only.
     async fn attempt_record(&self, attempt: &crate::domain::attempt::Attempt) -> Result<(), StoreError>;
 
-    /// Of how many queues of `url`, `but` aside, a head failed or was refused after the last 2xx (the later of `since`,
-    /// by the store's clock, and the stored one), and how many queues the URL has. One that was refused counts also when
-    /// its message is a dead letter by now.
+    /// Of how many queues of `url`, `but` aside, a head failed or was refused for the first time after the last 2xx (the
+    /// later of `since`, by the store's clock, and the stored one), and how many queues the URL has. One that was refused
+    /// counts also when its message is a dead letter by now.
     async fn heads_failing(
         &self,
         url: &EndpointUrl,

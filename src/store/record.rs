@@ -345,10 +345,12 @@ pub struct Success {
 /// How many queues of a URL are in trouble.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Queues of which a head failed or was refused since the last 2xx.
+    /// Queues of which a head failed or was refused for the first time since the last 2xx.
     pub failing: u32,
     /// Queues of the URL.
     pub queues: u32,
+    /// That 2xx, by the store's clock.
+    pub last_success: Option<Timestamp>,
 }
 
 /// Which attempts.

@@ -17,8 +17,8 @@
 //! | `rescued` | `rescued_s` |
 //! | `kept_messages` | `[janitor] discard_keep_s`; an edit goes `runs_s` after its dead letter left the index |
 //! | `saves`, `saved_messages` | `[janitor] discard_keep_s` |
-//! | `event_history` | the type's own `history_ttl`, in pages, by the event processor |
-//! | `events`, `event_outbox`, `event_errors` | with the work: a row ends when it is handled or published |
+//! | `event_history` | the type's own `history_ttl`, in pages, by the event processor; while ages do not count, as `events` |
+//! | `events`, `event_outbox`, `event_errors` | with the work: a row ends when it is handled or published, or its lifetime is over; while ages do not count, by a clock that did not leap |
 //! | `event_types` | `types_s`, without a document, an event, a subscription, history and a policy; see `events/known.rs` |
 //! | `subscriptions` | a row per URL that somebody subscribed, until it is taken back |
 //! | `ended_subscriptions` | `types_s` after their end, without a queue and a dead letter of their URL |

@@ -8,7 +8,7 @@ use redrive::internals::domain::message::Message;
 use tokio::time::Instant;
 
 use super::broker::{Model, Step};
-use super::plan::{Fault, Plan};
+use super::plan::{Fault, Manner, Plan};
 use super::receivers::Receivers;
 use super::world::Ledger;
 use crate::checker::{self, History, Left, Publish, Violation};
@@ -59,8 +59,11 @@ pub struct Faults {
     prefetch: u32,
     /// Attempts that a message has until it waits for a person or dies, and how often a person gave all of them anew.
     attempts: (u32, u32),
-    /// Queues of each URL: a success in one gives the heads of the others all their attempts anew.
+    /// Queues of each URL: a success in one gives the heads of the others all their attempts anew, where they failed by the
+    /// URL's fault.
     paths: HashMap<&'static str, u32>,
+    /// The receiver that has something against some messages always answers.
+    broken_answers: bool,
     /// The broker itself moves what came back too often to the dead letters.
     limited: bool,
 }
@@ -109,6 +112,15 @@ impl Faults {
                 redelivered + u32::try_from(failovers).unwrap_or(u32::MAX),
             ),
             paths,
+            broken_answers: !plan.faults.iter().any(|planned| {
+                matches!(
+                    planned.fault,
+                    Fault::ReceiverDown {
+                        manner: Manner::Broken,
+                        ..
+                    }
+                )
+            }),
             limited: plan.delivery_limit.is_some(),
         }
     }
@@ -201,7 +213,7 @@ fn sent_while_paused(receivers: &Receivers, pauses: &[(String, Instant, Instant)
         .collect()
 }
 
-/// Only where no other queue of the URL can succeed and so give a head all its attempts anew.
+/// Only where no success in another queue of the URL gives a head all its attempts anew.
 fn too_many_attempts(ledger: &Ledger, history: &History, faults: &Faults) -> Vec<Wrong> {
     let mut failed: HashMap<&str, u32> = HashMap::new();
     for seen in &history.seen {
@@ -213,12 +225,13 @@ fn too_many_attempts(ledger: &Ledger, history: &History, faults: &Faults) -> Vec
     let mut wrong = Vec::new();
     for (_, id, ..) in &ledger.published {
         let path = id.split('-').nth(1).unwrap_or_default();
+        let is_its_own = path == Manner::Broken.path() && faults.broken_answers;
         let is_alone = faults.paths.get(path) == Some(&1);
         let failed = failed.get(id.as_str()).copied().unwrap_or(0);
         // What its publisher sent again, unsure of the first, is a message of its own.
         let copies = ledger.stored.get(id).copied().unwrap_or(1);
         let allowed = attempts * (1 + redelivered) * copies + faults.repeats;
-        if is_alone && failed > allowed {
+        if (is_alone || is_its_own) && failed > allowed {
             wrong.push(Wrong::TooManyAttempts {
                 id: id.clone(),
                 failed,

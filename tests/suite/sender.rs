@@ -483,6 +483,7 @@ async fn where_a_receiver_redirects_to_is_told_without_what_is_secret() {
             "https://new.example/hook",
         ),
         ("/hook/", "/hook/"),
+        ("https://new.example/cb#access_token=hunter2", "https://new.example/cb"),
     ] {
         let sent = attempt(Behaviour::Answer(moved(location).into_bytes())).await;
         let error = sent.error.unwrap();
@@ -490,6 +491,12 @@ async fn where_a_receiver_redirects_to_is_told_without_what_is_secret() {
         let end = format!("{told}, and redirects are not followed: publish to that URL");
         assert!(error.ends_with(&end), "{error}");
     }
+    let sent = attempt(Behaviour::Answer(moved("mailto:me@new.example").into_bytes())).await;
+    let error = sent.error.unwrap();
+    assert!(
+        error.ends_with("mailto:me@new.example, and redirects are not followed"),
+        "{error}"
+    );
     let long = format!("https://new.example/{}", "x".repeat(4000));
     let sent = attempt(Behaviour::Answer(moved(&long).into_bytes())).await;
     assert!(sent.error.unwrap().len() < 310);

@@ -404,6 +404,15 @@ impl Event {
         }
     }
 
+    /// The state as lists show it: one that was cancelled in hand is there until its handler has ended.
+    #[must_use]
+    pub fn shown_state(&self) -> &'static str {
+        match &self.lease {
+            Some(lease) if lease.is_cancelled() => "cancelled",
+            Some(_) | None => self.state.as_str(),
+        }
+    }
+
     /// Whether nobody tries it again by itself: past the cutoff, or moved by claims.
     #[must_use]
     pub fn is_dead_letter(&self) -> bool {

@@ -47,6 +47,9 @@ impl Dispatcher {
             End::Idle => self.outside.release(asked, epoch, Release::Look),
             End::Yielded | End::Stopping => self.outside.release(asked, epoch, Release::More),
             End::Waits(delay) | End::Trouble(delay) => {
+                if matches!(end.end, End::Waits(_)) {
+                    self.candidates.failed(&queue);
+                }
                 self.later.rest(&queue, delay.min(REST_STOPPED));
                 self.later.wake_in(queue, delay);
                 self.outside.release(asked, epoch, Release::Wait);
@@ -56,6 +59,7 @@ impl Dispatcher {
                 self.outside.release(asked, epoch, Release::More);
             }
             End::EndpointClosed => {
+                self.candidates.failed(&queue);
                 self.holdings.look_again(queue);
                 self.outside.release(asked, epoch, Release::Wait);
             }

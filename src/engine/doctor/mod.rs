@@ -287,16 +287,27 @@ impl Doctor {
         Some(Check::broken("refused queues", problem, mend))
     }
 
-    /// Whether the daemons of the store have the settings of this process.
+    /// Whether the daemons of the store have the settings of this process, or had them last.
     async fn settings_check(&self) -> Option<Check> {
         let (found, own) = (
             self.store.fingerprint().await.ok()??,
             self.settings.naming.fingerprint(),
         );
-        (found != own).then(|| {
-            let mend = "correct them: nothing that is published with these settings is delivered";
-            Check::broken("settings", other_settings(&found, None, 0, &own), mend)
+        if found == own {
+            return None;
+        }
+        let why = other_settings(&found, None, 0, &own);
+        let mend = "until then no queue can be made with these settings";
+        Some(match self.daemons_living().await {
+            Ok(0) => Check::warning("settings", why, mend),
+            Ok(_) | Err(_) => Check::broken("settings", why, mend),
         })
+    }
+
+    /// How many daemons are alive, by the evidence.
+    async fn daemons_living(&self) -> Result<usize, StoreError> {
+        let living = as_evident(&self.store, self.store.incarnations_living().await?).await?;
+        Ok(living.iter().filter(|one| one.alive && one.delivers).count())
     }
 
     async fn daemon_checks(&self) -> Vec<Check> {
@@ -315,15 +326,10 @@ impl Doctor {
                 )
             }];
         }
-        let incarnations = match self.store.incarnations_living().await {
-            Ok(incarnations) => as_evident(&self.store, incarnations).await,
-            Err(error) => Err(error),
-        };
-        let incarnations = match incarnations {
-            Ok(incarnations) => incarnations,
+        let daemons = match self.daemons_living().await {
+            Ok(daemons) => daemons,
             Err(error) => return vec![Check::unread("daemon", &super::error::chain(&error))],
         };
-        let daemons = incarnations.iter().filter(|one| one.alive && one.delivers).count();
         vec![if daemons == 0 {
             Check::warning(
                 "daemon",

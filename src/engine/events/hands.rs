@@ -84,11 +84,11 @@ impl Hands {
     }
 
     /// Those that are `held` still are prolonged `until` then; those that somebody else has now, or nobody, are given up.
-    pub(super) fn prolonged(&self, asked: &[LeaseKey], held: &[i64], until: Duration) {
+    pub(super) fn prolonged(&self, asked: &[LeaseKey], held: &[LeaseKey], until: Duration) {
         let mut leases = self.locked();
         for key in asked {
             match leases.get_mut(key) {
-                Some(lease) if held.contains(&key.id) => lease.until = until,
+                Some(lease) if held.contains(key) => lease.until = until,
                 Some(lease) => lease.lost.cancel(),
                 None => {}
             }
@@ -170,5 +170,26 @@ impl Workers {
             ambient::sleep(Duration::from_millis(5)).await;
         }
         is_clear
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::event::EventType;
+    use crate::engine::events::meters::EventMeters;
+
+    #[test]
+    fn a_lease_that_is_lost_is_given_up_also_where_its_event_is_in_hand_again() {
+        let hands = Hands::new(EventMeters::default().of(&EventType::parse("t").unwrap()));
+        let key = |token| LeaseKey {
+            id: 7,
+            token,
+            revision: 1,
+        };
+        let all = CancellationToken::new();
+        let [first, second] = [key(1), key(2)].map(|key| hands.take(key, &all));
+        hands.lost(&hands.held(), &[key(2)]);
+        assert!(first.is_cancelled() && !second.is_cancelled());
     }
 }

@@ -19,6 +19,7 @@ use crate::domain::message::Message;
 use crate::domain::notification::Notification;
 use crate::domain::outcome::{FailureKind, Outcome, OutcomeClass};
 use crate::domain::pace::PaceChange;
+use crate::domain::queue::Head;
 use crate::domain::signature::SigningSecret;
 use crate::domain::url::EndpointUrl;
 use crate::engine::endpoints::{Answered, HELD, InFlight, LiveEndpoint, NEAR};
@@ -366,12 +367,14 @@ impl Hold {
         }
     }
 
+    /// What is on record of the message in hand, where it failed before.
+    pub(super) fn head_of(&self, hand: &InHand) -> Option<&Head> {
+        let is_of_it = |head: &&Head| head.is_about(&hand.notification.id, hand.fingerprint);
+        self.record.head.as_ref().filter(is_of_it)
+    }
+
     pub(super) fn failures_of(&self, hand: &InHand) -> u32 {
-        self.record
-            .head
-            .as_ref()
-            .filter(|head| head.is_about(&hand.notification.id, hand.fingerprint))
-            .map_or(0, |head| head.failures)
+        self.head_of(hand).map_or(0, |head| head.failures)
     }
 
     async fn interrupted(&self, hand: &InHand, tried: Tried) -> End {

@@ -331,6 +331,7 @@ impl Hold {
             Tally {
                 failing: 1,
                 queues: u32::MAX,
+                last_success: None,
             }
         };
         Ok(decide(&Situation {
@@ -367,21 +368,25 @@ impl Hold {
         }
     }
 
-    /// Queues of the URL in trouble, this one included.
+    /// Queues of the URL in trouble, this one included unless its message failed before the last 2xx already: then the
+    /// receiver has something against that message, and takes others.
     async fn tally(&self, hand: &InHand) -> Result<Tally, End> {
         let (engine, url, since) = (
             Arc::clone(&self.engine),
             &hand.notification.url,
             hand.endpoint.last_success(),
         );
-        let tally = engine
+        let mut tally = engine
             .insist(self.incarnation, || engine.store.heads_failing(url, since, &self.queue))
             .await
             .map_err(|()| End::Fenced)?;
-        Ok(Tally {
-            failing: tally.failing + 1,
-            queues: tally.queues,
-        })
+        let failed_before = self.head_of(hand).is_some_and(|head| {
+            tally
+                .last_success
+                .is_some_and(|success| head.first_failed_at <= success)
+        });
+        tally.failing += u32::from(!failed_before);
+        Ok(tally)
     }
 
     fn waiting(&self, hand: &InHand, tried: &Tried, (failures, delay): (u32, Duration), scope: Scope) -> Consequence {
@@ -482,20 +487,16 @@ impl Hold {
     }
 
     fn head_after(&self, hand: &InHand, tried: &Tried, consequence: &Consequence, schedule: &Schedule) -> Head {
-        let first = self
-            .record
-            .head
-            .as_ref()
-            .map_or(tried.attempt.started_at, |head| head.first_failed_at);
+        let now = self.engine.store_time.now();
         Head {
             message: tried.attempt.message_id.clone(),
             fingerprint: Some(hand.fingerprint),
             failures: consequence.failures,
-            first_failed_at: first,
-            last_failed_at: self.engine.clock.now(),
+            first_failed_at: self.head_of(hand).map_or(now, |head| head.first_failed_at),
+            last_failed_at: now,
             last_status: tried.attempt.status,
             last_error: tried.attempt.error.clone(),
-            next_attempt_at: consequence.delay.map(|delay| self.engine.clock.now().plus(delay)),
+            next_attempt_at: consequence.delay.map(|delay| now.plus(delay)),
             parked: consequence.parked,
             phase: consequence.phase,
             attempts_allowed: schedule.attempts(),

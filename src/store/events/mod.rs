@@ -40,9 +40,9 @@ pub trait Events: Send + Sync {
     /// Ends leases; answers in the order given what each was found to be.
     async fn events_finish(&self, finishes: &[Finish]) -> Result<Vec<Finished>, StoreError>;
 
-    /// Prolongs leases to `span` from now; answers the ids of those that are still held, which no cancelled one is. A row
+    /// Prolongs leases to `span` from now; answers those that are still held, which no cancelled one is. A row
     /// that another session keeps locked is left as it is, and is held.
-    async fn events_renew(&self, leases: &[LeaseKey], span: Duration) -> Result<Vec<i64>, StoreError>;
+    async fn events_renew(&self, leases: &[LeaseKey], span: Duration) -> Result<Vec<LeaseKey>, StoreError>;
 
     /// Ends leases that ran out, or whose process is dead, at most `limit`: a handler's counts as a failure.
     /// `configured` applies where the type says nothing else.
@@ -58,7 +58,7 @@ pub trait Events: Send + Sync {
     async fn events_give_up(&self, event_type: &EventType, cutoff: u32) -> Result<u64, StoreError>;
 
     /// Removes events whose own lifetime is over, and old history, at most `limit` of each.
-    /// While ages do not count, as [`Trimming`](crate::store::Trimming) has it, only what was cancelled in hand goes.
+    /// While ages do not count, as [`Trimming`](crate::store::Trimming) has it, by a clock that did not leap.
     async fn events_expire(&self, limit: u32) -> Result<Expired, StoreError>;
 
     /// One row.

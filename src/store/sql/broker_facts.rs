@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::retention::ages_at;
 use super::{Calls, Driver, Row, Statement, values};
 use crate::domain::id::QueueName;
 use crate::store::broker_facts::{LOOKS_KEPT, LOOKS_TRIMMED};
@@ -23,10 +24,8 @@ static LOOKS_FIRST: Statement = Statement::new(
 );
 static LOOKS_KEEP: Statement =
     Statement::new("UPDATE redrive.looks SET seen = $2, at = redrive.store_now() WHERE queue = $1 AND seen = $3");
-static LOOKS_TRIM: Statement = Statement::new(
-    "DELETE FROM redrive.looks WHERE queue IN \
-     (SELECT queue FROM redrive.looks WHERE at < redrive.store_now() - $1 LIMIT $2)",
-);
+static LOOKS_TRIM: Statement =
+    Statement::new("DELETE FROM redrive.looks WHERE queue IN (SELECT queue FROM redrive.looks WHERE at < $1 LIMIT $2)");
 static LOOKS: Statement = Statement::new("SELECT seen FROM redrive.looks WHERE queue = $1");
 
 #[async_trait]
@@ -63,10 +62,11 @@ impl<D: Driver> BrokerFacts for D {
         let mut keeping = values![queue, seen];
         let statement = if before.is_some() { &LOOKS_KEEP } else { &LOOKS_FIRST };
         keeping.extend(before.into_iter().flat_map(|before| values![before]));
-        self.transaction("keeping what looks cost", move |mut session, _| {
+        self.transaction("keeping what looks cost", move |mut session, now| {
             Box::pin(async move {
                 let is_kept = session.change(statement, keeping).await? > 0;
-                session.change(&LOOKS_TRIM, values![LOOKS_KEPT, LOOKS_TRIMMED]).await?;
+                let before = ages_at(&mut session, now).await?.without_leap(now).minus(LOOKS_KEPT);
+                session.change(&LOOKS_TRIM, values![before, LOOKS_TRIMMED]).await?;
                 Ok(is_kept)
             })
         })

@@ -242,7 +242,7 @@ pub(super) async fn apply(
     let now = endpoint_after(&before, change, attempt, now);
     put(session, &now).await?;
     if change.opens() {
-        queues::heads_reset(session, url).await?;
+        queues::heads_opened(session, url, change).await?;
     }
     if raises(&before, change) {
         generation_raise(session).await?;

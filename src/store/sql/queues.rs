@@ -8,13 +8,14 @@ use std::collections::{HashMap, HashSet};
 use async_trait::async_trait;
 
 use super::{Calls, Driver, Row, Session, Statement, columns, endpoints, values};
-use crate::domain::endpoint::Endpoint;
+use crate::domain::endpoint::{Endpoint, EndpointChange};
 use crate::domain::id::{Epoch, IncarnationId, QueueName};
 use crate::domain::queue::QueueRecord;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::store::columns::{
-    Columns, closing_text, head_cleared, integer, parsed, queue_columns, queue_record, queue_url, storable, text,
+    Columns, closing_text, head_cleared, integer, number_optional, parsed, queue_columns, queue_record, queue_url,
+    storable, text,
 };
 use crate::store::rules::{due_in, lease_refusal};
 use crate::store::{
@@ -141,13 +142,15 @@ static HEADS_RESET: Statement = Statement::new(concat!(
     head_cleared!(),
     " WHERE name = ANY($1) RETURNING name"
 ));
+static REFUSALS_BEGIN: Statement =
+    Statement::new("UPDATE redrive.delivery_queues SET refusals_in_row = 0 WHERE name = ANY($1)");
 static REFUSAL_FORGET: Statement = Statement::new("DELETE FROM redrive.refused_queues WHERE queue = $1");
 static REFUSALS_FORGET: Statement =
     Statement::new("DELETE FROM redrive.refused_queues WHERE url_key = redrive.url_key($1)");
 /// Waits for nobody, as the endpoint is locked by then: who holds one of these rows now is about to find
 /// the endpoint changed.
 static HEADS_LOCKED_FREE: Statement = Statement::new(
-    "SELECT name FROM redrive.delivery_queues \
+    "SELECT name, head_last_status FROM redrive.delivery_queues \
      WHERE redrive.url_key(url) = redrive.url_key($1) AND head_message IS NOT NULL FOR UPDATE SKIP LOCKED",
 );
 static LOCK: Statement =
@@ -320,10 +323,18 @@ pub(super) async fn heads_lock(session: &mut Session<'_>, url: &EndpointUrl) -> 
     session.list(&HEADS_LOCKED, values![url], name).await
 }
 
-/// Resets the heads of `url` that were locked before, and those that nobody else is changing.
-pub(super) async fn heads_reset(session: &mut Session<'_>, url: &EndpointUrl) -> Result<(), sqlx::Error> {
-    let names = session.list(&HEADS_LOCKED_FREE, values![url], name).await?;
-    session.change(&HEADS_RESET, values![names]).await?;
+/// What opening `url` by `change` does to its heads that were locked before, and to those that nobody else is changing.
+pub(super) async fn heads_opened(
+    session: &mut Session<'_>,
+    url: &EndpointUrl,
+    change: &EndpointChange,
+) -> Result<(), sqlx::Error> {
+    let head = |row: &Row| Ok((name(row)?, number_optional(row, "head_last_status")?));
+    let heads = session.list(&HEADS_LOCKED_FREE, values![url], head).await?;
+    let (reset, kept): (Vec<_>, Vec<_>) = heads.into_iter().partition(|(_, status)| change.resets(*status));
+    let names = |heads: Vec<(QueueName, _)>| heads.into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    session.change(&HEADS_RESET, values![names(reset)]).await?;
+    session.change(&REFUSALS_BEGIN, values![names(kept)]).await?;
     session.change(&REFUSALS_FORGET, values![url]).await.map(drop)
 }
 

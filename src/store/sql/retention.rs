@@ -140,7 +140,7 @@ impl<D: Driver> Trimming for D {
         let trim = *trim;
         let page = self.transaction("trimming", move |mut session, now| {
             Box::pin(async move {
-                let trim = if ages_count(&mut session, now).await? {
+                let trim = if ages_at(&mut session, now).await?.count() {
                     Some(trim)
                 } else {
                     trim.ageless()
@@ -185,7 +185,7 @@ enum Page {
 }
 
 /// Decided by the clock that the rows are judged by.
-pub(super) async fn ages_count(session: &mut Session<'_>, now: Timestamp) -> Result<bool, sqlx::Error> {
+pub(super) async fn ages_at(session: &mut Session<'_>, now: Timestamp) -> Result<Ages, sqlx::Error> {
     let known = session.one(&AGES, values![], ages).await?;
     let ages = known.at(now);
     if ages.differ_from(&known) {
@@ -193,7 +193,7 @@ pub(super) async fn ages_count(session: &mut Session<'_>, now: Timestamp) -> Res
             .change(&AGES_KEEP, values![ages.counted_at, ages.leapt_at])
             .await?;
     }
-    Ok(ages.count())
+    Ok(ages)
 }
 
 /// A statement with the value of its `$1`. What marks has no other; what removes gets the rows of the page as `$2`.

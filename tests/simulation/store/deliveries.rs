@@ -57,7 +57,11 @@ impl Rows {
         if let Some(request) = failure.paced.filter(|_| endpoint_changed) {
             endpoint = self.failed_at_its_pace(now, (attempt, request)).or(endpoint);
         }
-        if attempt.class == OutcomeClass::Refused {
+        let failed_before = first.is_some_and(|first| {
+            let known = self.endpoints.get(&attempt.url);
+            known.is_some_and(|endpoint| endpoint.last_success_at >= Some(first))
+        });
+        if attempt.class == OutcomeClass::Refused && !failed_before {
             self.refused.insert(attempt.queue.clone(), (attempt.url.clone(), now));
         }
         FailureRecorded::Recorded {
@@ -135,7 +139,7 @@ impl Rows {
         let (mut queues, mut failing) = (BTreeSet::new(), BTreeSet::new());
         for record in self.queues.values().filter(|record| record.url.as_ref() == Some(url)) {
             queues.insert(&record.name);
-            let failed = record.head.as_ref().map(|head| head.last_failed_at);
+            let failed = record.head.as_ref().map(|head| head.first_failed_at);
             failing.extend(failed.filter(|failed| is_after(*failed)).map(|_| &record.name));
         }
         let refused = self.refused.iter().filter(|(_, (of, at))| of == url && is_after(*at));
@@ -145,6 +149,7 @@ impl Rows {
         Tally {
             failing: u32::try_from(failing.len()).unwrap(),
             queues: u32::try_from(queues.len()).unwrap(),
+            last_success: after,
         }
     }
 

@@ -10,8 +10,8 @@ use redrive::internals::domain::pace::{PaceChange, Request};
 use redrive::internals::domain::time::Timestamp;
 use redrive::internals::domain::url::EndpointUrl;
 use redrive::internals::store::{
-    Changed, EndpointQuery, HeadScope, NewAudit, NewStoredLetter, Numbers, PaceChanged, ProbeNext, ProbeOutcome,
-    endpoint_after, endpoint_after_failure, next_number, pace_changed, raises,
+    Changed, EndpointQuery, NewAudit, NewStoredLetter, Numbers, PaceChanged, ProbeNext, ProbeOutcome, endpoint_after,
+    endpoint_after_failure, next_number, pace_changed, raises,
 };
 
 use super::Rows;
@@ -142,7 +142,7 @@ impl Rows {
         let after = endpoint_after(&before, change, attempt, now);
         self.endpoints.insert(url.clone(), after.clone());
         if change.opens() {
-            self.heads_reset(now, &HeadScope::Url(url.clone()));
+            self.heads_opened(url, change);
         }
         if raises(&before, change) {
             self.generation_raise(now);

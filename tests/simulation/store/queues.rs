@@ -1,6 +1,6 @@
 //! Rows of delivery queues, and their leases.
 
-use redrive::internals::domain::endpoint::{Endpoint, EndpointState};
+use redrive::internals::domain::endpoint::{Endpoint, EndpointChange, EndpointState};
 use redrive::internals::domain::id::{EndpointEpoch, Epoch, IncarnationId, QueueName};
 use redrive::internals::domain::queue::{Closing, Pause, QueueRecord};
 use redrive::internals::domain::time::Timestamp;
@@ -255,6 +255,15 @@ impl Rows {
             HeadScope::Url(url) => of != url,
         });
         reset
+    }
+
+    pub(super) fn heads_opened(&mut self, url: &EndpointUrl, change: &EndpointChange) {
+        let of_url = |record: &&mut QueueRecord| record.url.as_ref() == Some(url) && record.head.is_some();
+        for record in self.queues.values_mut().filter(of_url) {
+            record.refusals_in_row = 0;
+            record.head.take_if(|head| change.resets(head.last_status));
+        }
+        self.refused.retain(|_, (of, _)| of != url);
     }
 
     pub(super) fn queue_forget(&mut self, _: Timestamp, queue: &QueueName, epoch: Epoch) -> bool {

@@ -193,7 +193,7 @@ modelled! {
         event_ids_raise() -> ();
         events_claim(claim: &EventClaim) -> Vec<Event>;
         events_finish(finishes: &[Finish]) -> Vec<Finished>;
-        events_renew(leases: &[LeaseKey], span: Duration) -> Vec<i64>;
+        events_renew(leases: &[LeaseKey], span: Duration) -> Vec<LeaseKey>;
         events_next_due(event_type: &EventType) -> Option<Duration>;
         events_reap(limit: u32, configured: HandlingRules) -> Vec<Reaped>;
         events_give_up(event_type: &EventType, cutoff: u32) -> u64;

@@ -378,7 +378,8 @@ async fn cancelling_an_event_in_hand_ends_its_program_and_what_is_pushed_then_wa
         "it was told when its lease was to be prolonged"
     );
     let other_process = ["event", "cancel", "--type", "t", "--reference", "a", "--yes"];
-    installation.run(&other_process).await.expect_code(0);
+    let told = installation.run(&other_process).await.expect_code(0).stdout;
+    assert!(told.contains("cancelled") && !told.contains("leased"), "{told}");
     wait_until("the end of the second program", LONG, async || {
         (listed(&installation).await == json!([])).then_some(())
     })

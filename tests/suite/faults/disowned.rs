@@ -91,11 +91,32 @@ async fn a_daemon_with_other_settings_ousts_nobody_and_its_publishers_make_no_qu
     let outcome = scene.installation.run(&publish).await.expect_code(78);
     assert!(outcome.stderr.contains("the queue is not made"), "{outcome:?}");
     refused(&scene).await;
+    assert_eq!(told_of_settings(&scene).await, "broken");
     assert_eq!(second.stop().await, Some(0), "{}", second.log());
+    // Nobody is alive, and no queue is there: the next daemon says whose settings hold.
+    assert_eq!(told_of_settings(&scene).await, "warning");
+    let outcome = scene.installation.run(&publish).await.expect_code(78);
+    assert!(
+        outcome.stderr.contains("start a daemon with these first"),
+        "{outcome:?}"
+    );
     let mut first = scene.installation.daemon().await;
     assert_eq!(fingerprint(&scene).await, own);
     scene.installation.run(&publish).await.expect_code(0);
     assert_eq!(first.stop().await, Some(0), "{}", first.log());
+}
+
+/// How bad it is for `doctor` that the store knows other settings.
+async fn told_of_settings(scene: &Scene) -> String {
+    let checks = scene.installation.run(&["doctor", "--json"]).await.json();
+    let found = checks
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|check| check["name"] == "settings");
+    let check = found.unwrap_or_else(|| panic!("no settings: {checks}"));
+    assert!(check["found"].as_str().unwrap().contains("or had them last"), "{check}");
+    check["result"].as_str().unwrap().to_owned()
 }
 
 /// A daemon does not start while one with other settings is alive.

@@ -9,7 +9,7 @@ use redrive::internals::engine::query;
 use crate::engine::stage::{Ground, Stage};
 use crate::support::faulty_store::Fault;
 use crate::support::receiver::Behaviour;
-use crate::support::wait::{at_moment, wait_until};
+use crate::support::wait::{at_moment, stays_absent, wait_until};
 
 /// After a fault everything goes on within this time; no round of housekeeping may be needed for it.
 const SOON: Duration = Duration::from_secs(15);
@@ -200,22 +200,45 @@ async fn what_cannot_be_written_down_of_a_failure_is_told_until_it_is() {
     store.plan(|call| (call == "failure_record").then_some(Fault::Unheard));
     stage.start();
     stage.publish("a", "/hook").await;
-    let told = async || {
-        let ready = stage.engine.query(query::IsReady()).await.unwrap().store.problem;
-        let checks = stage.engine.query(query::Doctor()).await.unwrap();
-        let mut found = checks.into_iter().map(|check| check.found);
-        (
-            ready,
-            found.find(|found| found.starts_with("takes some writes and not others")),
-        )
-    };
     wait_until("what waits to be told", SOON, async || {
-        let (ready, doctor) = told().await;
+        let (ready, doctor) = unwritten(&stage).await;
         let is_named = |text: Option<String>| text.is_some_and(|text| text.contains("the answer was lost"));
         (is_named(ready) && is_named(doctor)).then_some(())
     })
     .await;
     store.plan(|_| None);
-    wait_until("its end", SOON, async || (told().await == (None, None)).then_some(())).await;
+    wait_until("its end", SOON, async || {
+        (unwritten(&stage).await == (None, None)).then_some(())
+    })
+    .await;
     stage.stop().await;
+}
+
+/// One session keeps the rows of one queue: all others are written.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failure_that_waits_for_a_locked_row_says_nothing_of_the_store() {
+    let (mut stage, store) = Stage::quiet_over_faults(Ground::embedded(), |_| {}).await;
+    stage.receiver.behave("*", Behaviour::Status(503));
+    store.plan(|call| (call == "failure_record").then_some(Fault::Locked));
+    stage.start();
+    stage.publish("a", "/hook").await;
+    wait_until("an attempt", SOON, async || (stage.receiver.count() > 0).then_some(())).await;
+    stays_absent("a store that takes no writes", Duration::from_secs(8), async || {
+        Some(unwritten(&stage).await).filter(|told| *told != (None, None))
+    })
+    .await;
+    store.plan(|_| None);
+    stage.endpoint_is("/hook", "unavailable").await;
+    stage.stop().await;
+}
+
+/// What readiness and `doctor` say of a store that takes some writes and not others.
+async fn unwritten(stage: &Stage) -> (Option<String>, Option<String>) {
+    let ready = stage.engine.query(query::IsReady()).await.unwrap().store.problem;
+    let checks = stage.engine.query(query::Doctor()).await.unwrap();
+    let mut found = checks.into_iter().map(|check| check.found);
+    (
+        ready,
+        found.find(|found| found.starts_with("takes some writes and not others")),
+    )
 }

@@ -435,12 +435,15 @@ async fn number_of(file: &mut SqliteConnection, what: &'static str) -> i64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_went_a_year_ahead_removes_nothing_for_a_day() {
     const ATTEMPTS: &str = "SELECT count(*) FROM attempts WHERE started_at > 0";
+    const EVENTS: &str = "SELECT count(*) FROM events WHERE created_at > 0";
     let receiver = Receiver::start().await;
     let mut installation = Installation::embedded();
     installation.append("[store.retention]\nattempts_s = 3600\n");
     let url = receiver.url("/hook");
     let publish = ["publish", "--execution", "a", "--url", url.as_str()];
     installation.run(&publish).await.expect_code(0);
+    let push = ["event", "push", "--type", "t", "--reference", "a", "--ttl", "86400"];
+    installation.run(&push).await.expect_code(0);
     let mut daemon = installation.daemon().await;
     let address = format!("sqlite://{}", installation.path("store.db").display());
     let mut file = SqliteConnection::connect(&address).await.unwrap();
@@ -451,7 +454,8 @@ async fn a_clock_that_went_a_year_ahead_removes_nothing_for_a_day() {
     .await;
     daemon.stop().await;
     let year = Duration::from_hours(24 * 365);
-    let ahead = "UPDATE attempts SET started_at = started_at - BY; UPDATE janitor SET aged_at = aged_at - BY";
+    let ahead = "UPDATE attempts SET started_at = started_at - BY; UPDATE janitor SET aged_at = aged_at - BY; \
+                 UPDATE events SET created_at = created_at - BY, expires_at = expires_at - BY";
     let mut file = set_forward(&installation, year, ahead).await;
     let mut daemon = installation.daemon().await;
     wait_until("the daemon doubts its clock", BOUND, async || {
@@ -462,12 +466,14 @@ async fn a_clock_that_went_a_year_ahead_removes_nothing_for_a_day() {
     // The answer comes with the next page of what there is to remove.
     daemon.stop().await;
     assert_eq!(number_of(&mut file, ATTEMPTS).await, 1);
+    assert_eq!(number_of(&mut file, EVENTS).await, 1);
     // A day later nobody has set it right: it is the time.
     let day = Duration::from_hours(25);
     let mut file = set_forward(&installation, day, "UPDATE janitor SET leapt_at = leapt_at - BY").await;
     let mut daemon = installation.daemon().await;
     wait_until("what is old is gone", BOUND, async || {
-        (number_of(&mut file, ATTEMPTS).await == 0).then_some(())
+        let left = number_of(&mut file, ATTEMPTS).await + number_of(&mut file, EVENTS).await;
+        (left == 0).then_some(())
     })
     .await;
     daemon.stop().await;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use redrive::internals::domain::id::{ExecutionId, QueueName};
+use redrive::internals::domain::policy::{OnExhausted, OnRefused, RetryPolicy};
 use redrive::internals::engine::{Command, Done, RedeliverTarget};
 use tokio_util::sync::CancellationToken;
 
@@ -292,6 +293,102 @@ async fn three_bad_messages_keep_no_good_one_from_being_the_probe() {
         stage.delivered(4).await;
         stage.stop().await;
     }
+}
+
+/// Good messages come more rarely than the bad ones are tried: the first of them opens the URL, and from then on each bad one
+/// keeps to its own schedule until that is used up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_bad_messages_die_of_their_own_schedules_and_hold_no_good_one_up_again() {
+    for status in [500, 422] {
+        let mut stage = Stage::on(Ground::rabbit_sqlite().await, |settings| {
+            settings.default_policy = RetryPolicy {
+                retries_with_no_delay: 0,
+                minimum_delay_retries: 6,
+                minimum_delay_s: 1,
+                backoff_retries: Some(0),
+                maximum_delay_retries: 0,
+                on_exhausted: OnExhausted::DeadLetter,
+                on_refused: OnRefused::Retry,
+                ..RetryPolicy::default()
+            };
+        })
+        .await;
+        stage.receiver.behave_by("/hook", move |attempt| {
+            Behaviour::Status(if attempt.body.starts_with(b"bad") { status } else { 200 })
+        });
+        let bad = ["bad-a", "bad-b", "bad-c"];
+        for execution in bad {
+            let receipt = stage.publish(execution, "/hook").await;
+            stage.history.left.insert(receipt.id.as_str().to_owned(), Left::Dead);
+        }
+        stage.endpoint_is("/hook", "unavailable").await;
+        stage.publish("good", "/hook").await;
+        stage.delivered(1).await;
+        let opened = stage.endpoint_is("/hook", "available").await.endpoint.epoch;
+        for good in 2..=3 {
+            let before = bad.map(|execution| tried(&stage, execution));
+            wait_until("each of the bad ones to be tried again", BOUND, async || {
+                let again = bad.iter().zip(before);
+                again
+                    .into_iter()
+                    .all(|(execution, before)| tried(&stage, execution) > before)
+                    .then_some(())
+            })
+            .await;
+            stage.publish("good", "/hook").await;
+            stage.delivered(good).await;
+        }
+        assert_eq!(stage.dead_letters(3).await.len(), 3);
+        let now = stage.endpoint("/hook").await.unwrap().endpoint;
+        assert_eq!((now.state.as_str(), now.epoch), ("available", opened));
+        let tried = bad.map(|execution| tried(&stage, execution));
+        // An attempt that was under way when the URL closed counts for nothing.
+        assert!(tried.iter().all(|tried| (7..=8).contains(tried)), "{tried:?}");
+        stage.stop().await;
+        stage.assert_kept();
+    }
+}
+
+/// All of them failed, and wait for their turn as the probe.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_of_a_new_execution_is_the_next_probe_before_those_that_failed() {
+    let mut stage = Stage::on(Ground::rabbit_sqlite().await, |settings| {
+        settings.default_policy.retries_with_no_delay = 0;
+        settings.default_policy.minimum_delay_retries = 100;
+        settings.default_policy.minimum_delay_s = 1;
+    })
+    .await;
+    stage.receiver.behave_by("/hook", |attempt| {
+        Behaviour::Status(if attempt.body.starts_with(b"bad") { 500 } else { 200 })
+    });
+    let bad: Vec<String> = (0..8).map(|number| format!("bad-{number}")).collect();
+    for execution in &bad {
+        let receipt = stage.publish(execution, "/hook").await;
+        stage.history.left.insert(receipt.id.as_str().to_owned(), Left::Dead);
+    }
+    stage.endpoint_is("/hook", "unavailable").await;
+    wait_until("each of them to be tried", BOUND, async || {
+        bad.iter().all(|execution| tried(&stage, execution) > 0).then_some(())
+    })
+    .await;
+    let before = stage.receiver.count();
+    stage.publish("good", "/hook").await;
+    stage.delivered(1).await;
+    let attempts = stage.receiver.attempts();
+    let good = attempts.iter().position(|attempt| attempt.body.starts_with(b"good"));
+    let good = good.expect("it was delivered");
+    // A probe may have been under way.
+    assert!(good <= before + 2, "{} of the bad ones came before it", good - before);
+    stage.stop().await;
+}
+
+/// How often the messages of this execution were sent.
+fn tried(stage: &Stage, execution: &str) -> usize {
+    let attempts = stage.receiver.attempts();
+    let of_it = attempts
+        .iter()
+        .filter(|attempt| attempt.body.starts_with(execution.as_bytes()));
+    of_it.count()
 }
 
 /// One of them closes the URL; the others failed as well.

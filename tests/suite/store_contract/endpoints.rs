@@ -154,6 +154,47 @@ pub(super) async fn opening_clears_everything_and_resets_every_head_of_the_url(p
     assert_eq!(store.endpoints_not_available().await.unwrap(), []);
 }
 
+pub(super) async fn a_probe_that_opens_gives_back_what_failed_by_the_url_alone(place: &Place) {
+    let store = &*place.store;
+    closed(store, Duration::ZERO).await;
+    let id = living(store).await;
+    let mut leases = Vec::new();
+    for (name, status) in [
+        ("down", None),
+        ("busy", Some(503)),
+        ("bad", Some(500)),
+        ("refused", Some(422)),
+    ] {
+        store.queues_learn(&[learned(name, "one")]).await.unwrap();
+        let lease = taken(store, id, name).await;
+        let mut failed = failure(&lease, "one", "n", Some(HOUR));
+        failed.head.last_status = status;
+        failed.head.failures = 4;
+        failed.refusals_in_row = 3;
+        recorded(store, &failed).await;
+        leases.push(lease);
+    }
+    // A person waits for no schedule; what is parked alone stays so as well.
+    let mut parked = failure(&leases[3], "one", "n", None);
+    parked.head.parked = true;
+    recorded(store, &parked).await;
+    claimed(store, "q").await;
+    let before = record(store, "bad").await;
+    changed(store, &EndpointChange::Reopen { slow_start: None }).await;
+    for name in ["down", "busy"] {
+        let record = record(store, name).await;
+        assert_eq!((record.head, record.refusals_in_row), (None, 0), "{name}");
+    }
+    let bad = record(store, "bad").await;
+    assert_eq!((&bad.head, bad.refusals_in_row), (&before.head, 0));
+    let refused = record(store, "refused").await;
+    assert!(refused.head.is_some_and(|head| head.parked));
+    changed(store, &EndpointChange::Open).await;
+    for name in ["bad", "refused"] {
+        assert_eq!(record(store, name).await.head, None, "{name}");
+    }
+}
+
 pub(super) async fn a_pause_outlives_disabling_and_redelivering_and_the_reason_does_not(place: &Place) {
     let store = &*place.store;
     closed(store, HOUR).await;

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use redrive::internals::domain::event::{Event, EventState, HandlingRules};
-use redrive::internals::store::{Acted, EventAct, Finished, PushedHow, Store, Verdict};
+use redrive::internals::store::{Acted, ClaimSpan, EventAct, Finished, PushedHow, Store, Verdict};
 
-use super::events::{failed, finish, of, one, push, take};
-use super::fixtures::{Place, living};
+use super::events::{failed, finish, kind, of, one, push, take};
+use super::fixtures::{HOUR, Place, living};
 
 /// Rounds of each race, so that both come first now and then.
 const ROUNDS: usize = 25;
@@ -125,6 +125,15 @@ pub(super) async fn what_is_cancelled_in_hand_keeps_its_reference_until_its_hand
         assert!(matches!(cancel(store, &event).await, Acted::Done(_)));
         let retried = store.event_act(event.id, event.revision, EventAct::Retry).await;
         assert_eq!(retried.unwrap(), Acted::Gone, "{about}");
+        // Its mark is no claim that anybody could renew, release or end.
+        let lease = one(store, about).await.lease.expect("its handler is at it");
+        let mark = lease.claim.expect("it is marked");
+        let span = ClaimSpan { ttl: HOUR, grace: None };
+        assert_eq!(store.claim_get(&kind("t"), &mark).await.unwrap(), None, "{about}");
+        assert_eq!(store.claim_renew(&kind("t"), &mark, span).await.unwrap(), None);
+        assert_eq!(store.claim_release(&kind("t"), &mark).await.unwrap(), 0, "{about}");
+        let done = store.claim_done(&kind("t"), &event.reference, &mark).await.unwrap();
+        assert_eq!(done, Finished::Stale, "{about}");
         let renewed = store.events_renew(&[key], Duration::from_mins(1)).await.unwrap();
         assert!(renewed.is_empty(), "{about}: its handler hears of it");
         push(store, about, "new").await;

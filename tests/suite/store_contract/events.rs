@@ -14,8 +14,8 @@ use redrive::internals::domain::value::Value;
 use redrive::internals::sqlite::SqliteFile;
 use redrive::internals::store::sqlite::SqliteStore;
 use redrive::internals::store::{
-    Acted, EventAct, EventBatch, EventClaim, EventQuery, Finish, Finished, NamedLease, NewEventType, PushOutcome,
-    Pushed, PushedHow, Store, TypePut, Undecodable, Verdict,
+    Acted, EventAct, EventBatch, EventClaim, EventQuery, Expired, Finish, Finished, NamedLease, NewEventType,
+    PushOutcome, Pushed, PushedHow, Store, TypePut, Undecodable, Verdict,
 };
 
 use super::fixtures::{HOUR, Place, living};
@@ -534,7 +534,7 @@ pub(super) async fn a_prolonged_lease_is_not_ended(place: &Place) {
         after: None,
     };
     let key = store.events_claim(&claim).await.unwrap()[0].lease_key().unwrap();
-    assert_eq!(store.events_renew(&[key], HOUR).await.unwrap(), [key.id]);
+    assert_eq!(store.events_renew(&[key], HOUR).await.unwrap(), [key]);
     assert!(
         store
             .events_reap(10, HandlingRules::default())
@@ -547,6 +547,8 @@ pub(super) async fn a_prolonged_lease_is_not_ended(place: &Place) {
         ..key
     };
     assert!(store.events_renew(&[stale], HOUR).await.unwrap().is_empty());
+    // Of two leases of one event, the one that holds.
+    assert_eq!(store.events_renew(&[stale, key], HOUR).await.unwrap(), [key]);
 }
 
 pub(super) async fn a_busy_key_waits_for_quiet_and_no_longer_than_its_bound(place: &Place) {
@@ -588,6 +590,47 @@ pub(super) async fn events_with_a_lifetime_end_by_themselves(place: &Place) {
     assert_eq!(take(store, owner, 10).await.len(), 1, "its lifetime is over");
     assert_eq!(store.events_expire(10).await.unwrap().events, 1);
     assert!(of(store, "a").await.is_empty());
+}
+
+pub(super) async fn a_lifetime_that_is_over_by_a_leap_of_the_clock_alone_ends_a_day_later(place: &Place) {
+    const DAY: i64 = 86_400_000_000;
+    let store = &*place.store;
+    let owner = living(store).await;
+    let lives = |about: &str, days: u32| NewEvent {
+        lifetime: Some(HOUR * 24 * days),
+        ..new_event("t", about, "x")
+    };
+    put_type(store, "t", &[("_history_ttl", Value::Integer(864_000))]).await;
+    push(store, "handled", "x").await;
+    let taken = take(store, owner, 1).await.remove(0);
+    finish(store, taken.lease_key().unwrap(), Verdict::Done(vec![])).await;
+    pushed_all(store, vec![lives("long", 10), lives("over", 1)]).await;
+    assert_eq!(store.events_expire(10).await.unwrap(), Expired::default());
+    // As if two days had passed, and the clock had gone forty days ahead then.
+    let passed = format!(
+        "UPDATE TABLE.events SET created_at = created_at - {0}, expires_at = expires_at - {0}; \
+         UPDATE TABLE.event_history SET handled_at = handled_at - {0}, expires_at = expires_at - {0}; \
+         UPDATE TABLE.janitor SET aged_at = aged_at - {1}",
+        DAY * 42,
+        DAY * 40
+    );
+    place.tamper(&passed).await.unwrap();
+    let ended = store.events_expire(10).await.unwrap();
+    assert_eq!((ended.events, ended.history), (1, 0));
+    assert!(of(store, "over").await.is_empty(), "it is over by any clock");
+    // What was made since lives by the clock as it is.
+    pushed_all(store, vec![lives("new", 1)]).await;
+    let sooner = format!(
+        "UPDATE TABLE.events SET expires_at = expires_at - {} WHERE reference = 'new'",
+        DAY * 2
+    );
+    place.tamper(&sooner).await.unwrap();
+    assert_eq!(store.events_expire(10).await.unwrap().events, 1);
+    assert!(of(store, "new").await.is_empty() && !of(store, "long").await.is_empty());
+    let next_day = format!("UPDATE TABLE.janitor SET leapt_at = leapt_at - {}", DAY * 2);
+    place.tamper(&next_day).await.unwrap();
+    let ended = store.events_expire(10).await.unwrap();
+    assert_eq!((ended.events, ended.history), (1, 1));
 }
 
 pub(super) async fn handled_events_are_remembered_where_the_type_says_so(place: &Place) {

@@ -125,6 +125,7 @@ modelled! {
         the_next_message_probes_at_once_with_the_whole_policy
         parking_and_disabling_wait_for_a_person
         opening_clears_everything_and_resets_every_head_of_the_url
+        a_probe_that_opens_gives_back_what_failed_by_the_url_alone
         a_pause_outlives_disabling_and_redelivering_and_the_reason_does_not
         a_change_under_an_old_epoch_is_stale
         what_it_failed_with_is_over_with_the_first_success_of_an_endpoint_that_is_available
@@ -209,6 +210,7 @@ contract! {
         the_next_message_probes_at_once_with_the_whole_policy
         parking_and_disabling_wait_for_a_person
         opening_clears_everything_and_resets_every_head_of_the_url
+        a_probe_that_opens_gives_back_what_failed_by_the_url_alone
         a_pause_outlives_disabling_and_redelivering_and_the_reason_does_not
         a_change_under_an_old_epoch_is_stale
         what_it_failed_with_is_over_with_the_first_success_of_an_endpoint_that_is_available
@@ -313,6 +315,7 @@ contract! {
         a_prolonged_lease_is_not_ended
         a_busy_key_waits_for_quiet_and_no_longer_than_its_bound
         events_with_a_lifetime_end_by_themselves
+        a_lifetime_that_is_over_by_a_leap_of_the_clock_alone_ends_a_day_later
         handled_events_are_remembered_where_the_type_says_so
         events_are_listed_newest_first_by_their_conditions
         a_persons_change_is_guarded_by_the_revision

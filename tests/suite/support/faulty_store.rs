@@ -30,10 +30,10 @@ use redrive::internals::store::{
     Lifetimes, LifetimesSweep, NamedLease, NewAudit, NewClaim, NewEventType, NewIncarnation, NewItem, NewPause,
     NewPolicy, NewRun, NewSave, NewStoredLetter, NewSubscription, OutboxRow, OutboxWaiting, PaceChanged, Policies,
     PolicyChange, PolicyChanged, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark,
-    QueueQuery, QueueUrl, Queues, Reaped, Records, RescuedMessage, RescuedRow, RunQuery, RunRecord, RunStop, RunTaken,
-    Runs, SaveBegun, SaveQuery, SaveRecord, SaveTaken, SaveWindow, SavedMessage, Saves, SourceTaken, Store, StoreError,
-    StoreHandle, StoreVersion, StoredLetter, StoredLetters, Subscription, Success, Tally, Trim, Trimming, TypePut,
-    WaitingHead, WaitingQuery,
+    QueueQuery, QueueUrl, Queues, Reaped, Records, RescuedMessage, RescuedRow, RowsLocked, RunQuery, RunRecord,
+    RunStop, RunTaken, Runs, SaveBegun, SaveQuery, SaveRecord, SaveTaken, SaveWindow, SavedMessage, Saves, SourceTaken,
+    Store, StoreError, StoreHandle, StoreVersion, StoredLetter, StoredLetters, Subscription, Success, Tally, Trim,
+    Trimming, TypePut, WaitingHead, WaitingQuery,
 };
 
 /// What happens to one call.
@@ -41,6 +41,8 @@ use redrive::internals::store::{
 pub enum Fault {
     /// It does not arrive: nothing is done, and the caller gets an error.
     Unheard,
+    /// Another session has locked what it needs: nothing is done.
+    Locked,
     /// It is done, and the caller gets an error.
     Unanswered,
     /// It is done, and the caller is told after this time.
@@ -85,6 +87,10 @@ impl FaultyStore {
         match fault {
             None => call.await,
             Some(Fault::Unheard) => unreachable(),
+            Some(Fault::Locked) => Err(StoreError::Unreachable {
+                operation,
+                source: RowsLocked.into(),
+            }),
             Some(Fault::Unanswered) => {
                 let _ = call.await;
                 unreachable()
@@ -185,7 +191,7 @@ passed_on! {
         event_ids_raise() -> ();
         events_claim(claim: &EventClaim) -> Vec<Event>;
         events_finish(finishes: &[Finish]) -> Vec<Finished>;
-        events_renew(leases: &[LeaseKey], span: Duration) -> Vec<i64>;
+        events_renew(leases: &[LeaseKey], span: Duration) -> Vec<LeaseKey>;
         events_next_due(event_type: &EventType) -> Option<Duration>;
         events_reap(limit: u32, configured: HandlingRules) -> Vec<Reaped>;
         events_give_up(event_type: &EventType, cutoff: u32) -> u64;

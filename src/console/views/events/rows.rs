@@ -11,7 +11,7 @@ use crate::console::table::{Column, Row, key};
 use crate::console::theme::Role;
 use crate::console::views::list::{Cell, Listed, OUTSIDE_MAX};
 use crate::console::widgets::words::{self, ago, count, plural, span, until};
-use crate::domain::event::{Event, EventState};
+use crate::domain::event::{Event, EventLease, EventState};
 use crate::domain::filter::{Field, FieldKind, FieldValue};
 use crate::domain::text::show;
 use crate::domain::time::Timestamp;
@@ -233,7 +233,7 @@ impl Row for Event {
     type Id = i64;
     const COLUMNS: &'static [Column<Self>] = &[
         Column::new("due", "Due", Fixed(11), 0, |row: &Self| key::time(due(row))).time(),
-        Column::new("state", "State", Fixed(9), 0, |row| key::text(Some(row.state.as_str()))),
+        Column::new("state", "State", Fixed(9), 0, |row| key::text(Some(row.shown_state()))),
         Column::new("reference", "Reference", key::fill(18, 3), 0, |row| {
             key::text(Some(row.reference.as_str()))
         }),
@@ -289,6 +289,9 @@ impl Listed for Event {
                 Some(at) => Cell::new(until(now, at), Role::Text),
                 None => Cell::new("never", Role::TextMuted),
             },
+            "state" if self.lease.as_ref().is_some_and(EventLease::is_cancelled) => {
+                Cell::new(self.shown_state(), Role::TextMuted)
+            }
             "state" => state_cell(self.state),
             "reference" => Cell::new(self.reference.as_str(), Role::Text),
             "type" => Cell::new(self.event_type.as_str(), Role::TextMuted),

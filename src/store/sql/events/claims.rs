@@ -23,7 +23,7 @@ static RETURN: Statement = Statement::new(concat!(
     "UPDATE redrive.events SET state = 0, ",
     lease_cleared!(),
     " WHERE id = ANY (ARRAY(SELECT id FROM redrive.events WHERE state = 1 AND type = $1 \
-        AND lease_claim IS NOT NULL AND lease_until <= $2 FOR UPDATE SKIP LOCKED))"
+        AND lease_claim IS NOT NULL AND lease_owner IS NULL AND lease_until <= $2 FOR UPDATE SKIP LOCKED))"
 ));
 static PICK: Statement = Statement::new(concat!(
     "SELECT ",
@@ -46,29 +46,32 @@ static HOLD: Statement = Statement::new(concat!(
      WHERE id = $1 RETURNING ",
     event_columns!()
 ));
+/// With an owner, a claim's name is the mark of an event that is cancelled in hand.
 static CLAIMED: Statement = Statement::new(concat!(
     "SELECT ",
     event_columns!(),
-    " FROM redrive.events WHERE lease_claim = $1 AND type = $2 AND state = 1 AND lease_until > redrive.store_now() \
-     ORDER BY nbf, id"
+    " FROM redrive.events WHERE lease_claim = $1 AND lease_owner IS NULL AND type = $2 AND state = 1 \
+        AND lease_until > redrive.store_now() ORDER BY nbf, id"
 ));
 static RENEW: Statement = Statement::new(concat!(
     "UPDATE redrive.events SET lease_until = GREATEST(lease_until, redrive.store_now() + $3), \
         expires_at = CASE WHEN expires_at IS NULL OR $4::bigint IS NULL THEN expires_at \
             ELSE GREATEST(expires_at, redrive.store_now() + $3 + $4) END \
-     WHERE lease_claim = $1 AND type = $2 AND state = 1 AND lease_until > redrive.store_now() RETURNING ",
+     WHERE lease_claim = $1 AND lease_owner IS NULL AND type = $2 AND state = 1 \
+        AND lease_until > redrive.store_now() RETURNING ",
     event_columns!()
 ));
 static RELEASE: Statement = Statement::new(concat!(
     "UPDATE redrive.events SET state = 0, ",
     lease_cleared!(),
-    " WHERE lease_claim = $1 AND type = $2 AND state = 1"
+    " WHERE lease_claim = $1 AND lease_owner IS NULL AND type = $2 AND state = 1"
 ));
 /// What of a reference is there: the one that the claim holds first.
 static OF_CLAIM: Statement = Statement::new(concat!(
     "SELECT ",
     event_columns!(),
-    " FROM redrive.events WHERE type = $1 AND reference = $2 AND lease_claim = $3 AND state = 1 FOR UPDATE"
+    " FROM redrive.events WHERE type = $1 AND reference = $2 AND lease_claim = $3 AND lease_owner IS NULL AND state = 1 \
+        FOR UPDATE"
 ));
 static EXISTS: Statement = Statement::new("SELECT 1 FROM redrive.events WHERE type = $1 AND reference = $2 LIMIT 1");
 

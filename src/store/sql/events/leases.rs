@@ -1,6 +1,6 @@
 //! Leases of handlers: taken, prolonged, and ended for those who lost them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use super::let_go;
@@ -9,7 +9,7 @@ use crate::domain::time::Timestamp;
 use crate::store::columns::{Columns, integer, text};
 use crate::store::events::columns::{lost, rules};
 use crate::store::events::verdicts::Losses;
-use crate::store::sql::retention::ages_count;
+use crate::store::sql::retention::ages_at;
 use crate::store::sql::{Calls, Driver, Row, Session, Statement, columns, read_only, values};
 use crate::store::{EventClaim, Expired, Reaped, StoreError, postgres, sqlite};
 
@@ -23,10 +23,10 @@ static RENEW: Statement = Statement::new(
         (SELECT e.id FROM redrive.events AS e, unnest($1::bigint[], $2::bigint[]) AS x (event, token) \
          WHERE e.id = x.event AND e.lease_token = x.token AND e.state + 0 = 1 AND e.lease_claim IS NULL \
          FOR UPDATE OF e SKIP LOCKED) \
-     RETURNING id",
+     RETURNING id, lease_token",
 );
 static HELD: Statement = Statement::new(
-    "SELECT e.id FROM redrive.events AS e, unnest($1::bigint[], $2::bigint[]) AS x (event, token) \
+    "SELECT e.id, e.lease_token FROM redrive.events AS e, unnest($1::bigint[], $2::bigint[]) AS x (event, token) \
      WHERE e.id = x.event AND e.lease_token = x.token AND e.state + 0 = 1 AND e.lease_claim IS NULL",
 );
 static LOST: Statement = Statement::new(
@@ -45,18 +45,16 @@ static GIVE_UP: Statement = Statement::apart(
     "UPDATE redrive.events SET state = 2, last_failed_at = COALESCE(last_failed_at, redrive.store_now()) \
      WHERE +state = 0 AND +type = $1 AND attempts > 0 AND attempts >= $2",
 );
+/// What is over by the clock (`$2`) and would be without its leap (`$3`), and what was made after that (`$4`).
 static EXPIRE: Statement = Statement::new(
     "DELETE FROM redrive.events WHERE id = ANY (ARRAY(SELECT id FROM redrive.events \
-     WHERE expires_at <= $1 AND state <> 1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
-);
-/// Those that were cancelled in hand, whatever the time is.
-static EXPIRE_CANCELLED: Statement = Statement::new(
-    "DELETE FROM redrive.events WHERE id = ANY (ARRAY(SELECT id FROM redrive.events \
-     WHERE expires_at <= $1 AND expires_at = created_at AND state <> 1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
+     WHERE expires_at <= $2 AND (expires_at <= $3 OR created_at >= $4) AND state <> 1 \
+     ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED))",
 );
 static FORGET: Statement = Statement::new(
     "DELETE FROM redrive.event_history WHERE position = ANY (ARRAY(SELECT position FROM redrive.event_history \
-     WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))",
+     WHERE expires_at <= $2 AND (expires_at <= $3 OR handled_at >= $4) \
+     ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED))",
 );
 
 pub(super) async fn take(driver: &impl Driver, claim: &EventClaim) -> Result<Vec<Event>, StoreError> {
@@ -82,15 +80,21 @@ pub(super) async fn next_due(driver: &impl Driver, event_type: &EventType) -> Re
     Ok(left.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0))))
 }
 
-pub(super) async fn renew(driver: &impl Driver, leases: &[LeaseKey], span: Duration) -> Result<Vec<i64>, StoreError> {
+pub(super) async fn renew(
+    driver: &impl Driver,
+    leases: &[LeaseKey],
+    span: Duration,
+) -> Result<Vec<LeaseKey>, StoreError> {
     let operation = "prolonging leases on events";
     let keys = || columns![leases => |lease| lease.id, lease.token];
-    let id = |row: &Row| integer(row, "id");
-    let renewed = driver.changed(operation, &RENEW, values![keys(), span], id).await?;
-    if renewed.len() == leases.len() {
-        return Ok(renewed);
+    let key = |row: &Row| Ok((integer(row, "id")?, integer(row, "lease_token")?));
+    let mut held = driver.changed(operation, &RENEW, values![keys(), span], key).await?;
+    if held.len() < leases.len() {
+        held = driver.list(operation, &HELD, values![keys()], key).await?;
     }
-    driver.list(operation, &HELD, values![keys()], id).await
+    let held: HashSet<(i64, i64)> = held.into_iter().collect();
+    let is_held = |lease: &&LeaseKey| held.contains(&(lease.id, lease.token));
+    Ok(leases.iter().filter(is_held).copied().collect())
 }
 
 pub(super) async fn reap(
@@ -115,13 +119,11 @@ pub(super) async fn expire(driver: &impl Driver, limit: u32) -> Result<Expired, 
     driver
         .transaction("removing expired events", move |mut session, now| {
             Box::pin(async move {
-                if !ages_count(&mut session, now).await? {
-                    let events = session.change(&EXPIRE_CANCELLED, values![now, limit]).await?;
-                    return Ok(Expired { events, history: 0 });
-                }
+                let ages = ages_at(&mut session, now).await?;
+                let values = values![limit, now, ages.without_leap(now), ages.leapt_at.unwrap_or(now)];
                 Ok(Expired {
-                    events: session.change(&EXPIRE, values![now, limit]).await?,
-                    history: session.change(&FORGET, values![now, limit]).await?,
+                    events: session.change(&EXPIRE, values.clone()).await?,
+                    history: session.change(&FORGET, values).await?,
                 })
             })
         })

@@ -51,8 +51,12 @@ static HISTORY: Statement = Statement::new(
     FROM redrive.event_history WHERE type = $1 ORDER BY position DESC LIMIT $2",
 );
 static CANCEL: Statement = Statement::new("DELETE FROM redrive.events WHERE id = $1");
-static CANCEL_HANDLED: Statement =
-    Statement::new(concat!("UPDATE redrive.events SET ", cancelled!(), " WHERE id = $1"));
+static CANCEL_HANDLED: Statement = Statement::new(concat!(
+    "UPDATE redrive.events SET ",
+    cancelled!(),
+    " WHERE id = $1 RETURNING ",
+    event_columns!()
+));
 /// A lifetime that it may have got as a dead letter ends with that: nobody else would hear of its end. `$3`: the date
 /// that its key has from now on, unless another event has that key.
 static AGAIN: Statement = Statement::new(concat!(
@@ -163,9 +167,13 @@ pub(super) async fn change(
     }
     let (at, dated) = match act {
         EventAct::Cancel => {
-            let cancel = if handled.is_some() { &CANCEL_HANDLED } else { &CANCEL };
-            session.change(cancel, values![id]).await?;
-            return Ok(Acted::Done(Box::new(found)));
+            let cancelled = if handled.is_some() {
+                session.one(&CANCEL_HANDLED, values![id], event).await?
+            } else {
+                session.change(&CANCEL, values![id]).await?;
+                found
+            };
+            return Ok(Acted::Done(Box::new(cancelled)));
         }
         EventAct::Retry => (now, None),
         EventAct::Reschedule(at) => (at, Some(at)),

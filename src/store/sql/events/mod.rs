@@ -70,7 +70,7 @@ impl<D: EventDriver> Events for D {
         self.finish_events(finishes).await
     }
 
-    async fn events_renew(&self, leases: &[LeaseKey], span: Duration) -> Result<Vec<i64>, StoreError> {
+    async fn events_renew(&self, leases: &[LeaseKey], span: Duration) -> Result<Vec<LeaseKey>, StoreError> {
         insisting!(leases::renew(self, leases, span))
     }
 
