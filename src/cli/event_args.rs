@@ -23,7 +23,7 @@ pub(super) enum Event {
     },
     /// How many there are, by type and state.
     Counts,
-    /// List what was handled of a type, newest first, where its _history_ttl keeps it.
+    /// List what was handled of a type, newest first, as long as its metadata keeps it.
     History {
         /// The event type.
         #[arg(long = "type", value_name = "TYPE")]
