@@ -312,7 +312,7 @@ mod tests {
     use crate::domain::endpoint::{Endpoint, EndpointState, ProbeClaim};
     use crate::domain::event::EventLease;
     use crate::domain::mask::MaskRule;
-    use crate::domain::message::{HeaderValue, Message};
+    use crate::domain::message::{HeaderValue as Header, Message};
     use crate::domain::outcome::OutcomeClass;
     use crate::domain::time::Timestamp;
     use crate::domain::url::EndpointUrl;
@@ -418,7 +418,7 @@ mod tests {
     fn headers_of_letters_are_looked_into_whatever_bytes_they_have() {
         let url = "https://a.example/hook?sig=S3CRET-query";
         let header = |name: &str, before: &str, behind: &[u8]| {
-            let value = HeaderValue::Text([before.as_bytes(), behind].concat().into());
+            let value = Header::Text([before.as_bytes(), behind].concat().into());
             (name.to_owned(), value)
         };
         let message = Message {
@@ -435,7 +435,7 @@ mod tests {
         let shown = shown(&given);
         let left: Message = serde_json::from_value(shown["message"].clone()).unwrap();
         for (name, value) in &left.headers {
-            let HeaderValue::Text(bytes) = value else {
+            let Header::Text(bytes) = value else {
                 panic!("{name}: {value:?}")
             };
             assert!(!String::from_utf8_lossy(bytes).contains("S3CRET"), "{name}: {bytes:?}");

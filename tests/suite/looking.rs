@@ -340,7 +340,7 @@ async fn the_plan_of_an_edit_tells_who_may_only_look_that_a_credential_changes_a
 /// An attached console or command is given what any other client is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn options_of_subscriptions_leave_for_attached_processes_without_their_secrets_too() {
-    let mut installation = configured(Installation::embedded());
+    let installation = configured(Installation::embedded());
     let mut daemon = installation.daemon().await;
     with_events(&mut daemon).await;
     let mut id = Value::Null;

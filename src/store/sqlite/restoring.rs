@@ -72,7 +72,7 @@ pub async fn check_triggers(backup: &Path) -> Result<(), SqliteError> {
         let (table, name, sql) = (parts.next(), parts.next(), parts.next());
         let is_on_ours = table.is_some_and(|table| {
             let table = table.to_ascii_lowercase();
-            table.starts_with(OF_BROKER) || tables.iter().any(|one| *one == table)
+            table.starts_with(OF_BROKER) || tables.contains(&table.as_str())
         });
         let is_ours = sql.is_some_and(|sql| changes.iter().any(|(_, statements)| statements.contains(sql)));
         if is_on_ours && !is_ours {
