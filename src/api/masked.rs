@@ -174,8 +174,8 @@ impl<'a> Cover<'a> {
         self.line(entries);
         let outer = self.in_queries.len();
         // An attached process is given a letter beside its message.
-        let url = entries.get("url").or_else(|| entries.get("letter")?.get("url"));
-        let url = url.and_then(Value::as_str);
+        let of_letter = || entries.get("message").and(entries.get("letter"))?.get("url");
+        let url = entries.get("url").or_else(of_letter).and_then(Value::as_str);
         self.in_queries.extend(url.into_iter().flat_map(query_values));
         for (name, value) in entries {
             if ANSWERED.contains(&name.as_str()) {
