@@ -263,9 +263,14 @@ fn chosen<'a, T: JsonSchema>(columns: &[Column<'_>], wanted: &'a [String]) -> Re
 
 /// The keys of documents of this type, those among them that are left out where there is nothing to say.
 fn keys<T: JsonSchema>() -> Vec<String> {
-    let mut generator = SchemaSettings::default().for_serialize().into_generator();
-    let schema = T::json_schema(&mut generator);
-    let properties = schema.get("properties").and_then(Value::as_object);
+    let generator = SchemaSettings::default().for_serialize().into_generator();
+    let described = generator.into_root_schema_for::<T>().to_value();
+    let mut schema = &described;
+    // What is shown from another type is printed as that one.
+    while let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
+        schema = &described["$defs"][name];
+    }
+    let properties = schema["properties"].as_object();
     properties.into_iter().flat_map(|all| all.keys().cloned()).collect()
 }
 
@@ -488,11 +493,35 @@ mod tests {
     }
 
     #[derive(JsonSchema, Serialize)]
-    #[expect(dead_code, reason = "only its keys are asked for")]
     struct Told {
         name: String,
         #[serde(skip_serializing_if = "Option::is_none")]
         last_failed_at: Option<String>,
+    }
+
+    #[derive(JsonSchema, Serialize)]
+    #[serde(transparent)]
+    struct Shown {
+        told: Told,
+        #[serde(skip)]
+        row: String,
+    }
+
+    #[test]
+    fn what_is_printed_as_another_type_has_its_keys() {
+        let shown = Shown {
+            told: Told {
+                name: "a".to_owned(),
+                last_failed_at: None,
+            },
+            row: "shown".to_owned(),
+        };
+        assert_eq!(keys::<Shown>(), ["last_failed_at", "name"]);
+        let choices = chosen::<Shown>(&[Column::Text("row")], &row(&["row", "name", "last_failed_at"])).unwrap();
+        assert_eq!(
+            cells(&choices, &shown, std::slice::from_ref(&shown.row)),
+            ["shown", "a", "-"]
+        );
     }
 
     #[test]

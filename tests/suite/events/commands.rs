@@ -253,7 +253,7 @@ async fn a_list_that_is_longer_than_its_limit_says_so() {
     let event_keys = ["event", "list", "--columns", "id,payload_base64"];
     installation.run(&event_keys).await.expect_code(0);
     installation
-        .run(&["runs", "--columns", "id,started_at"])
+        .run(&["run", "list", "--columns", "id,started_at"])
         .await
         .expect_code(0);
     let wrong = installation
