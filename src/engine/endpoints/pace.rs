@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Endpoints;
 use super::act::checked;
 use crate::domain::endpoint::{Endpoint, EndpointState};
-use crate::domain::pace::{self, PaceChange};
+use crate::domain::pace::{self, PaceChange, PaceOrder};
 use crate::domain::queue::Pause;
 use crate::domain::url::EndpointUrl;
 use crate::engine::EngineError;
@@ -149,7 +149,57 @@ pub(super) fn in_words(pace: Option<&pace::Pace>) -> String {
     };
     match pace.brake.as_ref().map(Pause::in_words) {
         Some(paused) if pace.order.is_none() => paused,
-        Some(paused) => format!("{}; {paused}", pace.order.in_words()),
-        None => pace.order.in_words(),
+        Some(paused) => format!("{}; {paused}", order_in_words(pace)),
+        None => order_in_words(pace),
+    }
+}
+
+/// What is asked for, without a canary that is over; one that is sent says so.
+fn order_in_words(pace: &pace::Pace) -> String {
+    let Some(canary) = pace.order.canary else {
+        return pace.order.in_words();
+    };
+    let rest = PaceOrder {
+        canary: None,
+        watch_s: None,
+        ..pace.order
+    };
+    if pace.passed {
+        return rest.in_words();
+    }
+    if pace.taken < canary {
+        return pace.order.in_words();
+    }
+    let waits = match pace.order.watch_s {
+        Some(watch) => format!("watched for {watch} s"),
+        None => "waits for a person".to_owned(),
+    };
+    format!("canary of {canary} is sent: {waits}; then {}", rest.in_words())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::time::Timestamp;
+
+    #[test]
+    fn a_canary_that_is_sent_says_what_comes_then_and_one_that_is_over_nothing() {
+        let at = Timestamp::from_seconds;
+        let order = PaceOrder {
+            rate: Some(9),
+            canary: Some(1),
+            ..PaceOrder::default()
+        };
+        let ordered = pace::Pace::new(order, Some("ana".to_owned()), at(0));
+        let after = |pace: &pace::Pace, change| pace::after(Some(pace), &change, at(1)).unwrap().unwrap();
+        assert_eq!(
+            in_words(Some(&ordered)),
+            "the first 1, then it asks, at most 9 a second"
+        );
+        let sent = after(&ordered, PaceChange::Take);
+        let waits = "canary of 1 is sent: waits for a person; then at most 9 a second";
+        assert_eq!(in_words(Some(&sent)), waits);
+        let resumed = after(&sent, PaceChange::Resume);
+        assert_eq!(in_words(Some(&resumed)), "at most 9 a second");
     }
 }
