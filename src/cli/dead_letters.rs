@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::ambient;
-use crate::domain::dead_letter::DeadQueueKind;
+use crate::domain::dead_letter::{DeadLetterId, DeadQueueKind};
 use crate::domain::text::{csv_field, shell_argument};
 use crate::domain::url::redact_urls;
 use crate::domain::words::{from_now, plural_of};
-use crate::engine::dead::{DeadDetail, DeadListQuery, DeadPage, DeadQueueView, DeadQueuesQuery, DeadSelection};
+use crate::engine::dead::{
+    DeadDetail, DeadListQuery, DeadPage, DeadQueueView, DeadQueuesQuery, DeadSelection, searched,
+};
 use crate::engine::runs::OrderKind;
 use crate::engine::view::Source;
 use crate::engine::{EngineError, Query, query};
@@ -410,6 +412,15 @@ fn warn<T>(session: &Session<'_>, page: &DeadPage<T>) {
             session.output.tell(&line);
         }
     }
+    for queue in page
+        .queues
+        .iter()
+        .filter(|queue| queue.may_be_work && queue.messages != Some(0))
+    {
+        let name = shown(queue.name.as_str());
+        let line = format!("{name} may be a queue of work: what is listed of it is in no sum");
+        session.output.note(&line);
+    }
     if page
         .queues
         .iter()
@@ -460,12 +471,14 @@ async fn export_to(session: &Session<'_>, export: &DeadExport) -> Result<Exit, F
         return Ok(Exit::Done);
     }
     let missing: Vec<&str> = missing.into_iter().collect();
+    let partial = missing.iter().find(|id| DeadLetterId::parse(id).is_none());
+    let whole = partial.map_or_else(String::new, |id| format!(" ({})", searched(id)));
     let missing = missing.join(" or ");
     let DeadSelected { queue, group, filter } = &export.selected;
     let said = if queue.is_some() || group.is_some() || filter.is_some() {
-        format!("none of the dead letters that --queue, --group or --filter selects has the id {missing}")
+        format!("none of the dead letters that --queue, --group or --filter selects has the id {missing}{whole}")
     } else {
-        format!("no dead letter has the id {missing}")
+        format!("no dead letter has the id {missing}{whole}")
     };
     Err(Failure::new(Exit::NotFound, said))
 }

@@ -43,7 +43,7 @@ pub(in crate::engine) const SEARCHED: &str =
     "in the queues that an argument, a policy, a known framework or dead.queues names";
 
 /// Why a dead letter with this id may not have been found: what is only the beginning of one names none.
-pub(in crate::engine) fn searched(id: &str) -> &'static str {
+pub(crate) fn searched(id: &str) -> &'static str {
     if DeadLetterId::parse(id).is_some() {
         SEARCHED
     } else {

@@ -259,6 +259,8 @@ impl RunPlanner {
                 | Condition::Longer(..) => true,
             })
         };
+        let takes_no_work = matches!(selection, Selection::All | Selection::Filter(_));
+        let names = |name: &str| conditions.contains(&Condition::Is("queue", name));
         for target in targets.queues.iter().filter(|target| is_meant(target.name.as_str())) {
             let name = target.name.as_str();
             if let Some(why) = target.not_taken() {
@@ -268,7 +270,7 @@ impl RunPlanner {
                     reason: why.to_owned(),
                     since: self.clock.now(),
                 });
-            } else if *selection == Selection::All && target.may_be_work && target.ready != Some(0) {
+            } else if takes_no_work && !names(name) && target.may_be_work && target.ready != Some(0) {
                 told.warnings.push(format!(
                     "left out: {name}, which may be a queue of work: it gets its messages from queues that keep them for a \
                      time; --filter 'queue = \"{name}\"' or dead.queues takes it in"

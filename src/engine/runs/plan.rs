@@ -20,10 +20,10 @@ use crate::domain::id::QueueName;
 use crate::domain::naming::hex;
 use crate::domain::run::{ItemState, RunCounts, Target, eta};
 use crate::domain::time::Timestamp;
-use crate::domain::words::{count, plural};
+use crate::domain::words::{count, lasts, plural};
 use crate::engine::EngineError;
 use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, RunPlan, WriteGrant, at_most};
-use crate::engine::dead::{Exchanges, SEARCHED, Way, searched};
+use crate::engine::dead::{DeadTarget, Exchanges, SEARCHED, Way, searched};
 use crate::engine::operation::{About, Friction, Operation, Subject};
 use crate::engine::room::{Load, warn_of_room};
 use crate::engine::view::Unread;
@@ -418,13 +418,14 @@ impl RunPlanner {
             warnings.extend(warn_of_room(self, &self.sent_to_others(gathered)).await?);
         }
         warnings.extend(self.warn_of_events(order).await?);
+        warnings.extend(self.warn_of_work(order, gathered).await?);
         warnings.extend(self.warn_of_restored(order, gathered.ordinal).await?);
         let sources = gathered.pairs.keys().map(|(source, _)| source.as_str()).collect();
         warnings.splice(0..0, self.run_reader.others_at(id, &sources).await?);
         Ok(Plan {
             command: Command::Run(order.clone()),
             title: title(order, doable),
-            lines: lines(order, gathered),
+            lines: lines(order, gathered, self.settings.discard_keep),
             warnings,
             messages: Some(gathered.ordinal),
             danger: Danger::Reversible,
@@ -442,6 +443,30 @@ impl RunPlanner {
                 receivers: gathered.ways.receivers(),
             }),
         })
+    }
+
+    /// What is taken out of queues whose messages may only wait for their consumers.
+    async fn warn_of_work(&self, order: &Order, gathered: &Gathered) -> Result<Vec<String>, EngineError> {
+        if !matches!(order.kind, OrderKind::Redrive | OrderKind::Discard | OrderKind::Move) {
+            return Ok(Vec::new());
+        }
+        let targets = self.dead_targets.dead_targets().await?;
+        let taken_from = |name: &str| {
+            gathered
+                .pairs
+                .iter()
+                .any(|((source, to), _)| source == name && to.is_ok())
+        };
+        let work = targets
+            .iter()
+            .filter(|target| target.may_be_work && taken_from(target.name.as_str()));
+        let warning = |target: &DeadTarget| {
+            format!(
+                "{} may be a queue of work whose consumers are away: it gets its messages from queues that keep them for a time",
+                target.name.as_str()
+            )
+        };
+        Ok(work.map(warning).collect())
     }
 
     /// Where a run is asked for of whose messages not all are kept any more.
@@ -825,13 +850,17 @@ fn title(order: &Order, count: u64) -> String {
     format!("{} {what}{to}{rate}", order.kind.verb())
 }
 
-fn lines(order: &Order, gathered: &Gathered) -> Vec<PlanLine> {
+fn lines(order: &Order, gathered: &Gathered, discard_keep: Duration) -> Vec<PlanLine> {
+    let kept = format!(
+        "taken out, and kept for {}: `dead restore` puts it back",
+        lasts(discard_keep)
+    );
     let line = |((source, target), load): (&(String, Result<String, String>), &Load)| PlanLine {
         target: source.clone(),
         now: plural(load.messages, "message", "messages"),
         effect: match (target, order.kind) {
             (Err(why), _) => format!("refused: {why}"),
-            (Ok(_), OrderKind::Discard) => "taken out, and kept for a while".to_owned(),
+            (Ok(_), OrderKind::Discard) => kept.clone(),
             (Ok(to), _) => format!("sent to {to}"),
         },
     };

@@ -252,8 +252,24 @@ async fn a_queue_of_work_that_messages_come_to_after_a_delay_is_taken_by_its_nam
         warned.contains("left out: work, which may be a queue of work"),
         "{warned}"
     );
+    let unnamed = discard(Selection::Filter("queue ~ \"work\"".to_owned())).await;
+    assert_eq!(unnamed.messages, Some(1), "{:?}", unnamed.lines);
     let named = discard(Selection::Filter("queue = \"work\"".to_owned())).await;
     assert_eq!(named.messages, Some(5), "{:?}", named.lines);
+    let letters = shop.listed("work", 5).await;
+    let one = discard(Selection::Ids(vec![letters[0].id.as_str().to_owned()])).await;
+    for plan in [named, one] {
+        let warned = plan.warnings.join("\n");
+        assert!(
+            warned.contains("work may be a queue of work whose consumers are away"),
+            "{warned}"
+        );
+        assert!(
+            plan.lines[0].effect.contains("kept for 7 d: `dead restore`"),
+            "{:?}",
+            plan.lines
+        );
+    }
     let page = shop.list(None, None).await;
     assert!(view(&page.queues, "work").unwrap().may_be_work);
     assert_eq!(
