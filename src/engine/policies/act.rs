@@ -12,9 +12,12 @@ use sha2::{Digest, Sha256};
 use super::backlog::{Backlog, Supposed};
 use super::view::{Forecast, ForecastLine, PolicyAct, PolicyEdit};
 use super::{Policies, check_scope, document, name_of, owner_of};
+use crate::domain::mask::MASK;
 use crate::domain::naming::hex;
-use crate::domain::policy::{Phase, Rescheduled, RetryPolicy};
+use crate::domain::policy::{PolicyOwner, Rescheduled, RetryPolicy};
 use crate::domain::time::Timestamp;
+use crate::domain::url::EndpointUrl;
+use crate::domain::value::Value;
 use crate::domain::words::{lasts, plural};
 use crate::engine::EngineError;
 use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, WriteGrant};
@@ -94,8 +97,9 @@ impl Policies {
         let mut book = self.book(&around(&edit.scope)).await?;
         let published = edit.scope.published();
         let (before, source_before) = book.of_scope(&edit.scope);
-        let now = described(before);
-        let version = version_of(target.newest.as_ref(), source_before.in_words(published, before));
+        let before = before.clone();
+        let now = described(&before);
+        let version = version_of(target.newest.as_ref(), source_before.in_words(published, &before));
         book.suppose(&edit.scope, target.policy.clone());
         let (after, source) = book.of_scope(&edit.scope);
         let first = PlanLine {
@@ -110,7 +114,10 @@ impl Policies {
                 ),
             },
         };
-        let lines = std::iter::once(first).chain(forecast.lines.iter().map(line));
+        let keys = differences(owner_of(&edit.scope), &before, after);
+        let lines = std::iter::once(first)
+            .chain(keys)
+            .chain(forecast.lines.iter().map(line));
         Ok(Plan {
             title: title(edit, &forecast),
             lines: lines.collect(),
@@ -175,6 +182,14 @@ impl Policies {
 
     async fn policy_target(&self, edit: &PolicyEdit) -> Result<Target, EngineError> {
         check_scope(&edit.scope)?;
+        if matches!(edit.act, PolicyAct::Set(_)) && edit.scope.url.as_ref().is_some_and(has_masked_value) {
+            return Err(EngineError::Invalid {
+                field: "url".to_owned(),
+                message: format!(
+                    "{MASK} in a query stands for a value that is not shown: give the URL as the publisher writes it"
+                ),
+            });
+        }
         let newest = self.newest_policy(&edit.scope).await?;
         let version = newest.as_ref().map_or(0, |newest| newest.version);
         if edit.expected.is_some_and(|expected| expected != version) {
@@ -219,6 +234,13 @@ impl Policies {
     }
 }
 
+/// Whether a value of its query is the one that lists show in the place of each.
+fn has_masked_value(url: &EndpointUrl) -> bool {
+    let query = url.as_str().split_once('?').map_or("", |(_, query)| query);
+    let mut values = query.split('&').filter_map(|pair| pair.split_once('='));
+    values.any(|(_, value)| value == MASK)
+}
+
 /// The scopes that decide what applies where `scope` does.
 pub(super) fn around(scope: &PolicyScope) -> Vec<PolicyScope> {
     match &scope.url {
@@ -257,31 +279,41 @@ fn for_seconds(seconds: u64) -> String {
     lasts(Duration::from_secs(seconds))
 }
 
-/// A policy in one line.
+/// A policy in a few words.
 fn described(policy: &RetryPolicy) -> String {
     let schedule = policy.schedule();
-    let phase = |phase: Phase| {
-        let count = schedule.phase_retries(phase);
-        let mut delays = schedule.phase_delays_s(phase);
-        let first = delays.next()?;
-        let last = delays.last().unwrap_or(first);
-        let (from, to) = (for_seconds(first.into()), for_seconds(last.into()));
-        let span = if first == last { from } else { format!("{from} to {to}") };
-        Some(format!("{} {count} × {span}", phase.as_str()))
-    };
-    let phases: Vec<String> = Phase::ALL.into_iter().filter_map(phase).collect();
     format!(
-        "{} within {} ({}), exhausted: {}, refused: {}",
+        "{} within {}",
         plural(schedule.attempts().into(), "attempt", "attempts"),
-        for_seconds(schedule.total_s()),
-        if phases.is_empty() {
-            "no retry".to_owned()
-        } else {
-            phases.join(", ")
-        },
-        policy.on_exhausted.as_str(),
-        policy.on_refused.as_str()
+        for_seconds(schedule.total_s())
     )
+}
+
+/// The keys whose values differ.
+fn differences(owner: PolicyOwner, before: &RetryPolicy, after: &RetryPolicy) -> Vec<PlanLine> {
+    let values = |policy: &RetryPolicy| match policy.to_value(owner) {
+        Value::Table(entries) => entries,
+        Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Number(_) | Value::Text(_) | Value::List(_) => {
+            Vec::new()
+        }
+    };
+    let (before, after) = (values(before), values(after));
+    let of = |entries: &[(String, Value)], key: &str| match entries.iter().find(|(known, _)| known == key) {
+        Some((_, Value::Text(text))) => text.clone(),
+        Some((_, value)) => document::text(value),
+        None => "not set".to_owned(),
+    };
+    let added = after
+        .iter()
+        .filter(|(key, _)| before.iter().all(|(known, _)| known != key));
+    let keys = before.iter().chain(added).map(|(key, _)| key);
+    keys.map(|key| PlanLine {
+        target: key.clone(),
+        now: of(&before, key),
+        effect: of(&after, key),
+    })
+    .filter(|line| line.now != line.effect)
+    .collect()
 }
 
 fn title(edit: &PolicyEdit, forecast: &Forecast) -> String {

@@ -185,6 +185,26 @@ async fn commands_set_show_restore_and_unset_a_policy() {
         dry.stdout.contains("version 1: 16 attempts within 3 min 30 s"),
         "{dry:?}"
     );
+    let words = [
+        "set",
+        "--url",
+        URL,
+        r#"{"on_exhausted": "dead_letter", "slow_start": 2}"#,
+        "--dry-run",
+        "--json",
+    ];
+    let dry = run(&words).await.expect_code(0).json();
+    let lines = dry["lines"].as_array().unwrap();
+    for (target, now, effect) in [("on_exhausted", "park", "dead_letter"), ("slow_start", "not set", "2")] {
+        let line = lines.iter().find(|line| line["target"] == target).unwrap();
+        assert_eq!((&line["now"], &line["effect"]), (&json!(now), &json!(effect)), "{dry}");
+    }
+    let shown = format!("{URL}?key=***");
+    let refused = run(&["set", "--url", &shown, "{}", "--yes"])
+        .await
+        .expect_code(2)
+        .stderr;
+    assert!(refused.contains("as the publisher writes it"), "{refused}");
     run(&["set", "--url", URL, "{}", "--read-only", "--yes"])
         .await
         .expect_code(5);
