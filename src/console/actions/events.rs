@@ -58,7 +58,8 @@ pub(super) const ACT: &[Action] = &[
         .plans(|state| freeze(state, Wants::Rows, EventCommand::Cancel))
         .shows(Shows::Events)
         .reports(|task| report::events(task, "cancelled"))
-        .hinted(),
+        // As for a run: "cancel" would be both answers.
+        .also(&[Also::Hinted, Also::Answers("remove the events", "do not remove")]),
     Action::new(named::EDIT_TYPE, "edit", &["E"])
         .help("Write the metadata of the open type, or the options of its selected subscription; what is there now is shown before it is saved.")
         .changes(EVENTS)

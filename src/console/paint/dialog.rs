@@ -26,7 +26,7 @@ use crate::console::state::detail::Detail;
 use crate::console::state::dialog::{Dialog, Friction, ReasonLine, Scope, ScopeKind};
 use crate::console::theme::Role;
 use crate::console::widgets::canvas::{Canvas, behind, cells, row, wrap_at_most};
-use crate::console::widgets::words::{count, plural_of};
+use crate::console::widgets::words::{count, plural, plural_of};
 use crate::domain::mask::MaskRules;
 use crate::domain::text::{show, width};
 use crate::domain::words::about;
@@ -382,7 +382,10 @@ fn how_much(dialog: &Dialog, plans: &[Plan]) -> String {
     }
     let known: Option<u64> = plans.iter().map(|plan| plan.messages).sum();
     let messages = match known {
-        Some(messages) => crate::console::widgets::words::plural(messages, "message", "messages"),
+        Some(moves) if dialog.action.confirm.shows == Shows::Policy => {
+            plural(moves, "next attempt moves", "next attempts move")
+        }
+        Some(messages) => plural(messages, "message", "messages"),
         None => "an unknown number of messages".to_owned(),
     };
     let targets = plural_of(dialog.planning.targets(), one, many);
@@ -506,7 +509,7 @@ fn press(now: crate::domain::time::Timestamp, dialog: &Dialog, columns: usize, h
         lines.push(reason_line(reason, columns));
     }
     if let Some(pace) = dialog.pace.as_ref().filter(|_| !dialog.planning.is_awaited()) {
-        lines.push(dialog_run::pace(pace));
+        lines.extend(dialog_run::pace(pace, columns));
     }
     lines.extend(answers(now, dialog, columns));
     lines
@@ -556,7 +559,7 @@ fn answers(now: crate::domain::time::Timestamp, dialog: &Dialog, columns: usize)
             let enter = if done {
                 format!("[ Enter  {title} ]")
             } else {
-                "[ Enter or Esc  cancel ]".to_owned()
+                format!("[ Enter or Esc  {keep} ]")
             };
             let enter_role = if done { Role::DialogDanger } else { Role::TabSelected };
             let mut lines = vec![vec![(enter, enter_role)]];
@@ -584,7 +587,7 @@ fn asked_for(
     columns: usize,
 ) -> Vec<Line> {
     let wait = if dialog.planning.is_armed(now) { "" } else { IN_A_MOMENT };
-    let label = format!("to {}, type the {what}:", dialog.action.title);
+    let label = format!("to {}, type the {what}:", dialog.action.answers().0);
     let typed = (show(&dialog.typed, columns), Role::Input);
     if width(IN_A_MOMENT) + width(&label) + 2 * (1 + width(word)) <= columns {
         let label = format!("{wait}{label} {} ", show(word, columns));

@@ -14,11 +14,13 @@ use crate::console::theme::Role;
 use crate::console::views::list::OUTSIDE_MAX;
 use crate::console::widgets::words::{ago, plural, size, span};
 use crate::domain::mask::MaskRules;
-use crate::domain::text::show;
+use crate::domain::text::{show, width};
 use crate::domain::time::Timestamp;
 use crate::engine::command::RunPlan;
 use crate::engine::runs::{OrderKind, Via};
 
+/// Between two knobs.
+const BETWEEN: &str = "   ";
 /// Headers that are named, at most.
 const DROPPED_MAX: usize = 8;
 
@@ -89,29 +91,44 @@ pub(super) fn lines(now: Timestamp, kind: OrderKind, run: &RunPlan, rules: &Mask
     lines
 }
 
-/// How fast it goes and where it asks, with the keys that change it.
-pub(super) fn pace(pace: &RunPace) -> Line {
+/// How fast it goes and where it asks, with the keys that change it, on as many lines as they need.
+pub(super) fn pace(pace: &RunPace, columns: usize) -> Vec<Line> {
     if let Some((knob, digits)) = &pace.typing {
-        return vec![
-            (format!("{}: ", knob.asks(pace.of_endpoint)), Role::DialogKey),
+        let asks = format!("{}: ", knob.asks(pace.of_endpoint));
+        let enter = "▏ Enter updates the plan";
+        let has_room = width(&asks) + width(digits) + width(enter) <= columns;
+        let behind = if has_room { enter } else { "▏" };
+        return vec![vec![
+            (asks, Role::DialogKey),
             (digits.clone(), Role::Input),
-            ("▏ Enter updates the plan".to_owned(), Role::TextMuted),
-        ];
+            (behind.to_owned(), Role::TextMuted),
+        ]];
     }
-    let mut line = Line::new();
+    let mut lines = vec![Line::new()];
+    let mut taken = 0;
     for knob in Knob::ALL.into_iter().filter(|knob| pace.has(*knob)) {
-        if !line.is_empty() {
-            line.push(("   ".to_owned(), Role::Text));
-        }
-        line.push((format!("{} ", knob.key()), Role::DialogKey));
         let setting = if pace.is_as_it_is(knob) {
             "as it is".to_owned()
         } else {
             setting(pace, knob)
         };
-        line.push((format!("{}: {setting}", knob.name()), Role::Info));
+        let key = format!("{} ", knob.key());
+        let says = format!("{}: {setting}", knob.name());
+        let wide = width(&key) + width(&says);
+        if taken > 0 && taken + width(BETWEEN) + wide > columns {
+            lines.push(Line::new());
+            taken = 0;
+        }
+        let Some(line) = lines.last_mut() else { continue };
+        if taken > 0 {
+            line.push((BETWEEN.to_owned(), Role::Text));
+            taken += width(BETWEEN);
+        }
+        taken += wide;
+        line.push((key, Role::DialogKey));
+        line.push((says, Role::Info));
     }
-    line
+    lines
 }
 
 /// What a knob is turned to.

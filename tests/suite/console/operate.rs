@@ -29,7 +29,8 @@ async fn ask(pty: &Pty, key: &str) {
 
 async fn confirmation(pty: &Pty) {
     pty.until("an armed confirmation", |screen| {
-        screen.contains("cancel ]") && !screen.contains("in a moment") && !screen.contains("Planning")
+        let asks = screen.contains("cancel ]") || screen.contains("do not remove ]");
+        asks && !screen.contains("in a moment") && !screen.contains("Planning")
     })
     .await;
 }
