@@ -134,10 +134,19 @@ fn needs_a_person(known: &Facts<'_>) -> Option<Why> {
     }
     if let Some(pause) = &record.pause {
         let paused = pause.in_words();
+        let also = known
+            .endpoint
+            .and_then(Endpoint::paused)
+            .map_or_else(String::new, |of_endpoint| {
+                format!(
+                    "; its endpoint is paused too ({}): {ENDPOINT_RESUME}",
+                    of_endpoint.in_words()
+                )
+            });
         return Some(match known.owner {
             None => says(
                 QueueState::Paused,
-                format!("{paused}; continue with `redrive queue resume`"),
+                format!("{paused}; continue with `redrive queue resume`{also}"),
                 None,
             ),
             Some(owner) => says(
@@ -223,12 +232,13 @@ fn paced(known: &Facts<'_>) -> Option<Why> {
         return None;
     }
     let (goes_on, until) = match pace.stage(now) {
-        Stage::Braked | Stage::Asks => (format!("; continue with {ENDPOINT_RESUME}"), None),
+        Stage::Braked | Stage::Asks => (format!(": continue with {ENDPOINT_RESUME}"), None),
         Stage::Watched(until) => (String::new(), Some(until)),
         Stage::Steady if pace.rate_at(now).is_none() => return None,
         Stage::Canary(_) | Stage::Ramp | Stage::Steady => (String::new(), None),
     };
-    let text = format!("waits for its turn ({}){goes_on}", pace.in_words(now));
+    // What mends it in front: a reason may be long.
+    let text = format!("waits for its turn{goes_on} ({})", pace.in_words(now));
     Some(says(QueueState::RateLimited, text, until))
 }
 

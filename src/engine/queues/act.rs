@@ -6,7 +6,9 @@ use std::time::Duration;
 use super::Queues;
 use crate::ambient;
 use crate::broker::{BrokerError, Look, Rescued};
+use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
+use crate::domain::pace::ENDPOINT_RESUME;
 use crate::domain::queue::{QueueKind, QueueRecord};
 use crate::domain::text::shell_argument;
 use crate::domain::words::plural_if_known;
@@ -76,7 +78,8 @@ impl Operation<Queues> for (&QueueName, Act) {
                 must_be_quarantined(self.0, queues.store.queue_get(self.0).await?.as_ref())?;
                 Ok(plan)
             }
-            Act::Pause | Act::Resume => Ok(plan),
+            Act::Resume => with_endpoint(queues, self.0, plan).await,
+            Act::Pause => Ok(plan),
         }
     }
 
@@ -106,6 +109,31 @@ impl Operation<Queues> for (&QueueName, Act) {
             Act::Rescue => queues.rescue(self.0).await,
         }
     }
+}
+
+/// The same plan, which tells of an endpoint that holds the queue back besides its pause.
+async fn with_endpoint(queues: &Queues, queue: &QueueName, mut plan: Plan) -> Result<Plan, EngineError> {
+    let url = queues.store.queue_get(queue).await?.and_then(|row| row.url);
+    let endpoint = match &url {
+        Some(url) => queues.store.endpoint_get(url).await?,
+        None => None,
+    };
+    let held = endpoint.and_then(|endpoint| match (endpoint.paused(), endpoint.state) {
+        (_, EndpointState::Parked | EndpointState::Disabled) => Some(format!(
+            "its endpoint is {}: nothing is sent until `redrive redeliver`",
+            endpoint.state.as_str()
+        )),
+        (Some(paused), EndpointState::Available | EndpointState::Unavailable) => Some(format!(
+            "its endpoint is paused too ({}): nothing is sent until {ENDPOINT_RESUME}",
+            paused.in_words()
+        )),
+        (None, EndpointState::Available | EndpointState::Unavailable) => None,
+    });
+    if let Some(held) = held {
+        "the queue is not paused any more".clone_into(&mut plan.lines[0].effect);
+        plan.warnings.push(held);
+    }
+    Ok(plan)
 }
 
 impl Queues {

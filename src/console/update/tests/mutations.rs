@@ -446,7 +446,7 @@ fn toasts_go_by_themselves() {
 #[test]
 fn a_queue_that_waits_for_its_paused_endpoint_is_resumed_by_the_key_that_its_sentence_names() {
     let why = format!(
-        "waits for its turn (paused by ana); continue with {}",
+        "waits for its turn: continue with {} (paused by ana)",
         pace::ENDPOINT_RESUME
     );
     let held = QueueRow::from(QueueFacts {
