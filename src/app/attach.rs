@@ -183,16 +183,13 @@ async fn open(target: &Target) -> Result<Daemon, ConnectError> {
 /// One try, for what shows things: a token that only publishes sees nothing.
 async fn open_to_look(target: &Target) -> Result<Daemon, ConnectError> {
     let daemon = open(target).await?;
-    if daemon.hello().may_look {
-        return Ok(daemon);
+    match daemon.may_not_look() {
+        None => Ok(daemon),
+        Some(why) => Err(ConnectError {
+            why,
+            waiting_helps: false,
+        }),
     }
-    Err(ConnectError {
-        why: format!(
-            "this token of the daemon at {} lacks the scope \"read\": attach with one that has it (api.tokens)",
-            text::show(&target.url, ADDRESS_WIDTH_MAX)
-        ),
-        waiting_helps: false,
-    })
 }
 
 /// How the process ends where it could not attach.

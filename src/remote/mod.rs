@@ -142,10 +142,9 @@ impl Daemon {
         })
     }
 
-    /// What it said of itself.
-    #[must_use]
-    pub(crate) const fn hello(&self) -> &Hello {
-        &self.hello
+    /// Why the token of this process shows nothing, where it does not.
+    pub(crate) fn may_not_look(&self) -> Option<String> {
+        (!self.hello.may_look).then(|| self.http.may_not_look())
     }
 
     fn id_of(&self, plan: &Plan) -> Option<String> {
@@ -246,6 +245,14 @@ impl Http {
 
     fn not_answering(&self) -> String {
         format!("the daemon at {} {NOT_ANSWERING}", self.address())
+    }
+
+    /// Why the token shows nothing here: it only publishes.
+    fn may_not_look(&self) -> String {
+        format!(
+            "this token of the daemon at {} lacks the scope \"read\": attach with one that has it (api.tokens)",
+            self.address()
+        )
     }
 
     fn is_there(&self) {
@@ -602,6 +609,7 @@ async fn follow(following: Following, mut first: Option<Frames>, _feed: Feed, st
             Some(frames) => Ok(frames),
             None => match stop.run_until_cancelled(following.http.stream()).await {
                 None => return,
+                Some(Ok((hello, _))) if !hello.may_look => Err(following.http.may_not_look()),
                 Some(Ok((hello, frames))) => {
                     following.attached.send_replace(hello.attached);
                     Ok(frames)

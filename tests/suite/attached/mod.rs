@@ -295,6 +295,12 @@ async fn a_token_that_may_only_look_makes_a_console_that_only_looks_and_shows_no
     pty.shows(" live").await;
     pty.shows("READ-ONLY").await;
     pty.shows("vhost ").await;
+    // It comes back and knows the token without its scope.
+    assert_eq!(daemon.stop().await, Some(0));
+    let publishes = json!([{"value": READER, "scopes": ["publish"]}, crate::access::ADMIN]);
+    installation.set("api", "tokens", publishes);
+    let mut daemon = installation.daemon_at(&address).await;
+    pty.shows("lacks the scope").await;
     leave(pty).await;
     let wrong = self::far(&daemon, "a-token-that-nobody-ever-configured");
     for look in [&["queues"][..], &["dead", "list"], &["doctor"]] {
