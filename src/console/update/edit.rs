@@ -18,7 +18,7 @@ use crate::console::state::effect::{EditJob, EditOf, Effect};
 use crate::domain::message::Message;
 use crate::engine::Command;
 use crate::engine::dead::DeadDetail;
-use crate::engine::runs::{Edit, JsonPatch, Patch, Selection};
+use crate::engine::runs::{Edit, JsonPatch, Patch, Selection, with_values_of};
 
 /// What is sent when it is redriven.
 fn in_force(letter: &DeadDetail) -> &Message {
@@ -80,6 +80,19 @@ fn draft(state: &State, id: &str) -> Option<Bytes> {
     (of == id).then(|| shown(state, body))
 }
 
+/// What came back, with the values that stand in the draft and were masked when it was given to the editor.
+fn with_drafted_values(state: &State, id: &str, written: Bytes) -> Bytes {
+    let is_revealed = state.nav.details.last().is_some_and(Detail::reveals_sent);
+    let draft = state
+        .lists
+        .dead
+        .draft
+        .as_ref()
+        .filter(|(of, _)| of == id && !is_revealed);
+    let kept = draft.and_then(|(_, draft)| with_values_of(&state.session.mask, draft, &written));
+    kept.unwrap_or(written)
+}
+
 /// What was written for this letter is sent instead from now on.
 pub(super) fn done(state: &mut State, id: &str) {
     state.lists.dead.draft.take_if(|(of, _)| of == id);
@@ -112,8 +125,11 @@ pub(super) fn edited(state: &mut State, of: EditOf, result: Result<Bytes, String
 
 /// What is as before changes nothing.
 fn of_letter(state: &mut State, id: String, body: Bytes) -> Result<Asked, (Tone, String)> {
+    let body = with_drafted_values(state, &id, body);
     let before = open(state).filter(|(letter, _)| letter.letter.id.as_str() == id);
-    let is_as_before = before.as_ref().is_some_and(|(_, before)| *before == body);
+    let is_as_before = before
+        .as_ref()
+        .is_some_and(|(letter, shown)| [shown, &in_force(letter).body].contains(&&body));
     let is_here = before.is_some() && matches!(state.input.mode, Mode::Browse);
     let had_draft = draft(state, &id).is_some();
     if !is_as_before && !is_here {

@@ -29,6 +29,14 @@ pub(super) fn body(rules: &MaskRules, before: &[u8], written: &Bytes) -> Result<
     }
 }
 
+/// What was written over a text that was shown masked, with the values of that text where the masks stand; `None`: it
+/// stays as it was written.
+#[must_use]
+pub fn with_values_of(rules: &MaskRules, before: &[u8], written: &[u8]) -> Option<Bytes> {
+    let kept = has_mask(written).then(|| restored(rules, before, written, ""))?;
+    kept.ok().flatten().map(Bytes::from)
+}
+
 /// The header to be sent; nothing where it stays as it is.
 pub(super) fn header(
     rules: &MaskRules,

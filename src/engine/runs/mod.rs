@@ -37,6 +37,7 @@ mod uncertain;
 pub(in crate::engine) mod view;
 mod window;
 
+pub use kept::with_values_of;
 pub use order::{Order, OrderKind, Selection, Via};
 pub(super) use others::busy;
 pub use outgoing::{REDRIVEN, RUN};

@@ -11,8 +11,8 @@ use crate::console::state::event::Event;
 use crate::console::table::export::{Form, write};
 use crate::domain::mask::MASK;
 use crate::domain::message::{HeaderValue, Message};
-use crate::engine::Access;
 use crate::engine::view::BrowsedMessage;
+use crate::engine::{Access, Command};
 
 const SECRET: &str = "S3cr3tV4lue";
 
@@ -285,6 +285,32 @@ fn what_was_written_for_a_letter_that_is_gone_or_left_by_then_is_kept_and_said_t
     let said = stage.toasts().last().copied().unwrap_or_default().to_owned();
     assert!(said.starts_with("not edited:") && said.contains("is kept"), "{said}");
     assert_eq!(stage.state.lists.dead.draft.as_ref().unwrap().1, "{\"order\":9}");
+}
+
+#[test]
+fn a_value_that_was_written_while_the_letter_was_revealed_stays_when_the_draft_is_edited_masked() {
+    let mut stage = opened_letter(&document());
+    let edit = |stage: &mut Stage| match &stage.play("E")[..] {
+        [Effect::Edit(job)] => (job.of.clone(), job.body.clone()),
+        other => panic!("{other:?}"),
+    };
+    let (of, _) = edit(&mut stage);
+    let written = Bytes::from_static(b"{\"order\":19,\"password\":\"another\"}");
+    stage.event(Event::Edited {
+        of,
+        result: Ok(written.clone()),
+    });
+    stage.play("Esc");
+    let (of, masked) = edit(&mut stage);
+    assert!(!String::from_utf8_lossy(&masked).contains("another"), "{masked:?}");
+    let effects = stage.event(Event::Edited { of, result: Ok(masked) });
+    let [Effect::Plan { commands, .. }] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    let [Command::EditDead { edit, .. }] = &commands[..] else {
+        panic!("{commands:?}")
+    };
+    assert_eq!(edit.body, Some(written));
 }
 
 fn found(stage: &Stage) -> (usize, usize) {
