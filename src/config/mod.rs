@@ -338,18 +338,36 @@ pub(crate) fn is_understood(bytes: &[u8]) -> bool {
     true
 }
 
-/// Whoever names the authorities trusts no others; where they cannot be read, every certificate is refused.
+/// Whoever names the authorities trusts no others; where none of them can be read, every certificate is refused.
 fn untrusted(environment: &Environment) -> Option<String> {
-    let file = environment.variable("SSL_CERT_FILE")?;
-    let why = match std::fs::File::open(file) {
-        Err(error) => format!("cannot be read ({error})"),
-        Ok(_) if !certificates::has_some(Path::new(file)) => "has no certificate in it".to_owned(),
-        Ok(_) => return None,
+    let of_file = |path: &str| match std::fs::File::open(path) {
+        Err(error) => Some(format!("cannot be read ({error})")),
+        Ok(_) => (!certificates::has_some(Path::new(path))).then(|| "has no certificate in it".to_owned()),
     };
-    Some(format!(
-        "SSL_CERT_FILE names {file}, which {why}: no certificate of a receiver or of the broker is trusted; \
-         name a PEM file, or unset it"
-    ))
+    let holds_some = |folder: &str| {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.into_iter().any(|entry| certificates::has_some(&entry.path()))
+    };
+    // Folders are listed with colons between them.
+    let of_folders =
+        |paths: &str| (!paths.split(':').any(holds_some)).then(|| "has no file with a certificate in it".to_owned());
+    let file = environment
+        .variable("SSL_CERT_FILE")
+        .map(|path| ("SSL_CERT_FILE", path, of_file(path)));
+    let folders = environment.variable("SSL_CERT_DIR").filter(|paths| !paths.is_empty());
+    let folders = folders.map(|paths| ("SSL_CERT_DIR", paths, of_folders(paths)));
+    // Both are read, and what one of them has is enough.
+    let said = file
+        .into_iter()
+        .chain(folders)
+        .map(|(name, path, why)| Some(format!("{name} names {path}, which {}", why?)))
+        .collect::<Option<Vec<_>>>()?;
+    (!said.is_empty()).then(|| {
+        format!(
+            "{}: no certificate of a receiver or of the broker is trusted; name what has PEM certificates, or unset it",
+            said.join("; ")
+        )
+    })
 }
 
 /// Whether this URL leaves the machine with that scheme.

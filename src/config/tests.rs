@@ -1006,6 +1006,17 @@ fn what_cannot_work_is_refused_or_warned_of_before_it_is_used() {
     let trusts = [("SSL_CERT_FILE", file.to_str().unwrap())];
     let nobody = super::untrusted(&environment(&trusts)).unwrap();
     assert!(nobody.contains("has no certificate in it"), "{nobody}");
+    let own = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    let own = own.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
+    let folder = directory.path().join("authorities");
+    std::fs::create_dir(&folder).unwrap();
+    let folder_alone = [("SSL_CERT_DIR", folder.to_str().unwrap())];
+    let both = [trusts[0], folder_alone[0]];
+    assert!(super::untrusted(&environment(&folder_alone)).is_some(), "it is empty");
+    std::fs::write(folder.join("own.pem"), own.pem()).unwrap();
+    for named in [&folder_alone[..], &both] {
+        assert_eq!(super::untrusted(&environment(named)), None);
+    }
 }
 
 #[test]

@@ -90,13 +90,14 @@ fn the_contract_has_every_variable_that_the_program_reads_and_no_other() {
             found.collect::<Vec<_>>()
         })
         .collect();
-    // Directories are asked for by a library, the authority of certificates by another, the stack by the standard one, memory by
+    // Directories are asked for by a library, the authorities of certificates by another, the stack by the standard one, memory by
     // the C library.
     let by_libraries = [
         "XDG_CONFIG_HOME",
         "XDG_DATA_HOME",
         "XDG_STATE_HOME",
         "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
         "RUST_MIN_STACK",
         "MALLOC_MMAP_THRESHOLD_",
         "MALLOC_ARENA_MAX",
