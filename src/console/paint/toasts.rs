@@ -17,7 +17,7 @@ use crate::domain::text::width;
 /// Toasts on the screen, at most: the newest.
 const TOASTS_MAX: usize = 3;
 const WIDTH_MAX: u16 = 64;
-const LINES_MAX: usize = 2;
+const LINES_MAX: usize = 4;
 /// The foot of a list says what is marked, and the lines above it what the selected row means: they stay in sight.
 const FOOT: u16 = 3;
 

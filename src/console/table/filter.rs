@@ -77,7 +77,8 @@ fn in_quotes(error: FilterError, text: &str) -> FilterError {
     if !text.contains('"') || text.contains(['=', '~', '<', '>']) {
         return error;
     }
-    let message = format!("{}; to look for words, leave the \" out", error.message);
+    // In front: what there is may be a long list.
+    let message = format!("to look for words, leave the \" out: {}", error.message);
     FilterError { message, ..error }
 }
 

@@ -30,6 +30,7 @@ use crate::console::table::{Column, Row, key};
 use crate::console::theme::Role;
 use crate::console::widgets::canvas::Canvas;
 use crate::console::widgets::words::date;
+use crate::domain::event::EventType;
 use crate::domain::filter::{Field, FieldKind, FieldValue};
 use crate::domain::time::Timestamp;
 use crate::engine::query::AuditEntry;
@@ -193,8 +194,15 @@ impl Listed for AuditEntry {
         }
     }
 
+    fn is_said(column: &str) -> bool {
+        matches!(column, "detail" | "reason")
+    }
+
     fn says(&self, _: Timestamp) -> Cow<'_, str> {
-        Cow::Borrowed(&self.entry.detail)
+        match &self.entry.reason {
+            None => Cow::Borrowed(&self.entry.detail),
+            Some(reason) => Cow::Owned(format!("{}; why: {reason}", self.entry.detail)),
+        }
     }
 }
 
@@ -235,7 +243,19 @@ async fn rows(engine: &EngineHandle, limit: u32) -> Result<Batch<AuditEntry>, St
 
 /// What a line is about, where that can be opened.
 fn subject(state: &State, row: &AuditEntry) -> Option<Subject> {
-    let found = relatives::audited(state, &row.entry.target);
+    let entry = &row.entry;
+    if entry.command.starts_with("event ") {
+        // `TYPE REFERENCE (ID)`
+        let id = entry
+            .target
+            .strip_suffix(')')
+            .and_then(|target| target.rsplit_once('('));
+        return id.and_then(|(_, id)| id.parse().ok()).map(Subject::Event);
+    }
+    if entry.command == "event-type set" {
+        return EventType::parse(&entry.target).ok().map(Subject::EventType);
+    }
+    let found = relatives::audited(state, &entry.target);
     let run = found.run.map(Subject::Run);
     run.or_else(|| found.audited.map(Subject::Letter))
         .or_else(|| found.url.map(Subject::Endpoint))

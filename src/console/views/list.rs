@@ -120,6 +120,12 @@ pub(in crate::console) trait Listed: Row {
     /// The column that [`Listed::says`] repeats.
     const SAID_BY: &'static str;
 
+    /// Whether [`Listed::says`] has what stands in this column.
+    #[must_use]
+    fn is_said(column: &str) -> bool {
+        column == Self::SAID_BY
+    }
+
     /// One sentence about the row.
     fn says(&self, now: Timestamp) -> Cow<'_, str>;
 }
@@ -264,6 +270,8 @@ fn inside(area: Rect, column: &Placed) -> Rect {
     }
 }
 
+/// Lines for the sentence before the columns, at least: it may have half of what there is.
+const SENTENCE: u16 = 4;
 /// Cells for the names of columns beside what stands in them.
 const LABEL: u16 = 15;
 
@@ -280,13 +288,13 @@ pub(in crate::console) fn glance<R: Listed>(
         return 0;
     };
     let sentence = Rect {
-        height: area.height.min(4),
+        height: area.height.min(SENTENCE.max(area.height / 2)),
         ..area
     };
     let says = one.says(canvas.now);
     let text = super::keys::by_keys(&says, state);
     let mut rest = below(area, canvas.wrapped(sentence, &text, Role::Title) + 1);
-    for column in R::COLUMNS.iter().filter(|column| column.name != R::SAID_BY) {
+    for column in R::COLUMNS.iter().filter(|column| !R::is_said(column.name)) {
         let cell = one.cell(column.name, canvas.now);
         if cell.text.is_empty() {
             continue;
@@ -348,7 +356,7 @@ fn says<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table: &T
 /// What has no room in its columns, whole.
 fn cut<R: Listed>(one: &R, placed: &[Placed], now: Timestamp) -> String {
     let cells = placed.iter().filter_map(|column| {
-        let spec = R::COLUMNS.get(column.index).filter(|spec| spec.name != R::SAID_BY)?;
+        let spec = R::COLUMNS.get(column.index).filter(|spec| !R::is_said(spec.name))?;
         let text = one.cell(spec.name, now).text;
         (width(&text) > column.width.into()).then_some(text)
     });

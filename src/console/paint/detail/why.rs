@@ -238,11 +238,12 @@ fn endpoint_sentence(canvas: &Canvas<'_>, view: &EndpointView) -> (String, Strin
     };
     let until_resumed = until_resumed(endpoint);
     let how = match endpoint.paused() {
-        Some(brake) if endpoint.state == EndpointState::Available => brake.in_words(),
-        Some(_) | None => endpoint.state.as_str().to_owned(),
+        // A reason in the middle would run into what follows.
+        Some(brake) if endpoint.state == EndpointState::Available => format!("for {since} {}", brake.in_words()),
+        Some(_) | None => format!("{} for {since}", endpoint.state.as_str()),
     };
     let text = format!(
-        "{how} for {since}; {waits} in {}{next}{until_resumed}",
+        "{how}; {waits} in {}{next}{until_resumed}",
         plural(view.queues, "queue", "queues")
     );
     let (state, role) = headed(endpoint, canvas.now);
