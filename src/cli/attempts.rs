@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::Session;
 use super::delivery_args::Attempts;
 use super::exit::{Exit, Failure};
-use super::output::{Column, or_dash, say, shown};
+use super::output::{Column, or_dash, shown};
 use super::paged::tell_full;
 use super::when::told_or_dash;
 use crate::ambient;
@@ -154,6 +154,7 @@ impl<'a> Tail<'a> {
         known: Vec<AttemptView>,
         fits: impl Fn(&AttemptView, Timestamp) -> bool,
     ) -> Result<Exit, Failure> {
+        let output = self.session.output;
         let mut stops = [signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?];
         let mut known: HashSet<Key> = known.iter().map(key).collect();
         let mut is_unread = false;
@@ -169,7 +170,7 @@ impl<'a> Tail<'a> {
                 Err(error) if error.is_unreachable() => {
                     if !std::mem::replace(&mut is_unread, true) {
                         let why = crate::engine::error::chain(&error);
-                        say(&format!(
+                        output.tell(&format!(
                             "attempts cannot be read, and are looked for until they can: {}",
                             shown(&why)
                         ));
@@ -179,7 +180,7 @@ impl<'a> Tail<'a> {
                 Err(error) => return Err(error.into()),
             };
             if std::mem::take(&mut is_unread) {
-                say("attempts can be read again");
+                output.tell("attempts can be read again");
             }
             let new: Vec<&AttemptView> = page
                 .items
@@ -187,7 +188,7 @@ impl<'a> Tail<'a> {
                 .filter(|attempt| !known.contains(&key(attempt)))
                 .collect();
             if !known.is_empty() && new.len() >= query.limit as usize {
-                say(&format!(
+                output.tell(&format!(
                     "more than {} attempts since the last look: some are not shown",
                     query.limit
                 ));

@@ -97,6 +97,12 @@ tests:
         values: '100x80'
       - series: 'redrive_dead_letters{job="redrive", instance="of few"}'
         values: '0x40 5x40'
+      - series: 'redrive_dead_letters{job="redrive", instance="watched for 20m"}'
+        values: '5x80 NANS'
+      - series: 'redrive_dead_letters{job="redrive", instance="watched from then on"}'
+        values: 'NANS 5x11 9x69'
+      - series: 'redrive_certificate_expiry_timestamp_seconds{of="broker.tls.certificate", job="redrive", instance="new"}'
+        values: '60x20'
       - series: 'process_start_time_seconds{job="redrive", instance="new"}'
         values: '_x3 40x20'
       - series: 'process_start_time_seconds{job="redrive", instance="old"}'
@@ -104,7 +110,8 @@ tests:
       - series: 'redrive_certificate_expiry_timestamp_seconds{of="api.tls.certificate", job="redrive", instance="new"}'
         values: '864120x20'
     alert_rule_test:
-      - {eval_time: 2m, alertname: RedriveCertificateEnds, exp_alerts: [{exp_labels: {severity: ticket, of: api.tls.certificate}, exp_annotations: {summary: 'The certificate of api.tls.certificate ends in 10d 0h 0m 0s.', description: 'Renew it. A daemon reads its file again when that changes; under systemd, restart it.'}}]}
+      - {eval_time: 2m, alertname: RedriveCertificateEnds, exp_alerts: [{exp_labels: {severity: ticket, of: api.tls.certificate}, exp_annotations: {summary: 'The certificate of api.tls.certificate ends in 10d 0h 0m 0s.', description: 'Renew it. A daemon reads its file again when that changes; under systemd, restart it.'}}, {exp_labels: {severity: ticket, of: broker.tls.certificate}, exp_annotations: {summary: 'The certificate of broker.tls.certificate has ended.', description: 'Renew it. A daemon reads its file again when that changes; under systemd, restart it.'}}]}
+      - {eval_time: 24m, alertname: RedriveDeadLettersAppear, exp_alerts: [{exp_labels: {severity: ticket}, exp_annotations: {summary: '4.5 messages died within ten minutes.', description: '`redrive dead groups` shows what failed alike.'}}]}
       - {eval_time: 2m, alertname: RedriveDaemonDied, exp_alerts: [{exp_labels: {severity: ticket}, exp_annotations: {summary: 'A daemon was found dead, and its queues were taken over.'}}]}
       - {eval_time: 2m, alertname: RedriveQueuesLost, exp_alerts: [{exp_labels: {severity: page}, exp_annotations: {summary: 'Messages were lost with queues that somebody deleted, or whose time was over.', description: '`redrive audit` says with which, and how many.'}}]}
       - {eval_time: 2m, alertname: RedriveDeadEvents, exp_alerts: [{exp_labels: {severity: ticket, type: mail}, exp_annotations: {summary: '2 events of mail are dead.', description: '`redrive dead groups` shows what failed alike; `redrive event retry` handles them again.'}}]}
@@ -118,7 +125,13 @@ fn the_rules_see_what_a_daemon_counts_before_it_is_scraped_for_the_first_time() 
     let rules = source::root().join("assets/alerts.yml");
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("fired.yml");
-    fs::write(&file, FIRED.replace("RULES", rules.to_str().unwrap())).unwrap();
+    fs::write(
+        &file,
+        FIRED
+            .replace("RULES", rules.to_str().unwrap())
+            .replace("NANS", &"NaN ".repeat(80)),
+    )
+    .unwrap();
     if let Some((fired, said)) = promtool(&["test", "rules", file.to_str().unwrap()], "") {
         assert!(fired, "{said}");
     }
