@@ -13,7 +13,6 @@ use axum::response::{IntoResponse, Response};
 
 use crate::ambient::{self, Clock};
 use crate::domain::id::ExecutionId;
-use crate::domain::mask::MaskRules;
 use crate::domain::scope::{Prefix, Scope, Scopes};
 use crate::domain::text::show;
 use crate::domain::url::EndpointUrl;
@@ -128,11 +127,6 @@ impl Caller {
     /// Whether nothing is masked for him.
     pub(super) fn sees_all(&self) -> bool {
         self.allows(Scope::Operate)
-    }
-
-    /// What is hidden from him.
-    pub(super) fn masks<'a>(&self, shared: &'a Shared) -> Option<&'a MaskRules> {
-        (!self.sees_all()).then_some(&shared.settings.masks)
     }
 
     /// Whether he may see more than what everybody may.

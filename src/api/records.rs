@@ -4,14 +4,13 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Extension;
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::domain::url::redact_urls;
 use crate::engine::EngineError;
-use crate::engine::attempts::{self, AttemptFilter};
+use crate::engine::attempts::{self, AttemptFilter, AttemptSieve};
 use crate::engine::query;
 use crate::engine::query::AttemptQuery;
 use crate::wire::handover::Shift;
@@ -22,7 +21,6 @@ use crate::wire::{List, Whole, input, json};
 
 use super::Shared;
 use super::extract::{NoParams, Params, Segment};
-use super::guard::Caller;
 use super::limit::Limit;
 use super::problem::{Json, Or, Written, text};
 
@@ -159,7 +157,6 @@ pub(super) struct Which {
 
 pub(super) async fn attempts(
     State(shared): State<Arc<Shared>>,
-    Extension(caller): Extension<Caller>,
     Params(which): Params<Which>,
 ) -> Result<Json<List<Attempt>>, Problem> {
     let filter = which.filter.as_deref().map(AttemptFilter::parse).transpose()?;
@@ -170,11 +167,13 @@ pub(super) async fn attempts(
         message: which.message_id.as_deref().map(input::message_id).transpose()?,
         limit: attempts::read_for(filter.as_ref(), limit),
     });
-    let mut page = shared.engine()?.query(query).await?;
-    page.items = attempts::fitting(filter.as_ref(), &page, limit, caller.masks(&shared))
-        .into_iter()
-        .cloned()
-        .collect();
+    let engine = shared.engine()?;
+    let mut page = engine.query(query).await?;
+    if let Some(filter) = filter {
+        let mut sieve = AttemptSieve::new(filter, engine);
+        page.items = sieve.keep(page.items, page.taken_at).await?;
+        page.items.truncate(limit as usize);
+    }
     Ok(Json(List::<Attempt>::of(&page)))
 }
 

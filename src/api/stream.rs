@@ -12,10 +12,11 @@ use tokio::sync::broadcast::error::RecvError;
 
 use crate::ambient;
 use crate::domain::id::{NotificationId, QueueName};
+use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
-use crate::engine::attempts::AttemptFilter;
+use crate::engine::attempts::{AttemptFilter, AttemptSieve};
 use crate::engine::reveal::Reveal;
-use crate::engine::{Event, WriteGrant};
+use crate::engine::{Engine, EngineError, Event, WriteGrant};
 use crate::wire::problem::Problem;
 use crate::wire::{input, json, stream as shape};
 
@@ -52,14 +53,15 @@ pub(super) async fn follow(
     Params(chosen): Params<Chosen>,
 ) -> Result<Events, Problem> {
     let all = Arc::clone(&shared);
+    let engine = shared.engine()?;
     let told = Told {
-        choice: Choice::of(&chosen)?,
-        news: shared.engine()?.events(),
+        choice: Choice::of(&chosen, engine)?,
+        news: engine.events(),
         writer: Writer::new(&shared, &caller),
         // So that whoever asks knows at once that it has begun.
         begins: true,
+        is_over: false,
         untold: sees_whole(&caller)?,
-        caller,
         shared,
     };
     Ok(Events(sse::response(&all, told)))
@@ -72,52 +74,57 @@ struct Choice {
     queue: Option<QueueName>,
     url: Option<EndpointUrl>,
     message: Option<NotificationId>,
-    filter: Option<AttemptFilter>,
+    filter: Option<AttemptSieve>,
 }
 
 impl Choice {
     /// What names something of an attempt asks for attempts alone, unless kinds are named.
-    fn of(chosen: &Chosen) -> Result<Self, Problem> {
+    fn of(chosen: &Chosen, engine: &Engine) -> Result<Self, Problem> {
         let about_attempts = chosen.message_id.is_some() || chosen.filter.is_some();
         let kinds = match &chosen.kind {
             Some(names) => names.split(',').map(kind).collect::<Result<_, _>>()?,
             None if about_attempts => vec!["attempt"],
             None => shape::KINDS.to_vec(),
         };
+        let filter = chosen.filter.as_deref().map(AttemptFilter::parse).transpose()?;
         Ok(Self {
             kinds,
             queue: chosen.queue.as_deref().map(input::queue).transpose()?,
             url: chosen.url.as_deref().map(input::url).transpose()?,
             message: chosen.message_id.as_deref().map(input::message_id).transpose()?,
-            filter: chosen.filter.as_deref().map(AttemptFilter::parse).transpose()?,
+            filter: filter
+                .map(|filter| AttemptSieve::of_stream(filter, engine))
+                .transpose()?,
         })
     }
 
-    /// Whether `caller` is told of it.
-    fn has(&self, event: &Event, shared: &Shared, caller: &Caller) -> bool {
-        if !self.kinds.contains(&shape::kind(event)) {
-            return false;
-        }
+    /// Whether it is told, as seen at `now`.
+    async fn has(&mut self, event: &Event, now: Timestamp) -> Result<bool, EngineError> {
         let about = About::of(event);
         let fits = |wanted: Option<&str>, is: Option<&str>| wanted.is_none_or(|wanted| is == Some(wanted));
-        fits(self.queue.as_ref().map(QueueName::as_str), about.queue)
-            && fits(self.url.as_ref().map(EndpointUrl::as_str), about.url)
-            && match event {
-                Event::Attempted(attempt) => {
-                    let is_message = self.message.as_ref().is_none_or(|id| *id == attempt.message_id);
-                    let filter = self.filter.as_ref();
-                    let (now, masks) = (shared.clock.now(), caller.masks(shared));
-                    is_message && filter.is_none_or(|filter| filter.fits(attempt, now, masks))
+        if !self.kinds.contains(&shape::kind(event))
+            || !fits(self.queue.as_ref().map(QueueName::as_str), about.queue)
+            || !fits(self.url.as_ref().map(EndpointUrl::as_str), about.url)
+        {
+            return Ok(false);
+        }
+        match event {
+            Event::Attempted(attempt) => {
+                let is_message = self.message.as_ref().is_none_or(|id| *id == attempt.message_id);
+                match &mut self.filter {
+                    Some(filter) if is_message => filter.has(attempt, now).await,
+                    Some(_) | None => Ok(is_message),
                 }
-                Event::EndpointChanged { .. }
-                | Event::DeadLettered { .. }
-                | Event::QueueEnded(_)
-                | Event::QueueRefused { .. }
-                | Event::QueueGone { .. }
-                | Event::Incident(_)
-                | Event::Turned(_)
-                | Event::Connection { .. } => true,
             }
+            Event::EndpointChanged { .. }
+            | Event::DeadLettered { .. }
+            | Event::QueueEnded(_)
+            | Event::QueueRefused { .. }
+            | Event::QueueGone { .. }
+            | Event::Incident(_)
+            | Event::Turned(_)
+            | Event::Connection { .. } => Ok(true),
+        }
     }
 }
 
@@ -167,9 +174,10 @@ struct Told {
     news: broadcast::Receiver<Event>,
     writer: Writer,
     begins: bool,
+    /// Why it ends is told.
+    is_over: bool,
     /// He is shown what the masks name, and the audit does not have it yet.
     untold: Option<WriteGrant>,
-    caller: Caller,
     shared: Arc<Shared>,
 }
 
@@ -195,26 +203,41 @@ impl Told {
         }
         self.writer.event(kind, &document)
     }
+
+    fn missed(&self, events: u64) -> Vec<u8> {
+        self.writer.event("missed", &written!({ "events": events }))
+    }
 }
 
 impl Telling for Told {
-    /// `None`: the engine is gone.
+    /// `None`: the engine is gone, or the filter was told to compute for too long.
     async fn next(&mut self) -> Option<Vec<u8>> {
         if std::mem::take(&mut self.begins) {
             return Some(BEATS.to_vec());
         }
+        if self.is_over {
+            return None;
+        }
         loop {
-            tokio::select! {
+            let event = tokio::select! {
                 biased;
-                event = self.news.recv() => match event {
-                    Ok(event) if self.choice.has(&event, &self.shared, &self.caller) => {
-                        return Some(self.shown(&event).await);
-                    }
-                    Ok(_) => {}
-                    Err(RecvError::Lagged(missed)) => return Some(self.writer.event("missed", &written!({ "events": missed }))),
-                    Err(RecvError::Closed) => return None,
-                },
+                event = self.news.recv() => event,
                 () = ambient::sleep(BEAT) => return Some(BEATS.to_vec()),
+            };
+            let event = match event {
+                Ok(event) => event,
+                Err(RecvError::Lagged(missed)) => return Some(self.missed(missed)),
+                Err(RecvError::Closed) => return None,
+            };
+            match self.choice.has(&event, self.shared.clock.now()).await {
+                Ok(true) => return Some(self.shown(&event).await),
+                Ok(false) => {}
+                // The filters of others compute: whether this one fits is not known.
+                Err(EngineError::Busy { .. }) => return Some(self.missed(1)),
+                Err(error) => {
+                    self.is_over = true;
+                    return Some(self.writer.event("problem", &Problem::from(&error)));
+                }
             }
         }
     }

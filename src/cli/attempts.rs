@@ -48,7 +48,7 @@ pub(super) async fn attempts(session: &Session<'_>, which: &Attempts) -> Result<
         query.limit = input::LIMIT_MAX;
     }
     let page = session.engine.query(query::Attempts(query.clone())).await?;
-    let found = attempts::fitting(filter.as_ref(), &page, which.limit, None);
+    let found = attempts::fitting(filter.as_ref(), &page, which.limit);
     if !which.follow && filter.is_some() {
         tell_full(
             session.output,
@@ -58,9 +58,8 @@ pub(super) async fn attempts(session: &Session<'_>, which: &Attempts) -> Result<
         );
     }
     if which.follow {
-        let fits = |attempt: &AttemptView, now: Timestamp| {
-            filter.as_ref().is_none_or(|filter| filter.fits(attempt, now, None))
-        };
+        let fits =
+            |attempt: &AttemptView, now: Timestamp| filter.as_ref().is_none_or(|filter| filter.fits(attempt, now));
         let mut tail = Tail::new(session);
         tail.print(found.into_iter().rev())?;
         return tail.follow(query, page.items, fits).await;

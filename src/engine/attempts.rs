@@ -1,14 +1,18 @@
-//! What a filter may name of attempts.
+//! What a filter may name of attempts, and such a filter in a process that others ask.
 
 use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::EngineError;
+use tokio::sync::OwnedSemaphorePermit;
+
 use super::paging::LIMIT_MAX;
-use super::shown::Shown;
+use super::sieve::{self, Question, Sieve};
 use super::view::{AttemptView, Page};
+use super::{Engine, EngineError};
+use crate::ambient::Clock;
 use crate::domain::attempt::Attempt;
-use crate::domain::filter::{Field, FieldKind, FieldValue, Fields, Filter};
-use crate::domain::mask::MaskRules;
+use crate::domain::filter::{Field, FieldKind, FieldValue, Fields, Filter, TooLarge};
 use crate::domain::outcome::OutcomeClass;
 use crate::domain::time::Timestamp;
 
@@ -49,20 +53,80 @@ impl AttemptFilter {
     /// # Errors
     /// The place where it is wrong, and what was expected there.
     pub fn parse(source: &str) -> Result<Self, EngineError> {
-        let filter = Filter::parse(source, ATTEMPT_FIELDS);
-        Ok(Self(filter.map_err(|error| EngineError::of_filter(&error))?))
+        sieve::read(source, ATTEMPT_FIELDS).map(Self)
     }
 
-    /// Whether an attempt fits, as seen at `now`. With `masks` it is compared as it is shown where they hide something:
-    /// nobody finds out by a filter what is hidden from him.
+    /// Whether an attempt fits, as seen at `now`: for the process of whoever wrote the filter. What others sent is an
+    /// [`AttemptSieve`].
     #[must_use]
-    pub fn fits(&self, attempt: &Attempt, now: Timestamp, masks: Option<&MaskRules>) -> bool {
-        let row = AtMoment { attempt, now };
-        match masks {
-            Some(masks) => self.0.matches(&Shown { row: &row, masks }),
-            None => self.0.matches(&row),
+    pub fn fits(&self, attempt: &Attempt, now: Timestamp) -> bool {
+        self.0.matches(&AtMoment { attempt, now })
+    }
+}
+
+/// A filter over attempts that somebody sent to this process: it computes within the bounds of all such filters, and
+/// compares what whoever made it may see.
+#[derive(Debug)]
+pub struct AttemptSieve {
+    sieve: Sieve,
+    clock: Clock,
+    /// When it was asked last, as uptime.
+    asked_at: Duration,
+    /// Of a stream, for as long as it is open.
+    _turn: Option<OwnedSemaphorePermit>,
+}
+
+impl AttemptSieve {
+    /// Of whom this is called for.
+    #[must_use]
+    pub fn new(filter: AttemptFilter, engine: &Engine) -> Self {
+        let core = &engine.0.core;
+        Self {
+            sieve: core.sieve(Some(filter.0)),
+            clock: core.clock.clone(),
+            asked_at: core.clock.uptime(),
+            _turn: None,
         }
     }
+
+    /// The same for a stream.
+    ///
+    /// # Errors
+    /// There are too many streams with a filter.
+    pub fn of_stream(filter: AttemptFilter, engine: &Engine) -> Result<Self, EngineError> {
+        let streams = Arc::clone(&engine.0.core.sieves.streams);
+        let turn = streams.try_acquire_owned().map_err(|_| EngineError::Busy {
+            why: "as many streams with a filter are open as there may be".to_owned(),
+        })?;
+        Ok(Self {
+            _turn: Some(turn),
+            ..Self::new(filter, engine)
+        })
+    }
+
+    /// The attempts that fit, as seen at `now`.
+    ///
+    /// # Errors
+    /// The filter computes for too long, or those of others do.
+    pub async fn keep(&mut self, attempts: Vec<AttemptView>, now: Timestamp) -> Result<Vec<AttemptView>, EngineError> {
+        self.sieve.keep(attempts, is_in(now)).await
+    }
+
+    /// Whether an attempt that just came fits; it may compute for longer, the longer it is asked.
+    ///
+    /// # Errors
+    /// As above.
+    pub async fn has(&mut self, attempt: &Attempt, now: Timestamp) -> Result<bool, EngineError> {
+        let asked_at = self.clock.uptime();
+        self.sieve.refill(asked_at.saturating_sub(self.asked_at));
+        self.asked_at = asked_at;
+        let marks = self.sieve.ask(std::slice::from_ref(attempt), is_in(now)).await?;
+        Ok(marks == [true])
+    }
+}
+
+fn is_in(now: Timestamp) -> impl Fn(&Question<'_>, &Attempt) -> Result<bool, TooLarge> {
+    move |filter, attempt| filter.matches(&AtMoment { attempt, now })
 }
 
 /// How many of the newest attempts are read where `limit` are wanted: a filter looks at as many as a page may have.
@@ -71,15 +135,10 @@ pub fn read_for(filter: Option<&AttemptFilter>, limit: u32) -> u32 {
     if filter.is_some() { LIMIT_MAX } else { limit }
 }
 
-/// The newest `limit` attempts of a page that fit; `masks` as [`AttemptFilter::fits`] has it.
+/// The newest `limit` attempts of a page that fit.
 #[must_use]
-pub fn fitting<'a>(
-    filter: Option<&AttemptFilter>,
-    page: &'a Page<AttemptView>,
-    limit: u32,
-    masks: Option<&MaskRules>,
-) -> Vec<&'a AttemptView> {
-    let fits = |attempt: &&AttemptView| filter.is_none_or(|filter| filter.fits(attempt, page.taken_at, masks));
+pub fn fitting<'a>(filter: Option<&AttemptFilter>, page: &'a Page<AttemptView>, limit: u32) -> Vec<&'a AttemptView> {
+    let fits = |attempt: &&AttemptView| filter.is_none_or(|filter| filter.fits(attempt, page.taken_at));
     page.items.iter().filter(fits).take(limit as usize).collect()
 }
 

@@ -13,17 +13,24 @@ use super::shown::Shown;
 use super::sight::Sight;
 use super::{EngineError, core::Core};
 use crate::ambient;
-use crate::domain::filter::{Condition, Fields, Filter, TooLarge};
+use crate::domain::filter::{Condition, Field, Fields, Filter, TooLarge};
 use crate::domain::mask::MaskRules;
 
 /// How long one filter may compute, over all its rows, of a processor's time.
 const BUDGET: Duration = Duration::from_secs(1);
+/// One that is asked of what comes may also compute for this part of the time that passes: a twentieth.
+const SHARE: u32 = 20;
 /// How long it waits for the filters of others, at one time.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Rows between two filters' turns.
 const LOT: usize = 1_000;
 /// Texts of which nothing is ever hidden.
 const PLAIN: [&str; 2] = ["type", "state"];
+
+/// Reads a filter. The regular expressions in it are compiled beside the runtime's other work.
+pub(super) fn read(text: &str, fields: &[Field]) -> Result<Filter, EngineError> {
+    ambient::beside(|| Filter::parse(text, fields)).map_err(|error| EngineError::of_filter(&error))
+}
 
 /// One filter, with what it used of its budget; without a filter every row is in.
 #[derive(Debug)]
@@ -35,7 +42,9 @@ pub(super) struct Sieve {
     masks: Option<Arc<MaskRules>>,
     turns: Arc<Semaphore>,
     patience: Duration,
-    left: Duration,
+    budget: Duration,
+    /// More than its budget, where the last row took longer than what was left.
+    used: Duration,
 }
 
 /// A filter, as it is asked of one row.
@@ -65,7 +74,8 @@ impl Core {
             masks: self.masks(),
             turns: Arc::clone(&self.sieves.filters),
             patience: PATIENCE,
-            left: BUDGET,
+            budget: BUDGET,
+            used: Duration::ZERO,
         }
     }
 
@@ -105,6 +115,11 @@ async fn turn<'a>(turns: &'a Semaphore, patience: Duration, why: &str) -> Result
 impl Sieve {
     pub(super) const fn filter(&self) -> Option<&Filter> {
         self.filter.as_ref()
+    }
+
+    /// So much time passed since it was asked last.
+    pub(super) fn refill(&mut self, passed: Duration) {
+        self.used = self.used.saturating_sub(passed / SHARE);
     }
 
     /// Whether it asks for what only the whole message has.
@@ -157,7 +172,7 @@ impl Sieve {
                 "the filters of others are computed at present",
             )
             .await?;
-            let left = self.left;
+            let left = self.budget.saturating_sub(self.used);
             let (asked, used) = ambient::beside(|| {
                 // The processor's time of this thread: a machine that is busy otherwise makes no filter dearer.
                 let began = ambient::processor_time();
@@ -177,7 +192,7 @@ impl Sieve {
                 (asked, used())
             });
             drop(turn);
-            self.left = left.saturating_sub(used);
+            self.used = self.used.saturating_add(used);
             asked?;
             // Whoever asked may have gone.
             tokio::task::yield_now().await;
@@ -221,7 +236,8 @@ mod tests {
             masks: None,
             turns: Arc::new(Semaphore::new(turns)),
             patience: Duration::from_millis(20),
-            left: Duration::from_millis(50),
+            budget: Duration::from_millis(50),
+            used: Duration::ZERO,
         }
     }
 
@@ -251,9 +267,26 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_filter_over_what_comes_has_a_part_of_the_time_and_never_more_than_its_budget() {
+        let mut sieve = sieve(1);
+        let dear = |_: &Question<'_>, (): &()| {
+            compute(Duration::from_millis(60));
+            Ok(true)
+        };
+        sieve.ask(&[()], dear).await.unwrap();
+        // What was too much is taken from what comes.
+        sieve.refill(Duration::from_millis(20));
+        sieve.ask(&[()], dear).await.unwrap_err();
+        sieve.refill(Duration::from_secs(1));
+        sieve.ask(&[()], dear).await.unwrap();
+        sieve.refill(Duration::from_hours(1));
+        assert_eq!(sieve.used, Duration::ZERO);
+    }
+
+    #[tokio::test]
     async fn time_that_the_filter_does_not_compute_is_not_counted() {
         let mut sieve = sieve(1);
-        sieve.left = Duration::from_millis(5);
+        sieve.budget = Duration::from_millis(5);
         let (_sender, nothing) = std::sync::mpsc::channel::<()>();
         let nothing = std::sync::Mutex::new(nothing);
         let waits = |_: &Question<'_>, (): &()| {

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use sqlx::ConnectOptions as _;
 use sqlx::sqlite::SqliteConnectOptions;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
 use crate::support::daemon::{Daemon, Installation};
 use crate::support::http::Answer;
 use crate::support::receiver::Receiver;
-use crate::support::wait::{self, wait_until};
+use crate::support::wait::{self, wait_until, within};
 
 /// Nothing listens there: a notification stays where it can be looked at.
 const DEAD_URL: &str = "http://127.0.0.1:9/hook";
@@ -726,6 +726,79 @@ async fn filters_that_take_too_long_are_refused_and_hold_nobody_else_up() {
     let plain = daemon.get("/v1/queues?filter=execution%20~%20beside").await;
     assert_eq!(plain.status, 200, "{}", plain.text());
     assert_eq!(plain.json()["items"].as_array().map(Vec::len), Some(20));
+    daemon.stop().await;
+}
+
+/// Does `work`; beside it the daemon answers as ever.
+async fn beside<T>(daemon: &Daemon, work: impl Future<Output = T>) -> T {
+    let over = AtomicBool::new(false);
+    let asks = async {
+        let mut slowest = Duration::ZERO;
+        while !over.load(Ordering::Relaxed) {
+            let begun = Instant::now();
+            assert_eq!(daemon.get("/healthz").await.status, 200);
+            slowest = slowest.max(begun.elapsed());
+        }
+        slowest
+    };
+    let work = async {
+        let done = work.await;
+        over.store(true, Ordering::Relaxed);
+        done
+    };
+    let (done, slowest) = tokio::join!(work, asks);
+    assert!(slowest <= wait::patient(Duration::from_secs(1)), "{slowest:?}");
+    done
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn filters_over_attempts_that_take_too_long_hold_nobody_up_either() {
+    let installation = patient();
+    let mut daemon = installation.daemon().await;
+    until_it_delivers(&daemon).await;
+    queues_with_long_endpoints(&daemon, 20).await;
+    wait_until("attempts", BOUND, async || {
+        let log = daemon.get("/v1/attempts?limit=100").await.json();
+        (log["items"].as_array().map(Vec::len) == Some(20)).then_some(())
+    })
+    .await;
+    let worst = "filter=url%20~%20/([a-j]%7B1,40%7D)%7B1,40%7D[%5E%20-~]/";
+    let (list, address) = (
+        format!("/v1/attempts?limit=1&{worst}"),
+        daemon.api.trim_start_matches("http://"),
+    );
+    let asked = beside(
+        &daemon,
+        futures_util::future::join_all((0..4).map(|_| daemon.get(&list))),
+    )
+    .await;
+    for answer in &asked {
+        let document = problem(answer, answer.status);
+        assert!(matches!(answer.status, 400 | 429), "{document}");
+    }
+    assert!(asked.iter().any(|answer| answer.text().contains("narrow it")));
+
+    let token = daemon.token.clone().unwrap();
+    let mut streams = Vec::new();
+    for _ in 0..2 {
+        let stream = TcpStream::connect(address).await.unwrap();
+        let mut stream = BufReader::new(stream).lines();
+        let asks = format!(
+            "GET /v1/events/stream?{worst} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n\r\n"
+        );
+        stream.get_mut().write_all(asks.as_bytes()).await.unwrap();
+        while stream.next_line().await.unwrap().unwrap() != ":" {}
+        streams.push(stream);
+    }
+    let ended = async {
+        queues_with_long_endpoints(&daemon, 40).await;
+        for stream in &mut streams {
+            while stream.next_line().await.unwrap().unwrap() != "event: problem" {}
+            let why = stream.next_line().await.unwrap().unwrap();
+            assert!(why.contains("narrow it"), "{why}");
+        }
+    };
+    within(2 * BOUND, beside(&daemon, ended)).await.unwrap();
     daemon.stop().await;
 }
 

@@ -275,7 +275,7 @@ const ENGINE: &[&[&str]] = &[
     ],
     &["error", "failing", "fields", "health/losses", "tell", "why", "worst"],
     &["health/found", "paging"],
-    &["attempts", "command", "core", "usage"],
+    &["command", "core", "usage"],
     &[
         "audit",
         "death",
@@ -290,7 +290,7 @@ const ENGINE: &[&[&str]] = &[
         "sources",
         "walking",
     ],
-    &["looks", "room"],
+    &["attempts", "looks", "room"],
     &[
         "confirmation",
         "expiring",

@@ -58,6 +58,8 @@ pub(super) struct Scalar {
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
     pub(super) regex: Regex,
+    /// It takes at most so many.
+    pub(super) compiled_bytes: usize,
     pub(super) text_bytes_max: usize,
 }
 

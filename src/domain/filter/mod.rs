@@ -16,7 +16,7 @@
 //! not known is neither equal nor greater nor less: a number that is missing is never zero, and only `!=` fits it. An error
 //! says where, and what was expected there.
 //!
-//! Length, depth and the size of a regular expression are bounded; the source of the values is the
+//! Length, depth and the size of the regular expressions are bounded; the source of the values is the
 //! caller's ([`Fields`]). Of a text that is too large to be searched no answer is made up ([`TooLarge`]).
 
 mod evaluate;

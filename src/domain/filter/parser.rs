@@ -16,7 +16,11 @@ use super::{DEPTH_MAX, EXPRESSION_BYTES_MAX, Field, FieldKind, FilterError, PATT
 /// A compiled regular expression takes at most this many bytes.
 const PATTERN_COMPILED_BYTES_MAX: usize = 256 * 1024;
 /// The sizes that are told apart, smallest first: the more a search has to follow, the shorter its text may be.
-const PATTERN_SIZES: [usize; 3] = [4 * 1024, 16 * 1024, 64 * 1024];
+const PATTERN_SIZES: [usize; 4] = [4 * 1024, 16 * 1024, 64 * 1024, PATTERN_COMPILED_BYTES_MAX];
+/// All that are in one expression take at most this many bytes.
+const COMPILED_BYTES_MAX: usize = 512 * 1024;
+/// What a search remembers of its states may take as much as the pattern, and this many bytes.
+const STATES_BYTES_MIN: usize = 64 * 1024;
 /// What size and text may come to together, so that one search takes about a second at most.
 const PATTERN_WORK_MAX: usize = 16 << 30;
 /// Text of the user is shown in a message at most this wide.
@@ -38,7 +42,12 @@ pub(super) fn parse(source: &str, fields: &[Field]) -> Result<Expression, Filter
     }
     let mut lexer = Lexer::new(source);
     let next = lexer.token()?;
-    let mut parser = Parser { lexer, next, fields };
+    let mut parser = Parser {
+        lexer,
+        next,
+        fields,
+        compiled_bytes: 0,
+    };
     let expression = parser.any(0)?;
     match &parser.next {
         (_, Token::End) => Ok(expression),
@@ -55,6 +64,8 @@ struct Parser<'a> {
     /// The token that is read next, with its column.
     next: (usize, Token),
     fields: &'a [Field],
+    /// What the regular expressions take that were read by now.
+    compiled_bytes: usize,
 }
 
 impl Parser<'_> {
@@ -132,6 +143,13 @@ impl Parser<'_> {
             Some(_) => literal_of_place(column, operator, value)?,
             None => literal(column, field, operator, value)?,
         };
+        if let Literal::Pattern(pattern) = &literal {
+            self.compiled_bytes += pattern.compiled_bytes;
+            if self.compiled_bytes > COMPILED_BYTES_MAX {
+                let message = "the regular expressions are too large together: make fewer of them, or write plain text";
+                return Err(FilterError::at(column, message));
+            }
+        }
         self.take()?;
         Ok(Expression::Comparison(Comparison {
             field: field.name,
@@ -320,11 +338,17 @@ fn pattern(column: usize, pattern: &str) -> Result<Literal, FilterError> {
         );
         return Err(FilterError::at(column, message));
     }
-    let mut builder = RegexBuilder::new(pattern);
-    builder
-        .size_limit(PATTERN_COMPILED_BYTES_MAX)
-        .dfa_size_limit(PATTERN_COMPILED_BYTES_MAX);
-    let regex = builder.build().map_err(|error| {
+    let build = |size: usize| {
+        let mut builder = RegexBuilder::new(pattern);
+        builder.size_limit(size).dfa_size_limit(size.max(STATES_BYTES_MIN));
+        builder.build().map(|regex| (regex, size))
+    };
+    let (first, larger) = (build(PATTERN_SIZES[0]), &PATTERN_SIZES[1..]);
+    let built = larger.iter().fold(first, |built, size| match built {
+        Err(regex::Error::CompiledTooBig(_)) => build(*size),
+        built => built,
+    });
+    let (regex, compiled_bytes) = built.map_err(|error| {
         // The parser's message draws the pattern over several lines; its last line is the reason.
         let text = error.to_string();
         let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
@@ -332,6 +356,7 @@ fn pattern(column: usize, pattern: &str) -> Result<Literal, FilterError> {
     })?;
     Ok(Literal::Pattern(Box::new(Pattern {
         regex,
+        compiled_bytes,
         text_bytes_max: PATTERN_WORK_MAX / places_of(pattern),
     })))
 }

@@ -300,6 +300,12 @@ fn length_depth_and_patterns_are_bounded() {
         "1025 bytes",
     );
     refused("reason ~ /(a{1000}){1000}/", 10, "regular expression");
+    // Together too: each of these takes a hundred times what it is written with.
+    let letters = |count: usize| vec![r"reason ~ /\w{5}/"; count].join(" or ");
+    assert!(Filter::parse(&letters(2), FIELDS).is_ok());
+    let place = letters(2).len() + " or reason ~ ".len() + 1;
+    refused(&letters(200), place, "too large together");
+    assert!(Filter::parse(&vec!["reason ~ /a|b/"; 100].join(" or "), FIELDS).is_ok());
 }
 
 proptest! {

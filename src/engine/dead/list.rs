@@ -29,7 +29,7 @@ use crate::domain::words::plural;
 use crate::engine::fields::{DEAD_FIELDS, DeadFields};
 use crate::engine::looks::returns_of;
 use crate::engine::paging::offset_of;
-use crate::engine::sieve::{Question, Sieve};
+use crate::engine::sieve::{self, Question, Sieve};
 use crate::engine::sources::cut_off;
 use crate::engine::view::{Page, Source, Unread};
 use crate::engine::{Engine, EngineError};
@@ -768,7 +768,7 @@ fn filter(selection: &DeadSelection) -> Result<Option<Filter>, EngineError> {
 
 /// An expression over dead letters.
 pub(in crate::engine) fn dead_filter(text: &str) -> Result<Filter, EngineError> {
-    Filter::parse(text, DEAD_FIELDS).map_err(|error| EngineError::of_filter(&error))
+    sieve::read(text, DEAD_FIELDS)
 }
 
 fn sort(column: Option<&str>) -> Result<DeadSort, EngineError> {

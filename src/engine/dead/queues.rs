@@ -9,11 +9,12 @@ use super::targets::{FEEDERS_MAX, Feeder};
 use super::{DeadLetters, DeadPage, DeadQueueView, sum};
 use crate::ambient::HashMap;
 use crate::domain::dead_letter::{DeadQueueKind, EVENT_TABLE, Home};
-use crate::domain::filter::{FieldValue, Fields, Filter};
+use crate::domain::filter::{FieldValue, Fields};
 use crate::domain::time::Timestamp;
 use crate::engine::EngineError;
 use crate::engine::fields::{DEAD_QUEUE_FIELDS, count, span, text};
 use crate::engine::paging::{bounded, offset_of};
+use crate::engine::sieve;
 use crate::engine::view::Page;
 use crate::store::DeadOrigin;
 
@@ -105,12 +106,8 @@ impl DeadLetters {
         self: &Arc<Self>,
         query: &DeadQueuesQuery,
     ) -> Result<DeadPage<DeadQueueRow>, EngineError> {
-        let filter = query
-            .filter
-            .as_deref()
-            .map(|text| Filter::parse(text, DEAD_QUEUE_FIELDS));
-        let filter = filter.transpose().map_err(|error| EngineError::of_filter(&error))?;
-        let mut sieve = self.sieve(filter);
+        let filter = query.filter.as_deref().map(|text| sieve::read(text, DEAD_QUEUE_FIELDS));
+        let mut sieve = self.sieve(filter.transpose()?);
         let order = order(query.sort.as_deref())?;
         let (offset, limit) = (offset_of(query.cursor.as_deref())?, bounded(query.limit) as usize);
         let looked = self.dead_looks(query.patience).await?;

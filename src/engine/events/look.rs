@@ -14,6 +14,7 @@ use crate::domain::event::{Event, EventState, EventType, Reference};
 use crate::domain::filter::{Condition, Filter};
 use crate::domain::time::Timestamp;
 use crate::engine::EngineError;
+use crate::engine::sieve;
 use crate::engine::view::Page;
 use crate::store::EventSearch;
 
@@ -162,7 +163,7 @@ impl EventOperations {
 }
 
 pub(super) fn parse(source: &str) -> Result<Filter, EngineError> {
-    Filter::parse(source, EVENT_FIELDS).map_err(|error| EngineError::of_filter(&error))
+    sieve::read(source, EVENT_FIELDS)
 }
 
 /// What the store looks up itself; the filter is asked all the same.

@@ -11,7 +11,6 @@ use super::seen::Seen;
 use super::world::{Absence, World};
 use crate::ambient::{self, HashMap};
 use crate::broker::{BrokerError, ListedQueue, Look};
-use crate::domain::filter::Filter;
 use crate::domain::id::QueueName;
 use crate::domain::queue::{QueueKind, QueueRecord, QueueState};
 use crate::domain::time::Timestamp;
@@ -20,6 +19,7 @@ use crate::engine::EngineError;
 use crate::engine::fields::QUEUE_FIELDS;
 use crate::engine::kept::good_until;
 use crate::engine::paging::{bounded, offset_of};
+use crate::engine::sieve;
 use crate::engine::sight::Sight;
 use crate::engine::view::QueuesQuery;
 use crate::engine::view::{Page, QueueView, Source};
@@ -76,13 +76,8 @@ impl Taken {
 
 impl Queues {
     pub(in crate::engine) async fn queues(&self, query: &QueuesQuery) -> Result<Page<QueueView>, EngineError> {
-        let filter = query
-            .filter
-            .as_deref()
-            .map(|text| Filter::parse(text, QUEUE_FIELDS))
-            .transpose()
-            .map_err(|error| EngineError::of_filter(&error))?;
-        let mut sieve = self.sieve(filter);
+        let filter = query.filter.as_deref().map(|text| sieve::read(text, QUEUE_FIELDS));
+        let mut sieve = self.sieve(filter.transpose()?);
         let order = order(query.sort.as_deref(), Sight::present())?;
         let (offset, limit) = (offset_of(query.cursor.as_deref())?, bounded(query.limit) as usize);
         let turn = self.whole_list().await?;
