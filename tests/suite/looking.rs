@@ -362,7 +362,10 @@ async fn options_of_subscriptions_leave_for_attached_processes_without_their_sec
     let done = ask(&mut daemon, ADMIN, ("POST", "/v1/attach/execute", Some(execute))).await;
     let text = done.text();
     assert!(done.status == 200 && text.contains("***"), "{text}");
-    assert!(!text.contains("S3CRET-subscription") && !text.contains("whsec_"), "{text}");
+    assert!(
+        !text.contains("S3CRET-subscription") && !text.contains("whsec_"),
+        "{text}"
+    );
 }
 
 /// Who may only look finds a policy by the URL as he is shown it; for who may see it whole that is another one.
