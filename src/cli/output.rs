@@ -517,7 +517,8 @@ mod tests {
             row: "shown".to_owned(),
         };
         assert_eq!(keys::<Shown>(), ["last_failed_at", "name"]);
-        let choices = chosen::<Shown>(&[Column::Text("row")], &row(&["row", "name", "last_failed_at"])).unwrap();
+        let wanted = row(&["row", "name", "last_failed_at"]);
+        let choices = chosen::<Shown>(&[Column::Text("row")], &wanted).unwrap();
         assert_eq!(
             cells(&choices, &shown, std::slice::from_ref(&shown.row)),
             ["shown", "a", "-"]
