@@ -303,7 +303,9 @@ mod tests {
         let names: Vec<String> = (0..=SILENT_MAX)
             .map(|number| format!("h{number}.dead.example"))
             .collect();
-        names.iter().for_each(|name| lookups.remember(name, Last::Silent));
+        for name in &names {
+            lookups.remember(name, Last::Silent);
+        }
         let asked = names.iter().map(|name| lookups.find(name, 7, PATIENCE));
         let found = futures_util::future::join_all(asked).await;
         let behind = found
