@@ -19,6 +19,9 @@ use crate::engine::endpoints::{Answered, SLOW_AFTER};
 use crate::engine::policies;
 use crate::store::{Failure, FailureRecorded, HeadScope, HeadTerms, Tally};
 
+/// A success is written down as late as this after it came.
+const SUCCESS_WRITTEN: Duration = Duration::from_secs(1);
+
 /// What follows from a failure, before it is recorded.
 struct Consequence {
     failures: u32,
@@ -383,7 +386,7 @@ impl Hold {
         let failed_before = self.head_of(hand).is_some_and(|head| {
             tally
                 .last_success
-                .is_some_and(|success| head.first_failed_at <= success)
+                .is_some_and(|success| head.first_failed_at.plus(SUCCESS_WRITTEN) <= success)
         });
         tally.failing += u32::from(!failed_before);
         Ok(tally)

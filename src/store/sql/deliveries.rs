@@ -68,14 +68,17 @@ macro_rules! last_success {
          COALESCE((SELECT last_success_at FROM redrive.endpoints WHERE url_key = redrive.url_key($1)), 0))"
     };
 }
-/// A head that failed before the last success says nothing of the URL, which took another message since. A queue whose
+/// A head that failed a second before the last success says nothing of the URL, which took another message since; a success
+/// is written down up to a second after it came. A queue whose
 /// message was refused may have no head any more, and no row: that message is a dead letter, or its sequence has ended.
 static FAILING: Statement = Statement::new(concat!(
     "SELECT count(DISTINCT name) AS queues, count(DISTINCT name) FILTER (WHERE name <> $3 AND failed_at > ",
     last_success!(),
     ") AS failing, NULLIF(",
     last_success!(),
-    ", 0) AS last_success FROM (SELECT name, head_first_failed_at AS failed_at FROM redrive.delivery_queues \
+    ", 0) AS last_success FROM (SELECT name, CASE WHEN head_first_failed_at + 1000000 <= ",
+    last_success!(),
+    " THEN head_first_failed_at ELSE head_last_failed_at END AS failed_at FROM redrive.delivery_queues \
      WHERE redrive.url_key(url) = redrive.url_key($1) \
      UNION ALL SELECT queue, refused_at FROM redrive.refused_queues \
      WHERE url_key = redrive.url_key($1) AND refused_at > ",
@@ -86,7 +89,7 @@ static FAILING: Statement = Statement::new(concat!(
 static REFUSED: Statement = Statement::new(
     "INSERT INTO redrive.refused_queues (queue, url, refused_at) SELECT $1::text, $2::text, $3::bigint \
      WHERE NOT EXISTS (SELECT 1 FROM redrive.delivery_queues AS q, redrive.endpoints AS e WHERE q.name = $1 \
-        AND e.url_key = redrive.url_key($2) AND q.head_first_failed_at <= e.last_success_at) \
+        AND e.url_key = redrive.url_key($2) AND q.head_first_failed_at + 1000000 <= e.last_success_at) \
      ON CONFLICT (queue) DO UPDATE SET refused_at = excluded.refused_at",
 );
 static DECISION_OPEN: Statement = Statement::new(

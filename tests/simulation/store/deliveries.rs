@@ -13,6 +13,9 @@ use redrive::internals::store::{AttemptQuery, Changed, Failure, FailureRecorded,
 
 use super::Rows;
 
+/// A success is written down as late as this after it came.
+const WRITTEN: std::time::Duration = std::time::Duration::from_secs(1);
+
 impl Rows {
     pub(super) fn failure_record(&mut self, now: Timestamp, failure: &Failure) -> FailureRecorded {
         let attempt = &failure.attempt;
@@ -59,7 +62,7 @@ impl Rows {
         }
         let failed_before = first.is_some_and(|first| {
             let known = self.endpoints.get(&attempt.url);
-            known.is_some_and(|endpoint| endpoint.last_success_at >= Some(first))
+            known.is_some_and(|endpoint| endpoint.last_success_at >= Some(first.plus(WRITTEN)))
         });
         if attempt.class == OutcomeClass::Refused && !failed_before {
             self.refused.insert(attempt.queue.clone(), (attempt.url.clone(), now));
@@ -139,7 +142,14 @@ impl Rows {
         let (mut queues, mut failing) = (BTreeSet::new(), BTreeSet::new());
         for record in self.queues.values().filter(|record| record.url.as_ref() == Some(url)) {
             queues.insert(&record.name);
-            let failed = record.head.as_ref().map(|head| head.first_failed_at);
+            let failed = record.head.as_ref().map(|head| {
+                let is_before = after >= Some(head.first_failed_at.plus(WRITTEN));
+                if is_before {
+                    head.first_failed_at
+                } else {
+                    head.last_failed_at
+                }
+            });
             failing.extend(failed.filter(|failed| is_after(*failed)).map(|_| &record.name));
         }
         let refused = self.refused.iter().filter(|(_, (of, at))| of == url && is_after(*at));
