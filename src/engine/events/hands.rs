@@ -187,9 +187,27 @@ mod tests {
             token,
             revision: 1,
         };
-        let all = CancellationToken::new();
-        let [first, second] = [key(1), key(2)].map(|key| hands.take(key, &all));
-        hands.lost(&hands.held(), &[key(2)]);
+        let (all, until) = (CancellationToken::new(), Duration::from_secs(50));
+        let [first, second] = [key(1), key(2)].map(|key| hands.take(key, until, &all));
+        hands.prolonged(&hands.held(), &[key(2)], until);
         assert!(first.is_cancelled() && !second.is_cancelled());
+    }
+
+    #[test]
+    fn a_lease_that_was_not_prolonged_is_given_up_before_others_have_its_event() {
+        let hands = Hands::new(EventMeters::default().of(&EventType::parse("t").unwrap()));
+        let key = LeaseKey {
+            id: 7,
+            token: 1,
+            revision: 1,
+        };
+        let at = Duration::from_secs;
+        let lost = hands.take(key, at(50), &CancellationToken::new());
+        assert_eq!(hands.give_up(at(49), at(100)), 0);
+        hands.prolonged(&[key], &[key], at(65));
+        assert_eq!(hands.give_up(at(64), at(100)), 0);
+        assert_eq!(hands.give_up(at(64), at(64)), 1, "this process may be taken for dead");
+        assert!(lost.is_cancelled());
+        assert_eq!(hands.give_up(at(65), at(100)), 0, "it is told once");
     }
 }
