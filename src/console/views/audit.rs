@@ -178,6 +178,8 @@ impl Listed for AuditEntry {
     const MANY: &'static str = "lines of the audit";
     const WHEN_NONE: &'static str = "Everything that an operator does is recorded here, before and after.";
     const SAID_BY: &'static str = "detail";
+    /// It names what was changed.
+    const SAID_LINES: u16 = 16;
 
     fn cell(&self, column: &'static str, _: Timestamp) -> Cell<'_> {
         let entry = &self.entry;

@@ -120,6 +120,9 @@ pub(in crate::console) trait Listed: Row {
     /// The column that [`Listed::says`] repeats.
     const SAID_BY: &'static str;
 
+    /// Lines of that sentence above the columns of one row, at most.
+    const SAID_LINES: u16 = 4;
+
     /// Whether [`Listed::says`] has what stands in this column.
     #[must_use]
     fn is_said(column: &str) -> bool {
@@ -270,8 +273,6 @@ fn inside(area: Rect, column: &Placed) -> Rect {
     }
 }
 
-/// Lines for the sentence before the columns, at least: it may have half of what there is.
-const SENTENCE: u16 = 4;
 /// Cells for the names of columns beside what stands in them.
 const LABEL: u16 = 15;
 
@@ -288,7 +289,7 @@ pub(in crate::console) fn glance<R: Listed>(
         return 0;
     };
     let sentence = Rect {
-        height: area.height.min(SENTENCE.max(area.height / 2)),
+        height: area.height.min(R::SAID_LINES),
         ..area
     };
     let says = one.says(canvas.now);
