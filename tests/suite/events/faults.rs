@@ -125,6 +125,8 @@ fn with_long_program(mut installation: Installation, log: &Path) -> Installation
     ));
     installation.set("delivery", "timeout_s", 2);
     installation.set("delivery", "take_over_s", 10);
+    // A lease that is lost is a failed attempt.
+    installation.set("events", "backoff_base_s", 1);
     installation
 }
 
