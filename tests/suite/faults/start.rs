@@ -198,6 +198,8 @@ async fn a_check_of_the_configuration_looks_at_the_profiles_that_are_not_in_use(
 async fn authorities_that_cannot_be_read_are_warned_of() {
     let mut installation = Installation::embedded();
     installation.set_environment("SSL_CERT_FILE", "/nowhere/ca.pem");
+    // What is in there would be enough.
+    installation.set_environment("SSL_CERT_DIR", "");
     let outcome = installation.run(&["config", "check"]).await.expect_code(0);
     assert!(
         outcome.stderr.contains("SSL_CERT_FILE names /nowhere/ca.pem"),
