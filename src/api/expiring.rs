@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use crate::engine::Command;
 use crate::engine::expiring::ExpiringQuery;
@@ -20,33 +18,13 @@ use super::Shared;
 use super::act::{Acted, Options, act};
 use super::extract::{Input, Params};
 use super::guard::Caller;
-use super::limit::Limit;
+use super::limit::Paged;
 use super::problem::Json;
-
-#[derive(JsonSchema, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Page {
-    /// How many are answered, at most.
-    #[serde(default)]
-    limit: Limit<1_000, 20_000>,
-    /// Where the page begins: `next_cursor` of the page before.
-    cursor: Option<String>,
-}
-
-#[derive(JsonSchema, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct PageOfSaves {
-    /// How many are answered, at most.
-    #[serde(default)]
-    limit: Limit,
-    /// Where the page begins: `next_cursor` of the page before.
-    cursor: Option<String>,
-}
 
 /// What is lost first in front.
 pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
-    Params(page): Params<Page>,
+    Params(page): Params<Paged<1_000, 20_000>>,
 ) -> Result<Json<ExpiringList>, Problem> {
     let query = ExpiringQuery {
         limit: page.limit.items()?,
@@ -59,7 +37,7 @@ pub(super) async fn list(
 /// Newest first.
 pub(super) async fn saves(
     State(shared): State<Arc<Shared>>,
-    Params(page): Params<PageOfSaves>,
+    Params(page): Params<Paged>,
 ) -> Result<Json<List<SaveShape>>, Problem> {
     let query = SaveQuery {
         before: page.cursor,

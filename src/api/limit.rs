@@ -13,6 +13,17 @@ use crate::wire::problem::Problem;
 #[serde(transparent)]
 pub(super) struct Limit<const DEFAULT: u32 = 100, const MAX: u32 = LIMIT_MAX>(Option<u32>);
 
+/// Which page of a list.
+#[derive(JsonSchema, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Paged<const DEFAULT: u32 = 100, const MAX: u32 = LIMIT_MAX> {
+    /// How many are answered, at most.
+    #[serde(default)]
+    pub(super) limit: Limit<DEFAULT, MAX>,
+    /// Where the page begins: `next_cursor` of the page before.
+    pub(super) cursor: Option<String>,
+}
+
 impl<const DEFAULT: u32, const MAX: u32> Limit<DEFAULT, MAX> {
     pub(super) const fn is_given(self) -> bool {
         self.0.is_some()

@@ -22,7 +22,7 @@ use super::Shared;
 use super::act::{Acted, Because, Options, act};
 use super::extract::{Input, LARGE, Name, Params, Segment};
 use super::guard::Caller;
-use super::limit::Limit;
+use super::limit::Paged;
 use super::problem::Json;
 
 macro_rules! order {
@@ -169,16 +169,6 @@ macro_rules! wish {
 wish!(pause, Pause);
 wish!(resume, Resume);
 wish!(cancel, Cancel);
-
-#[derive(JsonSchema, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Paged {
-    /// How many are answered, at most.
-    #[serde(default)]
-    limit: Limit,
-    /// Where the page begins: `next_cursor` of the page before.
-    cursor: Option<String>,
-}
 
 pub(super) async fn list(
     State(shared): State<Arc<Shared>>,

@@ -3,6 +3,7 @@
 //! Every cell passes through `domain::text`: nothing from outside acts on the terminal. A table shows no value of a
 //! URL's query, as the audit: whoever needs it asks for the one thing, or for JSON, which are whole.
 
+use std::cell::LazyCell;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -242,7 +243,8 @@ fn chosen<'a, T: JsonSchema>(columns: &[Column<'_>], wanted: &'a [String]) -> Re
     if wanted.is_empty() {
         return Ok((0..columns.len()).map(Choice::Column).collect());
     }
-    let keys = keys::<T>();
+    // For a heading no document has to be described, and what is followed asks for each row.
+    let keys = LazyCell::new(keys::<T>);
     let choice = |name: &'a String| {
         let key = name.trim();
         let found = place(columns, name).map(Choice::Column);

@@ -77,21 +77,7 @@ mod tests {
 
     #[test]
     fn how_many_dead_rows_there_are_is_not_said_to_be_how_many_a_filter_fits() {
-        let of = |selection, kind| {
-            let order = Order {
-                kind,
-                selection,
-                to: None,
-                via: None,
-                rate: None,
-                canary: None,
-                canary_watch: None,
-                ramp: None,
-                head: false,
-                without_redriven: false,
-            };
-            left_out(&order, 15)
-        };
+        let of = |selection, kind| left_out(&Order::new(kind, selection), 15);
         let all = of(Selection::All, OrderKind::Redrive);
         assert!(
             all.starts_with("15 dead letters of the event table are not part of it: `redrive event retry`"),
