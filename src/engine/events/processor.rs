@@ -26,7 +26,7 @@ use crate::domain::event::{Event, EventType, HandlingRules};
 use crate::domain::id::IncarnationId;
 use crate::domain::time::Timestamp;
 use crate::engine::EngineError;
-use crate::store::{EventClaim, Finish, Finished, Verdict};
+use crate::store::{EventClaim, Finish, Finished, References, Verdict};
 use crate::telemetry::LoggedAt;
 
 /// How long a lease holds without being prolonged; a handler may take longer.
@@ -95,15 +95,19 @@ pub(super) struct Processor {
 }
 
 /// How events are taken at present.
+#[derive(Clone, Copy)]
 struct Taking {
     rules: HandlingRules,
     /// When they were read (uptime).
     rules_at: Duration,
     /// What was taken last, while there is plenty: the next ones come after it.
-    mark: Option<(Timestamp, i64)>,
+    mark: Option<Mark>,
     /// Since when it is used (uptime).
     mark_at: Duration,
 }
+
+/// A place in the order of handling.
+type Mark = (Timestamp, i64);
 
 impl Taking {
     const fn with(rules: HandlingRules, now: Duration) -> Self {
@@ -142,7 +146,7 @@ impl Processor {
         hands: &Arc<Hands>,
         finished: mpsc::Sender<Finish>,
     ) -> Result<(), EngineError> {
-        let workers = Workers::new(self.at_once(), Arc::clone(hands), finished);
+        let workers = Arc::new(Workers::new(self.at_once(), Arc::clone(hands), finished));
         let wake = self.engine.wakes.of(&self.event_type);
         let mut taking = Taking::with(self.rules().await?, self.engine.clock.uptime());
         self.give_up(taking.rules).await?;
@@ -241,6 +245,16 @@ impl Processor {
 
     /// What is due, in hand from now on and prolonged until it is put down.
     async fn take(&self, workers: &Workers, taking: &mut Taking) -> Result<Vec<Held>, EngineError> {
+        self.take_of(References::All, workers, taking).await
+    }
+
+    /// The same, of a part of the references.
+    async fn take_of(
+        &self,
+        references: References,
+        workers: &Workers,
+        taking: &mut Taking,
+    ) -> Result<Vec<Held>, EngineError> {
         if !matches!(self.action, Action::Webhook) {
             // Waits until there is a place at all.
             let place = self.stop.run_until_cancelled(workers.places.acquire()).await;
@@ -255,6 +269,7 @@ impl Processor {
         }
         let claim = EventClaim {
             event_type: self.event_type.clone(),
+            references,
             limit: u32::try_from(limit).unwrap_or(1),
             cutoff: taking.rules.cutoff,
             owner: self.incarnation,
@@ -273,17 +288,53 @@ impl Processor {
         Ok(held.collect())
     }
 
-    /// Hands out what was taken; meanwhile takes more, as long as there is plenty and something may be taken ahead.
-    async fn hand_out_and_take(self: &Arc<Self>, mut held: Vec<Held>, workers: &Workers, taking: &mut Taking) {
-        let may_take = |plenty: bool| plenty && self.ahead(&workers.hands) > 0 && !self.stop.is_cancelled();
-        while !held.is_empty() && may_take(taking.mark.is_some()) {
-            self.refresh(taking).await;
-            let handing_out = self.hand_out(held, workers, taking.rules);
-            let ((), more) = tokio::join!(handing_out, self.take(workers, taking));
-            // A store that is away is met again, and told of, by whoever takes next.
-            held = more.unwrap_or_default();
-        }
+    /// Hands out what was taken; meanwhile takes more, as long as there is plenty and something may be taken ahead. A
+    /// fast handler handles more than one statement takes: for it two take side by side.
+    async fn hand_out_and_take(self: &Arc<Self>, held: Vec<Held>, workers: &Arc<Workers>, taking: &mut Taking) {
+        let parts: &[References] = match self.ahead(&workers.hands) {
+            ahead if taking.mark.is_none() || ahead == 0 => return self.hand_out(held, workers, taking.rules).await,
+            ahead if ahead < 2 * BATCH => &[References::All],
+            _ => &[References::FirstHalf, References::SecondHalf],
+        };
+        let (lots, mut taken) = mpsc::channel(parts.len());
+        let take_ahead = |part: &References| {
+            let taking = Arc::clone(self).take_ahead(*part, *taking, Arc::clone(workers), lots.clone());
+            ambient::spawn("events ahead", taking)
+        };
+        let takers: Vec<_> = parts.iter().map(take_ahead).collect();
+        drop(lots);
         self.hand_out(held, workers, taking.rules).await;
+        while let Some(held) = taken.recv().await {
+            self.hand_out(held, workers, taking.rules).await;
+        }
+        let mut marks = Vec::with_capacity(takers.len());
+        for taker in takers {
+            marks.extend(taker.await.ok().flatten());
+        }
+        taking.mark = marks.into_iter().min();
+    }
+
+    /// Takes while there is plenty, one lot while the last one is handed out, until the mark is to be forgotten. Answers
+    /// what was taken last, where there may be more. A store that is away is met again, and told of, by the next taking.
+    async fn take_ahead(
+        self: Arc<Self>,
+        part: References,
+        mut taking: Taking,
+        workers: Arc<Workers>,
+        lots: mpsc::Sender<Vec<Held>>,
+    ) -> Option<Mark> {
+        let until = taking.mark_at + MARK_FOR;
+        while let Ok(place) = lots.reserve().await {
+            let may_take = taking.mark.is_some() && self.ahead(&workers.hands) > 0 && !self.stop.is_cancelled();
+            if !may_take || self.engine.clock.uptime() > until {
+                break;
+            }
+            match self.take_of(part, &workers, &mut taking).await {
+                Ok(held) if !held.is_empty() => place.send(held),
+                Ok(_) | Err(_) => break,
+            }
+        }
+        taking.mark
     }
 
     async fn hand_out(self: &Arc<Self>, held: Vec<Held>, workers: &Workers, rules: HandlingRules) {

@@ -112,6 +112,8 @@ impl PushedHow {
 pub struct EventClaim {
     /// Of which type.
     pub event_type: EventType,
+    /// Of which references.
+    pub references: References,
     /// At most this many (1 to 1,000).
     pub limit: u32,
     /// Only those with fewer failures.
@@ -123,6 +125,18 @@ pub struct EventClaim {
     /// Only what comes after this one in the order of handling: what was handled just now leaves rows behind
     /// that a database with old readers has to step over.
     pub after: Option<(Timestamp, i64)>,
+}
+
+/// Which references a claim takes from. Two claims at once that take from one half each never wait for each other's rows.
+/// A store that runs one claim after the other takes each from all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum References {
+    /// From all.
+    All,
+    /// From one half.
+    FirstHalf,
+    /// From the rest.
+    SecondHalf,
 }
 
 /// The end of a lease.

@@ -1,5 +1,6 @@
 //! Events in this process: handlers of those who embed the library, and answers of the store that come too late.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,12 +12,13 @@ use redrive::internals::domain::event::{Event, EventState, EventType, NewEvent, 
 use redrive::internals::domain::id::{ExecutionId, NotificationId};
 use redrive::internals::domain::message::encode;
 use redrive::internals::domain::notification::Notification;
+use redrive::internals::domain::time::Timestamp;
 use redrive::internals::engine::events::{
     EventCommand, EventHandler, Finished, Handled, HandlerAction, HandlerSettings,
 };
 use redrive::internals::engine::query;
 use redrive::internals::engine::{Command, EngineSettings};
-use redrive::internals::store::{Begun, NewIncarnation, ProcessMark};
+use redrive::internals::store::{Begun, EventBatch, NewIncarnation, ProcessMark};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::stage::{BOUND, Ground, Stage};
@@ -354,4 +356,67 @@ async fn an_event_whose_row_somebody_else_has_locked_holds_up_the_end_of_no_othe
     drop(handler.transaction.lock().await.take());
     left(0).await;
     stage.stop().await;
+}
+
+/// Counts what is handled, and what of one reference is handled while another event of it is.
+#[derive(Default)]
+struct OneByOne {
+    at_work: std::sync::Mutex<HashSet<String>>,
+    handled: AtomicUsize,
+    overlaps: AtomicUsize,
+}
+
+#[async_trait]
+impl EventHandler for OneByOne {
+    async fn handle(&self, event: &Event) -> Handled {
+        let reference = event.reference.as_str().to_owned();
+        if !self.at_work.lock().unwrap().insert(reference.clone()) {
+            self.overlaps.fetch_add(1, Ordering::Relaxed);
+        }
+        tokio::task::yield_now().await;
+        self.at_work.lock().unwrap().remove(&reference);
+        self.handled.fetch_add(1, Ordering::Relaxed);
+        Handled::Done
+    }
+}
+
+/// So many that several statements take them side by side: two of each reference, of which only one may be at work.
+async fn a_crowd_is_handled_once_and_one_by_one(ground: Ground) {
+    const REFERENCES: usize = 2_000;
+    let settings = |settings: &mut EngineSettings| settings.events.ahead = Duration::from_secs(60);
+    let stage = Stage::quiet(ground, settings).await;
+    for from in (0..REFERENCES).step_by(500) {
+        let events = (from..from + 500).flat_map(|number| {
+            [None, Some(Timestamp::from_seconds(1_000_000_000))].map(|nbf| NewEvent {
+                reference: Reference::parse(&number.to_string()).unwrap(),
+                nbf,
+                ..an_event()
+            })
+        });
+        let batch = EventBatch {
+            events: events.collect(),
+            ..EventBatch::default()
+        };
+        stage.store.events_push(&batch).await.unwrap();
+    }
+    let handler = Arc::new(OneByOne::default());
+    stage
+        .engine
+        .handle_events(imports(), Arc::clone(&handler) as Arc<dyn EventHandler>);
+    let processed = stage.engine.process_once(&imports(), CancellationToken::new()).await;
+    let all = 2 * REFERENCES;
+    assert_eq!(processed.unwrap().ended, [(Finished::Done, all as u64)]);
+    assert_eq!(handler.handled.load(Ordering::Relaxed), all);
+    assert_eq!(handler.overlaps.load(Ordering::Relaxed), 0);
+    assert_eq!(stage.store.events_counts().await.unwrap(), Vec::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_of_events_is_handled_once_and_one_by_one_embedded() {
+    a_crowd_is_handled_once_and_one_by_one(Ground::embedded()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_of_events_is_handled_once_and_one_by_one_on_postgres() {
+    a_crowd_is_handled_once_and_one_by_one(Ground::rabbit_postgres().await).await;
 }

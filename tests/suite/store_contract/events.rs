@@ -15,7 +15,7 @@ use redrive::internals::sqlite::SqliteFile;
 use redrive::internals::store::sqlite::SqliteStore;
 use redrive::internals::store::{
     Acted, EventAct, EventBatch, EventClaim, EventQuery, Expired, Finish, Finished, NamedLease, NewEventType,
-    PushOutcome, Pushed, PushedHow, Store, TypePut, Undecodable, Verdict,
+    PushOutcome, Pushed, PushedHow, References, Store, TypePut, Undecodable, Verdict,
 };
 
 use super::fixtures::{HOUR, Place, living};
@@ -130,6 +130,7 @@ pub(super) async fn pushes_that_come_at_once_are_each_answered_for_itself(place:
 pub(super) async fn take(store: &dyn Store, owner: IncarnationId, limit: u32) -> Vec<Event> {
     let claim = EventClaim {
         event_type: kind("t"),
+        references: References::All,
         limit,
         cutoff: 20,
         owner,
@@ -137,6 +138,41 @@ pub(super) async fn take(store: &dyn Store, owner: IncarnationId, limit: u32) ->
         after: None,
     };
     store.events_claim(&claim).await.unwrap()
+}
+
+/// Two events of each reference: which half has it is the same for both.
+pub(super) async fn claims_of_both_halves_at_once_take_every_event_once(place: &Place) {
+    let store = &*place.store;
+    let owner = living(store).await;
+    let dated = |about: &str| NewEvent {
+        nbf: Some(Timestamp::from_seconds(1_000_000_000)),
+        ..new_event("t", about, "")
+    };
+    let abouts: Vec<String> = (0..50).map(|number| format!("r{number}")).collect();
+    let both = abouts
+        .iter()
+        .flat_map(|about| [new_event("t", about, ""), dated(about)]);
+    pushed_all(store, both.collect()).await;
+    let claim = |references| EventClaim {
+        event_type: kind("t"),
+        references,
+        limit: 200,
+        cutoff: 20,
+        owner,
+        span: HOUR,
+        after: None,
+    };
+    let claims = [claim(References::FirstHalf), claim(References::SecondHalf)];
+    let (first, second) = tokio::join!(store.events_claim(&claims[0]), store.events_claim(&claims[1]));
+    let mut taken: Vec<String> = [first.unwrap(), second.unwrap()]
+        .iter()
+        .flatten()
+        .map(|event| event.reference.as_str().to_owned())
+        .collect();
+    taken.sort_unstable();
+    let mut wanted = abouts;
+    wanted.sort_unstable();
+    assert_eq!(taken, wanted, "one of each");
 }
 
 pub(super) async fn finish(store: &dyn Store, lease: LeaseKey, verdict: Verdict) -> Finished {
@@ -488,6 +524,7 @@ pub(super) async fn a_lease_of_the_dead_and_one_that_ran_out_are_ended_as_failur
     take(store, dead, 1).await;
     let claim = EventClaim {
         event_type: kind("t"),
+        references: References::All,
         limit: 1,
         cutoff: 20,
         owner: alive,
@@ -527,6 +564,7 @@ pub(super) async fn a_prolonged_lease_is_not_ended(place: &Place) {
     push(store, "a", "x").await;
     let claim = EventClaim {
         event_type: kind("t"),
+        references: References::All,
         limit: 1,
         cutoff: 20,
         owner,

@@ -306,6 +306,7 @@ contract! {
         pushes_that_come_at_once_are_each_answered_for_itself
         due_events_are_taken_soonest_first_and_once
         of_one_reference_only_one_is_taken_dated_ones_included
+        claims_of_both_halves_at_once_take_every_event_once
         a_requeued_event_waits_for_its_time_with_its_reason
         ends_of_one_call_are_each_done_and_told_for_itself
         a_released_event_is_ready_as_it_was

@@ -6,7 +6,9 @@ use futures_util::future::join_all;
 use redrive::internals::domain::event::{Event, EventType, HandlingRules, LeaseKey, NewEvent, Reference};
 use redrive::internals::domain::schema::SchemaMode;
 use redrive::internals::store::postgres::PostgresStore;
-use redrive::internals::store::{Beat, EventBatch, EventClaim, LeaseOutcome, Purpose, PushOutcome, Store, StoreError};
+use redrive::internals::store::{
+    Beat, EventBatch, EventClaim, LeaseOutcome, Purpose, PushOutcome, References, Store, StoreError,
+};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use super::fixtures::{Place, failure, held_queue, learned, living, queue, recorded, take, taken};
@@ -284,6 +286,7 @@ async fn leases_on_events_are_prolonged_while_somebody_else_has_locked_others_of
     }
     let claim = EventClaim {
         event_type: EventType::parse("t").unwrap(),
+        references: References::All,
         limit: 9,
         cutoff: 20,
         owner,

@@ -3,10 +3,10 @@
 use sqlx::PgConnection;
 
 use crate::domain::event::Event;
-use crate::store::EventClaim;
 use crate::store::columns::micros;
 use crate::store::events::columns::{event_columns, readable};
 use crate::store::within::read_bytes;
+use crate::store::{EventClaim, References};
 
 /// The due ones of a type, one for each reference that nobody has. What two of these statements take at once of
 /// one reference, the index over leases refuses. `OFFSET 0`: leases are looked up one by one, not all gathered first.
@@ -16,6 +16,7 @@ const TAKE: &str = concat!(
             e.nbf AS due, COALESCE(octet_length(e.payload), 0) AS bytes \
         FROM redrive.events e WHERE e.state = 0 AND e.type = $1 AND e.nbf <= (SELECT now FROM clock) \
             AND (e.nbf, e.id) > ($6::bigint, $7::bigint) AND e.attempts < $3 \
+            AND ($9::bigint = 0 OR (hashtext(e.reference) < 0) = ($9::bigint = 1)) \
             AND (e.expires_at IS NULL OR e.expires_at > (SELECT now FROM clock)) \
             AND (NOT e.keyed OR NOT EXISTS (SELECT 1 FROM redrive.events s WHERE s.state = 1 AND s.keyed \
                 AND s.type = e.type AND s.reference = e.reference OFFSET 0)) \
@@ -43,6 +44,11 @@ pub(in crate::store) async fn take(
         .bind(after)
         .bind(after_id)
         .bind(read_bytes())
+        .bind(match claim.references {
+            References::All => 0_i64,
+            References::FirstHalf => 1,
+            References::SecondHalf => 2,
+        })
         .fetch_all(connection)
         .await?;
     let mut events = readable(&rows);
