@@ -1,5 +1,6 @@
 //! `GET /v1/events/stream`: what this daemon does and sees, while it happens, as server-sent events.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use axum::Extension;
@@ -218,11 +219,13 @@ impl Telling for Told {
         if self.is_over {
             return None;
         }
+        // What a choice leaves out is no sign of life, however much of it there is.
+        let mut beat = pin!(ambient::sleep(BEAT));
         loop {
             let event = tokio::select! {
                 biased;
+                () = &mut beat => return Some(BEATS.to_vec()),
                 event = self.news.recv() => event,
-                () = ambient::sleep(BEAT) => return Some(BEATS.to_vec()),
             };
             let event = match event {
                 Ok(event) => event,
