@@ -4,12 +4,14 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use redrive::internals::domain::endpoint::{EndpointChange, EndpointState};
+use redrive::internals::domain::event::EventType;
 use redrive::internals::domain::id::IncarnationId;
 use redrive::internals::store::postgres::PostgresStore;
 use redrive::internals::store::{
     AttemptQuery, Beat, Evidence, FailureRecorded, LeaseOutcome, Purpose, Store, StoreError,
 };
 
+use super::events::{new_event, pushed_all};
 use super::fixtures::{Place, closing_failure, held_queue, learned, living, queue, record, take, taken, url};
 use crate::support::relay::{Relay, Trap};
 use crate::support::wait::{patient, wait_until};
@@ -308,5 +310,26 @@ async fn a_call_whose_caller_goes_away_leaves_no_session_in_a_transaction() {
         );
     }
     store.close().await;
+    place.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_type_that_went_with_a_store_that_went_back_is_made_again_with_its_event() {
+    let place = Place::postgres().await;
+    let store = &*place.store;
+    let of_type = |about: &str| new_event("hr-import", about, "1");
+    pushed_all(store, vec![of_type("a")]).await;
+    let backup = "DELETE FROM TABLE.events; DELETE FROM TABLE.event_types";
+    let is_there = async || {
+        let name = EventType::parse("hr-import").unwrap();
+        store.event_type_get(&name).await.unwrap().is_some()
+    };
+    // One alone is gathered with others; several are a batch.
+    for events in [vec![of_type("b")], vec![of_type("c"), of_type("d")]] {
+        place.tamper(backup).await.unwrap();
+        assert!(!is_there().await);
+        pushed_all(store, events).await;
+        assert!(is_there().await);
+    }
     place.end().await;
 }

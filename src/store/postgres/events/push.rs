@@ -18,13 +18,18 @@ const TYPES_MAKE: &str = "INSERT INTO redrive.event_types (name, created_at, upd
         (SELECT redrive.store_now() AS now) AS clock \
     ORDER BY 1 ON CONFLICT (name) DO UPDATE SET used_at = excluded.used_at";
 /// Rows in the order of the key: two batches cannot wait for each other. How long a lock is waited for is set for this
-/// statement alone, in the one expression that everything else in it needs first.
+/// statement alone, in the one expression that everything else in it needs first. A type that is remembered is not there
+/// any more where the database went back to a backup: it is made again with its event.
 const PUSH: &str = concat!(
     "WITH clock AS MATERIALIZED (SELECT redrive.store_now() AS now, \
         CASE WHEN $8::text IS NOT NULL THEN set_config('lock_timeout', $8, true) END AS patience), \
      input AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bytea[], \
         $6::bigint[], $7::text[]) \
         WITH ORDINALITY AS i (type, reference, nbf, reason, payload, lifetime, trace, position)), \
+     made AS (INSERT INTO redrive.event_types (name, created_at, updated_at, used_at) \
+        SELECT DISTINCT i.type COLLATE \"C\", now, now, now FROM input i CROSS JOIN clock \
+        WHERE NOT EXISTS (SELECT 1 FROM redrive.event_types t WHERE t.name = i.type) ORDER BY 1 \
+        ON CONFLICT (name) DO NOTHING), \
      pushed AS (INSERT INTO redrive.events AS e \
         (type, subtype, reference, dated, keyed, nbf, created_at, first_at, reason, payload, expires_at, trace) \
         SELECT i.type COLLATE \"C\", CASE WHEN i.nbf IS NULL THEN '' ELSE 'delayed' END, \
