@@ -191,6 +191,11 @@ pub trait Store:
         Ok(Vec::new())
     }
 
+    /// An error where its tables cannot grow, though rows that are there may still be written over.
+    async fn find_room(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// The store's own clock.
     async fn now(&self) -> Result<Timestamp, StoreError>;
 

@@ -349,5 +349,7 @@ async fn try_a_write(store: &StoreHandle) -> Result<(), StoreError> {
         epoch,
         ..Numbers::default()
     };
-    store.numbers_raise(above).await
+    store.numbers_raise(above).await?;
+    // That row is written over where it stands.
+    store.find_room().await
 }

@@ -18,6 +18,7 @@ mod migrate;
 mod probe;
 mod retention;
 mod rights;
+mod room;
 mod session;
 mod version;
 
@@ -181,6 +182,14 @@ impl Store for PostgresStore {
         self.call("looking for locks of others", async |connection: &mut PgConnection| {
             locks::foreign(connection, queue).await
         })
+        .await
+    }
+
+    async fn find_room(&self) -> Result<(), StoreError> {
+        self.in_transaction(
+            "looking for room on its disk",
+            async |connection: &mut PgConnection, _| room::look(connection).await,
+        )
         .await
     }
 

@@ -261,3 +261,39 @@ async fn looking_at_the_embedded_store_writes_nothing() {
     }
     sqlx::raw_sql("ROLLBACK").execute(&mut other).await.unwrap();
 }
+
+/// A disk that is full lets rows be written over where they stand, so that a small write says nothing. No disk is filled
+/// here: the server refuses what would grow, in the words and with the code that it has for that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_that_only_looks_says_that_no_room_is_left_on_the_disk_of_the_database() {
+    let postgres = PrivatePostgres::start().await;
+    let (vhost, mut installation) = (Vhost::create().await, Installation::embedded());
+    installation.set("store", "url", postgres.url.as_str());
+    installation.set("broker", "url", vhost.node.amqp.as_str());
+    installation.set("broker", "management_url", vhost.node.management.as_str());
+    installation.set("broker", "vhost", vhost.name.as_str());
+    let store = async || {
+        let checks = installation.run(&["doctor", "--json"]).await.json();
+        let check = checks.as_array().unwrap().iter().find(|check| check["name"] == "store");
+        check.unwrap().clone()
+    };
+    let fine = store().await;
+    assert_ne!(fine["result"], "broken", "{fine}");
+    administer(
+        &postgres,
+        "CREATE FUNCTION no_room() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN \
+            RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$; \
+         CREATE EVENT TRIGGER no_room ON ddl_command_start WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION no_room()",
+    )
+    .await;
+    let full = store().await;
+    assert_eq!(full["result"], "broken", "{full}");
+    let (found, mend) = (full["found"].as_str().unwrap(), full["mend"].as_str().unwrap());
+    assert!(
+        found.contains("no room is left on its disk") && mend.contains("make room"),
+        "{full}"
+    );
+    administer(&postgres, "DROP EVENT TRIGGER no_room").await;
+    let again = store().await;
+    assert_eq!(again, fine);
+}
