@@ -17,13 +17,12 @@ const PAGE: u32 = 500;
 const AUDIT_MAX: usize = 5_000;
 /// How long looks at dead letters are waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// States of a queue that do not go away by themselves.
+/// States of a queue that do not go away by themselves. One that waits for a paused endpoint is told of with that.
 const STUCK: &[QueueState] = &[
     QueueState::Parked,
     QueueState::EndpointDisabled,
     QueueState::Quarantined,
     QueueState::Refused,
-    QueueState::Paused,
     QueueState::Unowned,
     QueueState::BrokerBlocked,
 ];
@@ -186,5 +185,5 @@ fn stuck() -> String {
         .iter()
         .map(|state| format!("state = {}", state.as_str()))
         .collect();
-    states.join(" or ")
+    format!("paused = true or {}", states.join(" or "))
 }

@@ -231,14 +231,20 @@ fn paced(known: &Facts<'_>) -> Option<Why> {
     if depth == 0 || known.daemons == 0 || (depth == 1 && known.owner.is_some() && !pace.is_held(now)) {
         return None;
     }
-    let (goes_on, until) = match pace.stage(now) {
-        Stage::Braked | Stage::Asks => (format!(": continue with {ENDPOINT_RESUME}"), None),
-        Stage::Watched(until) => (String::new(), Some(until)),
+    let until = match pace.stage(now) {
+        // What mends it in front: a reason may be long.
+        Stage::Braked | Stage::Asks => {
+            let text = format!(
+                "nothing is sent to its URL: continue with {ENDPOINT_RESUME} ({})",
+                pace.in_words(now)
+            );
+            return Some(says(QueueState::Paused, text, None));
+        }
+        Stage::Watched(until) => Some(until),
         Stage::Steady if pace.rate_at(now).is_none() => return None,
-        Stage::Canary(_) | Stage::Ramp | Stage::Steady => (String::new(), None),
+        Stage::Canary(_) | Stage::Ramp | Stage::Steady => None,
     };
-    // What mends it in front: a reason may be long.
-    let text = format!("waits for its turn{goes_on} ({})", pace.in_words(now));
+    let text = format!("waits for its turn ({})", pace.in_words(now));
     Some(says(QueueState::RateLimited, text, until))
 }
 

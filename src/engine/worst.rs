@@ -41,10 +41,11 @@ impl Worst {
         let held = || endpoints.iter().filter(|row| row.is_held());
         let down_urls: HashSet<&EndpointUrl> = down().map(|row| &row.endpoint.url).collect();
         let of_one_down = |row: &QueueRow| row.url.as_deref().is_some_and(|url| down_urls.contains(url));
+        let of_one_paused = |row: &QueueRow| !row.paused && row.waits_for_resumed_endpoint();
         let mut queues_in_all = 0;
         let by_itself = queues
             .iter()
-            .filter(|row| row.state.is_some_and(stands_by_itself) && !of_one_down(row))
+            .filter(|row| row.state.is_some_and(stands_by_itself) && !of_one_down(row) && !of_one_paused(row))
             .inspect(|_| queues_in_all += 1);
         Self {
             endpoints: first(down().chain(held()), |row| {

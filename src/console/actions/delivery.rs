@@ -376,6 +376,8 @@ fn is_paused(row: Pointed<'_>) -> bool {
 /// A row of a filter is acted on only when it does not move by itself.
 fn stuck(row: Pointed<'_>) -> Result<(), Reason> {
     let moves = match row {
+        // It waits for its endpoint, which is sent to once somebody resumes it.
+        Pointed::Queue(row) if row.state == Some(QueueState::Paused) => !row.paused,
         Pointed::Queue(row) => matches!(
             row.state,
             None | Some(QueueState::Delivering | QueueState::Empty | QueueState::Ended | QueueState::RateLimited)

@@ -89,7 +89,7 @@ pub(super) async fn a_canary_is_sent_and_then_a_person_has_the_rest_go(mut stage
             .find_map(|view| view.why.filter(|why| asks(&why.text)))
     })
     .await;
-    assert_eq!(why.state, Some(QueueState::RateLimited));
+    assert_eq!(why.state, Some(QueueState::Paused));
     stays_absent("a fourth message of the canary", Duration::from_secs(1), async || {
         (stage.receiver.count() > 4).then_some(())
     })

@@ -446,13 +446,13 @@ fn toasts_go_by_themselves() {
 #[test]
 fn a_queue_that_waits_for_its_paused_endpoint_is_resumed_by_the_key_that_its_sentence_names() {
     let why = format!(
-        "waits for its turn: continue with {} (paused by ana)",
+        "nothing is sent to its URL: continue with {} (paused by ana)",
         pace::ENDPOINT_RESUME
     );
     let held = QueueRow::from(QueueFacts {
         url: Some(Arc::new(url("https://shop.example/orders"))),
         ready: Some(3),
-        state: Some(QueueState::RateLimited),
+        state: Some(QueueState::Paused),
         why: Some(Arc::new(why)),
         ..QueueFacts::unknown(queue_name("dlv.held"), QueueKind::Delivery)
     });
