@@ -68,7 +68,7 @@ macro_rules! run_columns {
     };
     ($plan:literal) => {
         concat!(
-            "id, command, state, done, failed, skipped, total, rate, canary, actor, reason, note, ",
+            "id, command, state, done, failed, skipped, restored, total, rate, canary, actor, reason, note, ",
             $plan,
             ", hash, owner, epoch, broker, created_at, started_at, updated_at, ended_at"
         )
@@ -359,6 +359,7 @@ pub(super) fn run_record(row: &impl Columns) -> Result<RunRecord, sqlx::Error> {
             failed: number(row, "failed")?,
             skipped: number(row, "skipped")?,
         },
+        restored: number(row, "restored")?,
         total: number(row, "total")?,
         rate: number_optional(row, "rate")?,
         canary: number_optional(row, "canary")?,

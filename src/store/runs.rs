@@ -135,6 +135,8 @@ pub struct RunRecord {
     pub state: RunState,
     /// Outcomes so far.
     pub counts: RunCounts,
+    /// Messages that it discarded and that other runs put back since.
+    pub restored: u64,
     /// Items in all.
     pub total: u64,
     /// Items a second, at most.
@@ -213,7 +215,7 @@ pub struct Advance {
     pub note: Option<String>,
     /// Messages to keep, in the same transaction.
     pub keep: Vec<KeptMessage>,
-    /// Kept messages to forget, in the same transaction.
+    /// Kept messages to forget, in the same transaction. What another run discarded counts there as restored.
     pub forget: Vec<(String, KeptKind)>,
 }
 

@@ -36,6 +36,8 @@ pub struct Run {
     pub failed: u64,
     /// Messages that were left out.
     pub skipped: u64,
+    /// Messages that it discarded and that were put back since.
+    pub restored: u64,
     /// All of its messages.
     pub total: u64,
     /// Messages a second, at most.
@@ -75,6 +77,7 @@ impl From<&RunView> for Run {
             done: run.counts.done,
             failed: run.counts.failed,
             skipped: run.counts.skipped,
+            restored: run.restored,
             total: run.total,
             rate: run.rate,
             canary: run.canary,

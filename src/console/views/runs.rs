@@ -265,7 +265,12 @@ pub(in crate::console) fn left(run: &RunView) -> Option<String> {
 pub(in crate::console) fn outcome(run: &RunView) -> String {
     let (record, counts) = (&run.record, run.record.counts);
     let mut text = format!("{} of {} done", count(counts.done), count(record.total));
-    for (number, what) in [(counts.failed, "failed"), (counts.skipped, "skipped")] {
+    let parts = [
+        (counts.failed, "failed"),
+        (counts.skipped, "skipped"),
+        (record.restored, "put back since"),
+    ];
+    for (number, what) in parts {
         if number > 0 {
             let _ = write!(text, ", {} {what}", count(number));
         }

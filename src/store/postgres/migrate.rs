@@ -29,6 +29,7 @@ const ADDITIONS: &[Change] = &[
     (1_004, include_str!("additions/1004.sql")),
     (1_005, include_str!("additions/1005.sql")),
     (1_006, include_str!("additions/1006.sql")),
+    (1_007, include_str!("additions/1007.sql")),
 ];
 
 /// A list of changes, and the table that counts what of it was applied.

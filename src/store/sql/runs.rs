@@ -9,8 +9,8 @@ use crate::domain::run::{RunCounts, RunState, Target};
 use crate::domain::time::Timestamp;
 use crate::store::columns::{item_columns, item_record, named, number, run_columns, run_record, stored, text};
 use crate::store::{
-    Advance, Frozen, Guarded, ItemMark, ItemQuery, ItemRecord, NewItem, NewRun, RunQuery, RunRecord, RunStop, RunTaken,
-    Runs, SourceTaken, StoreError,
+    Advance, Frozen, Guarded, ItemMark, ItemQuery, ItemRecord, KeptKind, NewItem, NewRun, RunQuery, RunRecord, RunStop,
+    RunTaken, Runs, SourceTaken, StoreError,
 };
 
 static CREATE: Statement = Statement::new(
@@ -91,6 +91,17 @@ static MARK: Statement = Statement::new(
     "UPDATE redrive.run_items AS i SET state = m.state, reason = m.reason, dropped = COALESCE(m.dropped, i.dropped) \
      FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[]) \
      AS m (first, last, state, reason, dropped) WHERE i.run = $1 AND i.ordinal BETWEEN m.first AND m.last",
+);
+/// Two runs that put messages of the same runs back lock those in one order.
+static DISCARDERS_LOCKED: Statement = Statement::new(
+    "SELECT id FROM redrive.runs WHERE id IN (SELECT run FROM redrive.kept_messages \
+     WHERE kind = 'discarded' AND letter = ANY($2) AND run <> $1) ORDER BY id FOR UPDATE",
+);
+static RESTORED: Statement = Statement::new(
+    "UPDATE redrive.runs AS r SET restored = r.restored + (SELECT count(*) FROM redrive.kept_messages AS k \
+        WHERE k.kind = 'discarded' AND k.letter = ANY($2) AND k.run = r.id) \
+     WHERE r.id IN (SELECT k.run FROM redrive.kept_messages AS k \
+        WHERE k.kind = 'discarded' AND k.letter = ANY($2) AND k.run <> $1)",
 );
 static STOP: Statement = Statement::new(
     "UPDATE redrive.runs SET state = $3, done = $4, failed = $5, skipped = $6, note = $7, owner = NULL, \
@@ -318,8 +329,22 @@ pub(in crate::store) async fn step(
         session.change(&MARK, values![run, marks]).await?;
     }
     keep(session, &advance.keep, now).await?;
+    restored(session, run, &advance.forget).await?;
     forget(session, &advance.forget).await?;
     Ok(Guarded::Held(state))
+}
+
+/// Counts discarded messages that are put back with the runs that discarded them. What the run itself forgets was not
+/// taken out after all.
+async fn restored(session: &mut Session<'_>, run: &str, forget: &[(String, KeptKind)]) -> Result<(), sqlx::Error> {
+    let discarded = forget.iter().filter(|(_, kind)| *kind == KeptKind::Discarded);
+    let letters: Vec<&str> = discarded.map(|(letter, _)| letter.as_str()).collect();
+    if letters.is_empty() {
+        return Ok(());
+    }
+    let locked = session.list(&DISCARDERS_LOCKED, values![run, letters.clone()], |row| text(row, "id"));
+    let _ = locked.await?;
+    session.change(&RESTORED, values![run, letters]).await.map(drop)
 }
 
 /// Items with neighbouring ordinals of which the same is said.

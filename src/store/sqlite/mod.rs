@@ -51,6 +51,7 @@ const ADDITIONS: &[Change] = &[
     (1_004, include_str!("additions/1004.sql")),
     (1_005, include_str!("additions/1005.sql")),
     (1_006, include_str!("additions/1006.sql")),
+    (1_007, include_str!("additions/1007.sql")),
 ];
 /// What the changes are counted for in the file, and what its additions are.
 const NAMESPACES: [(&str, &[Change]); 2] = [("store", CHANGES), ("additions to the store", ADDITIONS)];

@@ -392,6 +392,14 @@ async fn what_one_run_discarded_is_restored_by_that_run_and_what_another_one_did
             .await
             .expect_code(0);
         assert_eq!(scene.ready(DEAD).await, Some(6));
+        for (run, restored) in [(&mine, 4), (&other, 2)] {
+            let shown = scene.run(&["run", "show", run, "--json"]).await.expect_code(0).json();
+            assert_eq!(
+                (&shown["done"], &shown["restored"]),
+                (&restored.into(), &restored.into()),
+                "{shown}"
+            );
+        }
         // A run that discarded nothing is no such run.
         let runs = scene.run(&["run", "list", "--json"]).await.expect_code(0).json();
         let restored = runs[0]["id"].as_str().unwrap();

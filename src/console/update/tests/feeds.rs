@@ -134,6 +134,7 @@ pub(super) fn run(id: &str, state: RunState) -> RunView {
             command: "dead redrive".to_owned(),
             state,
             counts: RunCounts::default(),
+            restored: 0,
             total: 10,
             rate: None,
             canary: None,
