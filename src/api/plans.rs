@@ -135,6 +135,8 @@ mod tests {
             danger: Danger::Reversible,
             hash: String::new(),
             run: None,
+            ends_reason: None,
+            names: Vec::new(),
         }
     }
 

@@ -152,6 +152,12 @@ pub struct Plan {
     pub hash: String,
     /// The run that waits for its execution, where the command is one.
     pub run: Option<RunPlan>,
+    /// The reason that was given for what it ends: whoever takes the plan back gives it again.
+    #[serde(default)]
+    pub ends_reason: Option<String>,
+    /// Of what it changes the first by their names, for the audit, where it has no line for each.
+    #[serde(default)]
+    pub names: Vec<String>,
 }
 
 impl Plan {
@@ -184,6 +190,8 @@ pub(super) fn simple(title: String, target: String, effect: String) -> Plan {
         danger: Danger::Reversible,
         hash: String::new(),
         run: None,
+        ends_reason: None,
+        names: Vec::new(),
     }
 }
 
@@ -220,6 +228,8 @@ impl Plan {
             danger,
             hash: String::new(),
             run: None,
+            ends_reason: None,
+            names: Vec::new(),
         }
     }
 }

@@ -28,6 +28,8 @@ impl Inner {
         }
         if let Some(rules) = self.masks() {
             plan.lines = plan.lines.iter().map(|line| line.masked(&rules)).collect();
+            let ends = plan.ends_reason.as_deref();
+            plan.ends_reason = ends.map(|reason| rules.outward(reason).value.into_owned());
             // One of what is hidden would let it be guessed.
             plan.hash = hash(&plan);
         }
@@ -81,7 +83,11 @@ impl Inner {
         let changes = operation!(&plan.command, it => it.changes(plan));
         let detail = if detail.is_empty() { &plan.title } else { detail };
         let (target, detail) = match changes.as_slice() {
-            [one] => (one.clone(), detail.to_owned()),
+            [one] => {
+                let of = plan.messages.and_then(|messages| usize::try_from(messages).ok());
+                let names = named(&plan.names, of.unwrap_or(plan.names.len()));
+                (one.clone(), format!("{detail}{names}"))
+            }
             many => (
                 plural_of(many.len(), "target", "targets"),
                 format!("{detail}{}", named(many, many.len())),

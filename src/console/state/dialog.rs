@@ -461,6 +461,8 @@ pub struct Task {
     pub commands: Vec<Command>,
     /// What takes each of them back as it was planned, or why nothing does.
     pub back: Vec<Result<Command, &'static str>>,
+    /// The reason that was given for what each of them ends.
+    pub reasons: Vec<Option<String>>,
     /// Since when.
     pub since: Timestamp,
     /// It is done as soon as it is planned.
@@ -478,6 +480,8 @@ pub struct Task {
 pub struct Last {
     /// The commands that take it back, or why there are none.
     pub back: Result<Vec<Command>, &'static str>,
+    /// The reason that was given for what it ended, which is given again where it is taken back.
+    pub reason: Option<String>,
 }
 
 /// What came of the commands of a task.

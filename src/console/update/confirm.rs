@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use crossterm::event::{KeyCode, KeyEventKind, KeyModifiers};
 
 use super::keys::Press;
-use super::{State, pace, say};
+use super::{State, pace, say, undo};
 use crate::console::journal::Tone;
 use crate::console::state::Mode;
-use crate::console::state::action::{Action, Also, Shows};
+use crate::console::state::action::{Action, Also, Shows, named};
 use crate::console::state::dialog::{Asked, Dialog, Friction, Planning, ReasonLine, Report, ScopeKind, Task};
 use crate::console::state::effect::Effect;
 use crate::console::table::List;
@@ -45,6 +45,7 @@ pub(super) fn begin(state: &mut State, action: &'static Action, trigger: KeyCode
         action,
         commands: commands.clone(),
         back: Vec::new(),
+        reasons: Vec::new(),
         since: state.now,
         at_once,
         ended: None,
@@ -54,7 +55,8 @@ pub(super) fn begin(state: &mut State, action: &'static Action, trigger: KeyCode
     if at_once {
         return vec![Effect::Plan { request, commands }];
     }
-    let known = state.session.reason().map(ToOwned::to_owned);
+    let again = undo::reason(state).filter(|_| action.name == named::UNDO);
+    let known = again.or_else(|| state.session.reason()).map(ToOwned::to_owned);
     let reason = ReasonLine::with(known.as_deref(), state.session.profiles.protected);
     state.input.mode = Mode::Dialog(Box::new(Dialog {
         action,
@@ -308,6 +310,7 @@ fn execute(state: &mut State, request: u64, plans: Vec<Plan>, reason: Option<Str
         task.unanswered = (0..plans.len()).collect();
         task.commands = plans.iter().map(|plan| plan.command.clone()).collect();
         task.back = plans.iter().map(Plan::undo).collect();
+        task.reasons = plans.iter().map(|plan| plan.ends_reason.clone()).collect();
         task.since = now;
     }
     vec![Effect::Execute { request, plans, reason }]

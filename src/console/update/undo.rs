@@ -8,14 +8,14 @@ use crate::console::state::dialog::{Asked, Last, Scope, ScopeKind, Task};
 pub(in crate::console) fn possible(state: &State) -> Possible {
     match &state.commands.last {
         None => Err("nothing was done here yet".into()),
-        Some(Last { back: Err(why) }) => Err((*why).into()),
-        Some(Last { back: Ok(_) }) => Ok(()),
+        Some(Last { back: Err(why), .. }) => Err((*why).into()),
+        Some(Last { back: Ok(_), .. }) => Ok(()),
     }
 }
 
 /// The commands that take it back.
 pub(in crate::console) fn freeze(state: &State) -> Result<Asked, Reason> {
-    let Some(Last { back: Ok(commands) }) = &state.commands.last else {
+    let Some(Last { back: Ok(commands), .. }) = &state.commands.last else {
         return Err("nothing can be undone".into());
     };
     Ok(Asked {
@@ -24,11 +24,26 @@ pub(in crate::console) fn freeze(state: &State) -> Result<Asked, Reason> {
     })
 }
 
+/// Why what it ended was so, for whoever takes it back.
+pub(super) fn reason(state: &State) -> Option<&str> {
+    state.commands.last.as_ref()?.reason.as_deref()
+}
+
 /// Notes what a task did; what failed needs no undoing.
 pub(super) fn note(state: &mut State, task: &Task) {
     if task.report.done.is_empty() {
         return;
     }
     let back = task.report.done.iter().filter_map(|item| task.back.get(*item).cloned());
-    state.commands.last = Some(Last { back: back.collect() });
+    let mut reasons: Vec<&str> = Vec::new();
+    let ended = task.report.done.iter().filter_map(|item| task.reasons.get(*item));
+    for reason in ended.flatten() {
+        if !reasons.contains(&reason.as_str()) {
+            reasons.push(reason);
+        }
+    }
+    state.commands.last = Some(Last {
+        back: back.collect(),
+        reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
+    });
 }

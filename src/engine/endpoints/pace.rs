@@ -70,6 +70,9 @@ impl Operation<Endpoints> for ChangePace<'_> {
         let url = self.url.redacted();
         let mut plan = simple(format!("{title} {url}"), url, effect);
         plan.lines[0].now = in_words(endpoint.pace.as_ref());
+        if matches!(self.wish, PaceWish::Resume) {
+            plan.ends_reason = endpoint.paused().and_then(|brake| brake.reason.clone());
+        }
         if endpoint.state == EndpointState::Unavailable {
             let why = match self.wish {
                 PaceWish::Pause => "it is unavailable, and stays so until somebody resumes it: no probe is sent either",

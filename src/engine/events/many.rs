@@ -183,6 +183,8 @@ impl EventOperations {
                 estimated: eta(gathered.total, rate.or(Some(UNPACED)), 0, Duration::ZERO),
                 receivers: Vec::new(),
             }),
+            ends_reason: None,
+            names: Vec::new(),
             command: Command::Events(command),
         })
     }

@@ -340,6 +340,8 @@ fn draft(order: ExpiringOrder, lines: Vec<PlanLine>, records: &[LifetimeRecord])
         danger: Danger::Reversible,
         hash: String::new(),
         run: None,
+        ends_reason: None,
+        names: Vec::new(),
     }
 }
 

@@ -130,6 +130,8 @@ impl Policies {
                 ..edit.clone()
             }),
             run: None,
+            ends_reason: None,
+            names: Vec::new(),
         })
     }
 

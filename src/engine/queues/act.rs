@@ -154,6 +154,7 @@ impl Queues {
             None => "not paused".to_owned(),
         };
         plan.messages = view.ready;
+        plan.ends_reason = view.paused.and_then(|pause| pause.reason);
         Ok(plan)
     }
 

@@ -182,6 +182,8 @@ impl Operation<Runs> for EditDead<'_> {
             danger: Danger::Reversible,
             hash: String::new(),
             run: None,
+            ends_reason: None,
+            names: Vec::new(),
         })
     }
 

@@ -22,7 +22,7 @@ use crate::domain::words::{plural, plural_of};
 use crate::engine::EngineError;
 use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, WriteGrant, at_most};
 use crate::engine::dead::{DeadDetail, DeadSelection};
-use crate::engine::operation::{About, Friction, Operation, Subject, each_once};
+use crate::engine::operation::{About, Friction, NAMED_MAX, Operation, Subject, each_once};
 use crate::store::{KeptKind, KeptMessage};
 
 /// Letters that one patch changes, at most.
@@ -90,7 +90,7 @@ impl Operation<Runs> for PatchDead<'_> {
         }
     }
 
-    /// What it was asked for: the lines of the plan are examples.
+    /// What it was asked for: the lines of the plan are examples, and its names those of the letters.
     fn changes(&self, _: &Plan) -> Vec<String> {
         match self.selection {
             Selection::Ids(ids) => each_once(ids),
@@ -111,6 +111,18 @@ impl Operation<Runs> for PatchDead<'_> {
             return Err(patched.nothing());
         }
         let count = u64::try_from(patched.changed.len()).unwrap_or(u64::MAX);
+        // Those that it was asked for by their ids are named by what it changes.
+        let named = match self.selection {
+            Selection::Ids(_) => 0,
+            Selection::Group(_)
+            | Selection::Filter(_)
+            | Selection::All
+            | Selection::Run(_)
+            | Selection::Queue(_)
+            | Selection::Head(_) => NAMED_MAX,
+        };
+        let named = patched.changed.iter().take(named);
+        let names = named.map(|changed| changed.letter.clone()).collect();
         Ok(Plan {
             command: Command::PatchDead {
                 selection: self.selection.clone(),
@@ -123,6 +135,8 @@ impl Operation<Runs> for PatchDead<'_> {
             messages: Some(count),
             danger: Danger::Reversible,
             run: None,
+            ends_reason: None,
+            names,
         })
     }
 

@@ -442,6 +442,8 @@ impl RunPlanner {
                 estimated: duration,
                 receivers: gathered.ways.receivers(),
             }),
+            ends_reason: None,
+            names: Vec::new(),
         })
     }
 

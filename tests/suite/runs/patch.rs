@@ -101,6 +101,24 @@ async fn letters_that_a_patch_does_not_apply_to_stay_as_they_are_and_are_counted
         json!({"patched": 1, "left": 0, "why": []}),
         "a test says which are meant"
     );
+    let audit = scene.run(&["audit", "--json"]).await.expect_code(0).json();
+    assert_eq!(
+        (&audit[0]["result"], &audit[0]["target"]),
+        (&"done".into(), &"reason = rejected".into())
+    );
+    let detail = audit[0]["detail"].as_str().unwrap();
+    let list = scene.run(&["dead", "list", "--json"]).await.expect_code(0).json();
+    let ids = list
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|letter| letter["id"].as_str().unwrap());
+    let named: Vec<&str> = ids.filter(|id| detail.contains(id)).collect();
+    assert_eq!(
+        detail,
+        format!("patch 1 dead letter: {}", named[0]),
+        "the letter that it changed"
+    );
     let none = r#"[{"op":"remove","path":"/currency"}]"#;
     let refused = patch(&scene, none, &["--filter", "reason = rejected", "--yes"])
         .await

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::Stage;
 use super::fixture::{
-    START, endpoint, incident, is_execution, plan, planned, queue, queues, settings, snapshot, stage, stage_with,
+    START, endpoint, incident, is_execution, plan, planned, queue, queue_name, queues, settings, snapshot, stage,
+    stage_with,
 };
 use crate::console::actions::{action, all};
 use crate::console::state::detail::{DetailTab, Subject};
@@ -467,6 +468,34 @@ fn what_was_done_last_is_undone_or_a_plain_word_says_why_not() {
         "{:?}",
         stage.toasts()
     );
+}
+
+#[test]
+fn what_is_paused_again_by_an_undo_is_paused_for_the_reason_that_it_was_paused_for() {
+    let mut stage = stage(incident());
+    let (request, commands) = planned(&stage.play("2 /dlv.mail.b Enter * U"));
+    let mut plans: Vec<Plan> = commands.iter().map(plan).collect();
+    plans[0].ends_reason = Some("they migrate until noon".to_owned());
+    stage.event(Event::Planned {
+        request,
+        result: Ok(plans),
+    });
+    let confirmed = stage.play("+500 y");
+    stage.execute(&confirmed, &[]);
+    let commands = stage.plan("Z");
+    assert_eq!(commands, [Command::PauseQueue(queue_name("dlv.mail.b"))]);
+    let effects = stage.play("+500 y");
+    let [Effect::Execute { reason, .. }] = effects.as_slice() else {
+        panic!("{effects:?}");
+    };
+    assert_eq!(reason.as_deref(), Some("they migrate until noon"));
+    stage.execute(&effects, &[]);
+    stage.plan("/dlv.stock.a Enter P");
+    let effects = stage.play("+500 y");
+    let [Effect::Execute { reason, .. }] = effects.as_slice() else {
+        panic!("{effects:?}");
+    };
+    assert_eq!(*reason, None, "for that alone");
 }
 
 #[test]

@@ -234,6 +234,8 @@ pub(super) fn plan(command: &Command) -> Plan {
         },
         hash: "hash".to_owned(),
         run: None,
+        ends_reason: None,
+        names: Vec::new(),
     }
 }
 
