@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::engine::{Command, Done, Engine, EngineError, query};
+use crate::engine::{Caution, Command, Done, Engine, EngineError, query};
 use crate::wire::plan::{self, Asked, PlanShape, Waiting};
 use crate::wire::problem::Problem;
 use crate::wire::time;
@@ -94,7 +94,7 @@ pub(super) async fn carry_out(
     let now = shared.clock.now();
     let Some(grant) = grant else {
         let plan = engine.plan(command.clone()).await?;
-        let shape = PlanShape::from(&plan);
+        let shape = PlanShape::of(&plan, Caution::Usual);
         let ticket = shared.plans.keep(caller.actor(), command, plan, now);
         return Ok(CameOf::Planned(Box::new(waiting(shape, &ticket))));
     };

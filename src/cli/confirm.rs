@@ -11,7 +11,7 @@ use crate::wire::plan::PlanShape;
 use super::Session;
 use super::args::Global;
 use super::exit::Failure;
-use super::output::{Output, document, print, say, shown};
+use super::output::{document, print, say, shown};
 use crate::domain::words::{about as span, plural, plural_if_known};
 
 /// What the operator decided.
@@ -24,9 +24,9 @@ pub(super) enum Consent {
 }
 
 pub(super) fn consent(session: &Session<'_>, plan: &Plan) -> Result<Consent, Failure> {
-    let (global, output) = (&session.cli.global, session.output);
+    let global = &session.cli.global;
     if global.dry_run {
-        print_plan(output, plan)?;
+        print_plan(session, plan)?;
         return Ok(Consent::PlanOnly);
     }
     if global.yes {
@@ -84,9 +84,9 @@ fn consent_by(global: &Global, what: &str, confirmation: &Confirmation) -> Resul
     Err(Failure::refused("not confirmed; nothing was changed"))
 }
 
-fn print_plan(output: Output, plan: &Plan) -> io::Result<()> {
-    if output.is_json() {
-        return document(&PlanShape::from(plan));
+fn print_plan(session: &Session<'_>, plan: &Plan) -> io::Result<()> {
+    if session.output.is_json() {
+        return document(&PlanShape::of(plan, session.caution));
     }
     print(format!("{}\n", describe(plan)).as_bytes())
 }

@@ -8,7 +8,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::domain::endpoint::EndpointState;
-use crate::engine::{Danger, Done, Plan, Redelivered as RedeliveredView, Tested as TestedView};
+use crate::engine::{
+    Caution, Confirmation, Danger, Done, Plan, Redelivered as RedeliveredView, Tested as TestedView, confirmation,
+};
 
 use super::endpoint::Endpoint;
 use super::expiring::ExpiringOutcomeShape;
@@ -35,11 +37,22 @@ pub struct PlanShape {
     pub time_to_empty_s: Option<u64>,
     /// Whether messages are lost.
     pub destroys: bool,
+    /// What a person types before it is carried out; null: a yes is enough.
+    pub confirm: Option<Confirm>,
     /// Names exactly this plan.
     pub hash: String,
     /// The run that waits for its execution.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<RunPlanShape>,
+}
+
+/// What is typed to accept a plan where a yes is not enough. A call that says so itself (`--yes`, HTTP) is not asked.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+pub struct Confirm {
+    /// `number of messages`, `name of the queue`.
+    pub what: &'static str,
+    /// The whole of it.
+    pub word: String,
 }
 
 /// A plan that waits for its execution.
@@ -66,8 +79,14 @@ pub struct PlanLine {
     pub effect: String,
 }
 
-impl From<&Plan> for PlanShape {
-    fn from(plan: &Plan) -> Self {
+impl PlanShape {
+    /// As it is shown where so much is asked for.
+    #[must_use]
+    pub fn of(plan: &Plan, caution: Caution) -> Self {
+        let confirm = match confirmation(std::slice::from_ref(plan), caution) {
+            Confirmation::Yes => None,
+            Confirmation::Word { what, word } => Some(Confirm { what, word }),
+        };
         let line = |line: &crate::engine::PlanLine| PlanLine {
             target: line.target.clone(),
             now: line.now.clone(),
@@ -81,6 +100,7 @@ impl From<&Plan> for PlanShape {
             messages: plan.messages,
             time_to_empty_s: plan.time_to_empty().map(|takes| takes.as_secs()),
             destroys: plan.danger == Danger::Destroys,
+            confirm,
             hash: plan.hash.clone(),
             run: plan.run.as_ref().map(RunPlanShape::from),
         }

@@ -480,6 +480,13 @@ async fn a_notification_is_published_seen_and_purged_only_when_confirmed() {
         (plan["destroys"].as_bool(), plan["messages"].as_u64()),
         (Some(true), Some(1))
     );
+    assert_eq!(
+        plan["confirm"],
+        serde_json::json!({"what": "name of the queue", "word": queue})
+    );
+    let pause = ["queue", "pause", queue, "--dry-run", "--json"];
+    let plan = at.run(&pause).await.expect_code(0).json();
+    assert_eq!(plan.get("confirm"), Some(&Value::Null), "a yes is enough");
     let purge = ["queue", "purge", queue, "--yes", "--reason", "test", "--json"];
     let purged = at.run(&purge).await.expect_code(0).json();
     assert_eq!(purged["messages"], 1);
