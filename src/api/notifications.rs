@@ -1,4 +1,4 @@
-//! What services do: publish, end.
+//! What services do: publish, ask what became of it, end.
 
 use std::sync::Arc;
 
@@ -12,15 +12,21 @@ use crate::ambient;
 use crate::budget::{SMALL_BYTES, Share};
 use crate::domain::notification::HEADERS_MAX;
 use crate::domain::trace::{self, TRACEPARENT, TRACESTATE};
-use crate::engine::{Ended, Engine, EngineError, NewNotification, Receipt};
+use crate::engine::{Ended, Engine, EngineError, NewNotification, Receipt, query};
 use crate::wire::input;
+use crate::wire::notification::Notification;
 use crate::wire::problem::Problem;
 use crate::wire::publish::{self, EndedShape, Published, Written};
 
 use super::Shared;
-use super::extract::{Execution, Input, LARGE, NoParams, RawBody};
+use super::extract::{Execution, Input, LARGE, NoParams, Params, RawBody, Segment};
 use super::guard::Caller;
 use super::problem::{Json, Or};
+
+/// What some clients send with each request: nothing is deduplicated at publish (docs/architecture.md).
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+const NOT_HEEDED: &str = "Idempotency-Key is not heeded: a repeat is published again. Give the notification an `id` of your \
+                          own, and repeat it with that: its receiver gets it as webhook-id, and drops what it has";
 
 /// 202 after the broker's confirm. The id is given before anything is tried, so that a caller who
 /// gets a 503 can repeat with it.
@@ -47,10 +53,38 @@ pub(super) async fn publish(
         Err(problem) => Err(problem),
     };
     match published {
-        Ok(receipt) => Ok(Json(Published::from(&receipt))),
+        Ok(receipt) => {
+            let mut answer = Published::from(&receipt);
+            if headers.contains_key(IDEMPOTENCY_KEY) {
+                let warnings: Vec<String> = answer.warning.into_iter().chain([NOT_HEEDED.to_owned()]).collect();
+                answer.warning = Some(warnings.join("; "));
+            }
+            Ok(Json(answer))
+        }
         Err(problem) if problem.status >= 500 => Err(problem.with_id(id.as_str())),
         Err(problem) => Err(problem),
     }
+}
+
+#[derive(JsonSchema, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Where {
+    /// Only what is known of it in this queue, and what waits there, where nothing is.
+    queue: Option<String>,
+}
+
+/// `GET /v1/notifications/{id}`.
+pub(super) async fn show(
+    State(shared): State<Arc<Shared>>,
+    Segment(id): Segment,
+    Params(params): Params<Where>,
+) -> Result<Json<Notification>, Problem> {
+    let query = query::Notification {
+        id: input::id(&id)?,
+        queue: params.queue.as_deref().map(input::queue).transpose()?,
+    };
+    let view = shared.engine()?.query(query).await?;
+    Ok(Json(Notification::from(&view)))
 }
 
 /// The receiver's spans belong to the trace of whoever publishes.

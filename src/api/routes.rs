@@ -190,6 +190,12 @@ fn about_publishing(served: Served) -> Served {
         .route("post", "/v1/notifications", PUBLISH, notifications::publish)
         .says("Publish a notification; answered after the broker's confirm. 503 carries the id to repeat with.")
         .fails(&[422])
+        .route("get", "/v1/notifications/{id}", READ, notifications::show)
+        .says(
+            "What became of a notification, from what is on record of its id: delivered, waiting, parked, a dead letter. No \
+             queue is walked; with `queue` what waits there is told of one that was never attempted.",
+        )
+        .reads(&[BROKER, MANAGEMENT, STORE])
         .route("post", "/v1/executions/{id}/end", PUBLISH, notifications::end)
         .says("Mark the end of an execution's sequence to a URL.")
 }

@@ -8,7 +8,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use super::dead_args::{Dead, Run};
-use super::delivery_args::{Attempts, Endpoint, Endpoints, Listed, Queue, Queues, Rates, Redeliver, Retries};
+use super::delivery_args::{
+    Attempts, Endpoint, Endpoints, Listed, Notification, Queue, Queues, Rates, Redeliver, Retries,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -167,6 +169,9 @@ pub(super) enum Sub {
     Claim(super::event_args::Claim),
     /// The attempt log, newest first.
     Attempts(Attempts),
+    /// What became of a notification.
+    #[command(subcommand)]
+    Notification(Notification),
     /// Who did what, why, with what result; newest first.
     Audit(Audit),
     /// Messages that `queue rescue` took out.

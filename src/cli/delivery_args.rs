@@ -226,3 +226,15 @@ pub(super) struct Attempts {
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) limit: u32,
 }
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Notification {
+    /// Whether it was delivered, waits, is parked or a dead letter, from what is on record of its id; no queue is walked.
+    Show {
+        /// Its id, as its publisher was answered.
+        id: String,
+        /// Only what is known of it in this queue, as its publisher was answered; and what waits there, where nothing is.
+        #[arg(long, value_name = "NAME")]
+        queue: Option<String>,
+    },
+}

@@ -92,6 +92,13 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("retries", &["redrive retries --within 60"]),
+    (
+        "notification show",
+        &[
+            "redrive notification show 018f2c4e-7a31-7c52-9d3b-0f1e2d3c4b5a",
+            "redrive notification show order-18.3 --queue redrive.order-18.0cc175b9c0f1b6a831c399e269772661 --json",
+        ],
+    ),
     ("rescued list", &["redrive rescued list"]),
     (
         "rescued show",

@@ -29,6 +29,7 @@ mod jobs;
 mod listen;
 mod manual;
 mod named;
+mod notification;
 mod offline;
 mod output;
 mod paged;
@@ -357,6 +358,7 @@ pub async fn run(
         Some(Sub::Retries(which)) => records::retries(&session, which).await,
         Some(Sub::Rates(which)) => rates::rates(&session, which).await,
         Some(Sub::Attempts(which)) => attempts::attempts(&session, which).await,
+        Some(Sub::Notification(which)) => notification::one(&session, which).await,
         Some(Sub::Audit(audit)) => records::audit(&session, audit).await,
         Some(Sub::Event(event)) => events::event(&session, event).await,
         Some(Sub::EventType(event_type)) => types::event_type(&session, event_type).await,
@@ -457,6 +459,7 @@ const fn changes_something(command: &Sub) -> bool {
         | Sub::Retries(_)
         | Sub::Rates(_)
         | Sub::Attempts(_)
+        | Sub::Notification(_)
         | Sub::Audit(_)
         | Sub::Rescued(_)
         | Sub::Alert(_)

@@ -59,6 +59,7 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
             | Sub::Subscription(_)
             | Sub::Claim(_)
             | Sub::Attempts(_)
+            | Sub::Notification(_)
             | Sub::Audit(_)
             | Sub::Rescued(_)
             | Sub::Expiring(_)

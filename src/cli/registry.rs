@@ -89,6 +89,7 @@ pub const COMMANDS: &[(&str, Does, Prints)] = &[
     ("claim release", SERVICE, Prints::Facts),
     ("claim done", SERVICE, Prints::Facts),
     ("attempts", STORE, Prints::Table),
+    ("notification show", ALL, Prints::Facts),
     ("audit", STORE, Prints::Table),
     ("audit verify", STORE, Prints::Facts),
     ("rescued list", STORE, Prints::Table),

@@ -5,6 +5,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::time::Timestamp;
+
 /// Why a name was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} {problem}")]
@@ -61,6 +63,25 @@ impl NotificationId {
         [EVENT_ID_PREFIX, TEST_ID_PREFIX]
             .iter()
             .any(|prefix| self.as_str().starts_with(prefix))
+    }
+
+    /// When it was made, where redrive made it (a UUID of version 7), or something that makes ids alike.
+    #[must_use]
+    pub fn made_at(&self) -> Option<Timestamp> {
+        let text = self.as_str();
+        let is_hyphen = |at: usize| [8, 13, 18, 23].contains(&at);
+        let fits = |(at, byte): (usize, u8)| {
+            if is_hyphen(at) {
+                byte == b'-'
+            } else {
+                byte.is_ascii_hexdigit()
+            }
+        };
+        if text.len() != 36 || !text.bytes().enumerate().all(fits) || text.get(14..15) != Some("7") {
+            return None;
+        }
+        let millis = i64::from_str_radix(&format!("{}{}", text.get(..8)?, text.get(9..13)?), 16).ok()?;
+        Some(Timestamp::from_micros(millis * 1000))
     }
 
     /// That of a message whose name does not matter.

@@ -40,6 +40,7 @@ mod kept;
 mod looks;
 mod manage;
 mod meters;
+pub mod notification;
 pub mod observe;
 mod operation;
 mod operations;

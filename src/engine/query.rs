@@ -16,6 +16,7 @@ use super::error;
 use super::events::{self, Claim, EventCount, EventTypeRecord, EventsQuery, HandledEvent, Subscription};
 use super::expiring::{ExpiringPage, ExpiringQuery, SaveRecord};
 use super::jobs::{Job, JobListed};
+use super::notification::{self, NotificationView};
 use super::policies::{PolicyPreview, PolicyView};
 use super::queues::rescued;
 use super::runs::{Edit, EditedLetter, RunDetail, RunView};
@@ -25,7 +26,7 @@ use super::{Engine, EngineError, handover};
 use crate::ambient;
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::event::{Event, EventType, Reference};
-use crate::domain::id::{ExecutionId, QueueName};
+use crate::domain::id::{ExecutionId, NotificationId, QueueName};
 use crate::domain::job::{JobId, Lifetime};
 use crate::domain::naming::Address;
 use crate::domain::series::Span;
@@ -224,6 +225,13 @@ queries! { of_others, engine, false;
             engine.0.endpoints.rate_series(queue.as_ref(), url.as_ref(), span)
         }
     }
+    /// What became of a notification.
+    Notification {
+        /// Its id.
+        id: NotificationId,
+        /// The queue that it was published to: then what is there is part of the answer, where nothing else is known.
+        queue: Option<QueueName>,
+    } -> NotificationView { notification::notification(engine, &id, queue.as_ref()) }
     /// The attempt log, newest first.
     Attempts(query: AttemptQuery) -> Page<AttemptView> {
         async {

@@ -239,6 +239,8 @@ pub enum QueuesOnly {
     All,
     /// Those of this URL.
     OfUrl(EndpointUrl),
+    /// Those of which a message of this id is the head, and failed.
+    WithHead(NotificationId),
     /// Those without a sign of life since then, that nobody holds, and whose head did not fail.
     UnusedSince(Timestamp),
 }

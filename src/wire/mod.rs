@@ -15,6 +15,7 @@ pub mod handover;
 pub mod input;
 pub mod job;
 pub mod json;
+pub mod notification;
 pub mod plan;
 pub mod policy;
 pub mod problem;

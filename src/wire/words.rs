@@ -16,6 +16,7 @@ use crate::domain::queue::{self, QueueState};
 use crate::domain::run::{ItemState, RunState};
 use crate::engine::events::{Finished, PushedHow};
 use crate::engine::expiring::{self, SaveCause, SaveState};
+use crate::engine::notification;
 use crate::engine::runs::Via;
 use crate::engine::view;
 
@@ -41,6 +42,7 @@ words! {
     QueueKind = queue::QueueKind::NAMES, "What a queue is for.";
     DeliveryState = QueueState::ALL.map(QueueState::as_str), "Whether a delivery queue moves, and if not, why.";
     Availability = EndpointState::NAMES, "Whether something is sent to an endpoint.";
+    NotificationState = notification::NotificationState::NAMES, "Where a notification stands.";
     PaceStage = Stage::NAMES, "Where a pace stands.";
     AttemptClass = OutcomeClass::ALL.map(OutcomeClass::as_str), "How an attempt ended.";
     RetryPhase = Phase::ALL.map(Phase::as_str), "A part of a schedule.";

@@ -147,6 +147,28 @@ async fn a_header_that_is_not_sent_is_named_to_who_publishes_it() {
     assert_eq!((silent.status, silent.json().get("warning")), (202, None));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_for_idempotency_that_is_not_heeded_is_said_to_be_none() {
+    let installation = Installation::embedded();
+    let daemon = installation.daemon().await;
+    let publish = async |name: &str| {
+        let request = daemon.request("POST", "/v1/notifications").header(name, "order-18");
+        let answer = request
+            .json(&json!({"execution_id": "e", "url": DEAD_URL}))
+            .send()
+            .await;
+        assert_eq!(answer.status, 202, "{}", answer.text());
+        answer.json()
+    };
+    let told = publish("Idempotency-Key").await;
+    let warning = told["warning"].as_str().unwrap();
+    assert!(
+        warning.contains("is not heeded") && warning.contains("`id`"),
+        "{warning}"
+    );
+    assert_eq!(publish("X-Key").await.get("warning"), None);
+}
+
 /// What is wrong with a request, by its field; nothing was done.
 async fn field_of(daemon: &Daemon, (method, path): (&str, &str), body: Option<&str>) -> (Value, String) {
     let mut request = daemon.request(method, path);
@@ -587,7 +609,11 @@ async fn a_queue_is_seen_paused_planned_and_deleted_through_its_routes() {
         .post(&format!("{path}/purge?dry_run=true"), &json!({}))
         .await
         .json();
-    assert_eq!(plan["destroys"], true, "{plan}");
+    assert_eq!(
+        (&plan["destroys"], &plan["confirm"]["what"]),
+        (&json!(true), &json!("name of the queue")),
+        "{plan}"
+    );
     let deleted = daemon
         .request("DELETE", &path)
         .header("content-type", "application/json")

@@ -314,7 +314,7 @@ const ENGINE: &[&[&str]] = &[
         "snapshot",
         "worker",
     ],
-    &["doctor", "endpoints", "holdings", "jobs", "parts"],
+    &["doctor", "endpoints", "holdings", "jobs", "notification", "parts"],
     &["calls", "dispatch", "observe", "operations", "query"],
     &["alerts", "handle", "plans"],
     &["daemon"],

@@ -46,6 +46,7 @@ mod listen;
 mod looking;
 mod memory;
 mod metrics;
+mod notification;
 mod observe;
 #[cfg(feature = "otlp")]
 mod otlp;

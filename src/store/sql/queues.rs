@@ -89,6 +89,12 @@ static PAGE_OF_URL: Statement = Statement::new(concat!(
     " FROM redrive.delivery_queues WHERE name > $1 AND redrive.url_key(url) = redrive.url_key($3) \
      ORDER BY name LIMIT $2"
 ));
+/// Without an index of its own: asked for by a person, one at a time.
+static PAGE_WITH_HEAD: Statement = Statement::new(concat!(
+    "SELECT ",
+    queue_columns!(),
+    " FROM redrive.delivery_queues WHERE name > $1 AND head_message = $3 ORDER BY name LIMIT $2"
+));
 static PAGE_UNUSED: Statement = Statement::new(concat!(
     "SELECT ",
     queue_columns!(),
@@ -236,6 +242,10 @@ impl<D: Driver> Queues for D {
             QueuesOnly::OfUrl(url) => {
                 values.extend(values![url]);
                 &PAGE_OF_URL
+            }
+            QueuesOnly::WithHead(message) => {
+                values.extend(values![message]);
+                &PAGE_WITH_HEAD
             }
             QueuesOnly::UnusedSince(since) => {
                 values.extend(values![*since]);

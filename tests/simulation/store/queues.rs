@@ -145,6 +145,7 @@ impl Rows {
         let wanted = |record: &&QueueRecord| match &query.only {
             QueuesOnly::All => true,
             QueuesOnly::OfUrl(url) => record.url.as_ref() == Some(url),
+            QueuesOnly::WithHead(message) => record.head.as_ref().is_some_and(|head| head.message == *message),
             QueuesOnly::UnusedSince(since) => {
                 record.owner.is_none() && record.head.is_none() && record.active_at < *since
             }

@@ -103,6 +103,7 @@ modelled! {
         pausing_an_unknown_queue_answers_nothing
         due_queues_are_those_that_wait_for_somebody
         waiting_heads_come_soonest_first_and_parked_last
+        queues_are_found_by_the_message_at_their_head
         heads_are_reset_for_a_queue_or_a_url_but_decisions_stay
         a_queue_is_forgotten_only_under_its_lease_and_without_a_companion;
     deliveries:
@@ -183,6 +184,7 @@ contract! {
         pausing_an_unknown_queue_answers_nothing
         due_queues_are_those_that_wait_for_somebody
         waiting_heads_come_soonest_first_and_parked_last
+        queues_are_found_by_the_message_at_their_head
         heads_are_reset_for_a_queue_or_a_url_but_decisions_stay
         a_queue_is_forgotten_only_under_its_lease_and_without_a_companion;
     deliveries:

@@ -238,6 +238,29 @@ pub(super) async fn waiting_heads_come_soonest_first_and_parked_last(place: &Pla
     assert_eq!(store.queues_waiting(1).await.unwrap().len(), 1);
 }
 
+pub(super) async fn queues_are_found_by_the_message_at_their_head(place: &Place) {
+    let store = &*place.store;
+    let id = living(store).await;
+    for (name, message) in [("b", "m"), ("a", "m"), ("c", "n")] {
+        let lease = taken(store, id, name).await;
+        recorded(store, &failure(&lease, "one", message, None)).await;
+    }
+    let of = async |id: &str| {
+        let query = QueueQuery {
+            only: QueuesOnly::WithHead(message(id)),
+            ..QueueQuery::first(10)
+        };
+        let found = store.queues_page(&query).await.unwrap();
+        found
+            .into_iter()
+            .map(|record| record.name.as_str().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of("m").await, ["a", "b"]);
+    assert_eq!(of("n").await, ["c"]);
+    assert!(of("o").await.is_empty());
+}
+
 pub(super) async fn heads_are_reset_for_a_queue_or_a_url_but_decisions_stay(place: &Place) {
     let store = &*place.store;
     let id = living(store).await;

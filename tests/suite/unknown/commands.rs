@@ -17,7 +17,7 @@ fn arguments<'a>(site: &'a Site, command: &'a str) -> Vec<&'a str> {
         "event list" | "event history" | "subscription list" => &["--type", TYPE],
         "event show" => &["--type", TYPE, "--reference", "1"],
         "event search" => &["state = dead"],
-        "dead show" | "run show" => &[none],
+        "dead show" | "run show" | "notification show" => &[none],
         "rescued show" => &["7"],
         "job connect" => &["018f2c4e-7a31-7c52-9d3b-0f1e2d3c4b5a", "--check"],
         "policy history" => &["--url", DEAD_URL],
