@@ -140,7 +140,8 @@ pub struct HeadMove {
 
 impl HeadMove {
     /// What becomes of the URL that waits for it.
-    pub(super) fn endpoint_change(&self) -> Option<EndpointChange> {
+    #[must_use]
+    pub fn endpoint_change(&self) -> Option<EndpointChange> {
         self.endpoint.as_ref().map(|_| match &self.to {
             MoveTo::At { at, .. } => EndpointChange::Reschedule { at: *at },
             MoveTo::Parked => EndpointChange::Park { attempts: None },

@@ -208,21 +208,27 @@ fn note(after: &mut Endpoint, attempt: Option<&Attempt>, reason: Option<&String>
 }
 
 /// Whether a changed policy may move this endpoint: it is as it was read, waits, and nobody probes it.
-pub(super) fn endpoint_moves(endpoint: &Endpoint, expected: EndpointEpoch, now: Timestamp) -> bool {
+#[must_use]
+pub fn endpoint_moves(endpoint: &Endpoint, expected: EndpointEpoch, now: Timestamp) -> bool {
     let waits = matches!(endpoint.state, EndpointState::Unavailable | EndpointState::Parked);
     let probed = endpoint.probe.as_ref().is_some_and(|probe| probe.until >= now);
     endpoint.epoch == expected && waits && !probed
 }
 
 /// The columns of a head that moves.
-pub(super) struct Placed {
-    pub(super) at: Option<Timestamp>,
-    pub(super) parked: bool,
-    pub(super) phase: Option<Phase>,
+#[derive(Debug)]
+pub struct Placed {
+    /// When it is tried next by its own schedule.
+    pub at: Option<Timestamp>,
+    /// It waits alone for a person.
+    pub parked: bool,
+    /// The phase of that attempt.
+    pub phase: Option<Phase>,
 }
 
 /// A head that waits with its URL has neither a time nor a park of its own.
-pub(super) fn head_places(one: &HeadMove) -> Placed {
+#[must_use]
+pub fn head_places(one: &HeadMove) -> Placed {
     let alone = one.endpoint.is_none();
     match &one.to {
         MoveTo::At { at, phase } => Placed {

@@ -8,9 +8,10 @@ use redrive::internals::domain::message::Message;
 use tokio::time::Instant;
 
 use super::broker::{Model, Step};
-use super::plan::{Fault, Manner, Plan};
+use super::plan::{Fault, Manner, Plan, Planned};
 use super::receivers::Receivers;
 use super::world::Ledger;
+use super::{events, orders, policies};
 use crate::checker::{self, History, Left, Publish, Violation};
 
 /// A promise that was broken.
@@ -44,12 +45,53 @@ pub enum Wrong {
     },
     /// Something that should come does not.
     Stuck(String),
+    /// A promise about runs.
+    Orders(orders::Broken),
+    /// A promise about policies.
+    Policies(policies::Broken),
+    /// A promise about events.
+    Events(events::Broken),
 }
 
 impl fmt::Display for Wrong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self:?}")
     }
+}
+
+/// How many of its faults may have something done twice.
+pub fn repeats(plan: &Plan) -> usize {
+    let repeats = |planned: &&Planned| {
+        matches!(
+            planned.fault,
+            Fault::Kill { .. }
+                | Fault::Restart { .. }
+                | Fault::Cut { .. }
+                | Fault::CloseChannel { .. }
+                | Fault::BrokerStops { .. }
+                | Fault::CutPublish { .. }
+                | Fault::CutLetter { .. }
+                | Fault::Isolated { .. }
+                | Fault::StoreAway { .. }
+                | Fault::StoreSilent { .. }
+                | Fault::FailsOver { .. }
+        )
+    };
+    plan.faults.iter().filter(repeats).count()
+}
+
+/// Whether somebody may be without his store for a while.
+pub fn store_fails(plan: &Plan) -> bool {
+    plan.faults.iter().any(|planned| {
+        matches!(
+            planned.fault,
+            Fault::StoreAway { .. }
+                | Fault::StoreSilent { .. }
+                | Fault::StoreSlow { .. }
+                | Fault::Isolated { .. }
+                | Fault::FailsOver { .. }
+        )
+    })
 }
 
 /// What of a plan explains repeats.
@@ -74,37 +116,11 @@ impl Faults {
         for stream in &plan.streams {
             *paths.entry(stream.manner.path()).or_default() += 1;
         }
-        let repeats = plan.faults.iter().filter(|planned| {
-            matches!(
-                planned.fault,
-                Fault::Kill { .. }
-                    | Fault::Restart { .. }
-                    | Fault::Cut { .. }
-                    | Fault::CloseChannel { .. }
-                    | Fault::BrokerStops { .. }
-                    | Fault::CutPublish { .. }
-                    | Fault::CutLetter { .. }
-                    | Fault::Isolated { .. }
-                    | Fault::StoreAway { .. }
-                    | Fault::StoreSilent { .. }
-                    | Fault::FailsOver { .. }
-            )
-        });
-        let fails_over = |planned: &&super::plan::Planned| matches!(planned.fault, Fault::FailsOver { .. });
+        let fails_over = |planned: &&Planned| matches!(planned.fault, Fault::FailsOver { .. });
         let failovers = plan.faults.iter().filter(fails_over).count();
-        let store = plan.faults.iter().any(|planned| {
-            matches!(
-                planned.fault,
-                Fault::StoreAway { .. }
-                    | Fault::StoreSilent { .. }
-                    | Fault::StoreSlow { .. }
-                    | Fault::Isolated { .. }
-                    | Fault::FailsOver { .. }
-            )
-        });
         Self {
-            repeats: u32::try_from(repeats.count()).unwrap_or(u32::MAX),
-            store,
+            repeats: u32::try_from(repeats(plan)).unwrap_or(u32::MAX),
+            store: store_fails(plan),
             prefetch: u32::from(plan.prefetch),
             // A store that forgets what it answered last forgets failures.
             attempts: (

@@ -5,7 +5,12 @@
 //! tests/simulate --seeds 1000              many seeds, from a random one on
 //! tests/simulate --seeds 1000 --from 1     the same ones each time
 //! tests/simulate --seed 7                  one seed, with its trace
+//! tests/simulate --scenario orders …       one scenario of those there are
 //! ```
+//!
+//! There are four scenarios, each with worlds and promises of its own: deliveries (`plan.rs`, `judge.rs`), runs over dead letters
+//! (`orders.rs`) and policies that change while messages wait (`policies.rs`), and events with
+//! their handlers and subscribers (`events.rs`).
 //!
 //! A seed that fails is shrunk: faults are taken out one by one while it still fails.
 #![allow(
@@ -28,8 +33,11 @@ mod broker;
 #[path = "../suite/support/checker/mod.rs"]
 #[allow(dead_code, reason = "the suite uses all of it")]
 mod checker;
+mod events;
 mod judge;
+mod orders;
 mod plan;
+mod policies;
 mod receivers;
 mod seeds;
 #[allow(dead_code, reason = "the contract suite uses all of it")]
@@ -43,7 +51,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use plan::Plan;
+use plan::Scenario;
 
 /// A number from the environment.
 fn number(name: &str) -> Option<u64> {
@@ -57,39 +65,63 @@ fn show_log() {
     }
 }
 
+/// Those that are asked for: all of them, where none is named.
+fn scenarios() -> Vec<Scenario> {
+    let named = std::env::var("REDRIVE_SIMULATE_SCENARIO").unwrap_or_default();
+    let mut scenarios = Scenario::ALL.to_vec();
+    scenarios.retain(|scenario| named.is_empty() || scenario.name() == named);
+    assert!(!scenarios.is_empty(), "there is no scenario {named:?}");
+    scenarios
+}
+
 #[test]
 fn a_seed_is_the_same_run_twice() {
-    let [once, again, other] = thread::scope(|threads| {
-        let runs = [1, 1, 2].map(|seed| threads.spawn(move || world::run(&Plan::of(seed), true)));
-        runs.map(|run| run.join().unwrap())
-    });
-    for (at, line) in once.lines.iter().enumerate() {
-        assert_eq!(again.lines.get(at), Some(line), "the runs differ at line {at}");
+    for scenario in Scenario::ALL {
+        let [once, again, other] = thread::scope(|threads| {
+            let runs = [1, 1, 2].map(|seed| threads.spawn(move || world::run(&scenario.plan(seed), true)));
+            runs.map(|run| run.join().unwrap())
+        });
+        for (at, line) in once.lines.iter().enumerate() {
+            assert_eq!(again.lines.get(at), Some(line), "the runs differ at line {at}");
+        }
+        assert_eq!(once.hash, again.hash);
+        assert_ne!(once.hash, other.hash, "another seed is another run");
     }
-    assert_eq!(once.hash, again.hash);
-    assert_ne!(once.hash, other.hash, "another seed is another run");
 }
 
 /// Seeds that broke a promise once, each with what it was.
-const FOUND: [(u64, &str); 3] = [
+const FOUND: [(Scenario, u64, &str); 5] = [
     (
+        Scenario::Deliveries,
         2_637,
         "a worker that waited for the broker went on under a lease that a failover had given to another one",
     ),
     (
+        Scenario::Deliveries,
         3_783,
         "a store that failed over had forgotten the URL of a queue, and a redelivery of the URL did not find the queue",
     ),
     (
+        Scenario::Deliveries,
         423_669_504,
         "a store that failed over twice remembered a lease again that the first time had given to another worker",
+    ),
+    (
+        Scenario::Orders,
+        10,
+        "a paced run counted a message as redriven whose publish had no answer, and which another run discarded",
+    ),
+    (
+        Scenario::Orders,
+        747,
+        "two runs that restored the same discarded messages at the same time put one of them back twice",
     ),
 ];
 
 #[test]
 fn no_seed_fails_that_failed_once() {
-    for (seed, what) in FOUND {
-        if let Err(failure) = seeds::shown(seed) {
+    for (scenario, seed, what) in FOUND {
+        if let Err(failure) = seeds::shown(scenario, seed) {
             panic!("{what}:\n{failure}");
         }
     }
@@ -97,9 +129,10 @@ fn no_seed_fails_that_failed_once() {
 
 #[test]
 fn no_seed_breaks_a_promise() {
+    let scenarios = scenarios();
     if let Some(seed) = number("REDRIVE_SIMULATE_SEED") {
         show_log();
-        match seeds::shown(seed) {
+        match seeds::shown(scenarios[0], seed) {
             Ok(trace) => println!("{trace}"),
             Err(failure) => panic!("{failure}"),
         }
@@ -108,20 +141,28 @@ fn no_seed_breaks_a_promise() {
     let from = number("REDRIVE_SIMULATE_FROM").unwrap_or(1);
     let count = number("REDRIVE_SIMULATE_SEEDS").unwrap_or(u64::MAX >> 1);
     let within = Duration::from_secs(number("REDRIVE_SIMULATE_SECONDS").unwrap_or(20));
+    let shares: u32 = scenarios.iter().map(|scenario| scenario.share()).sum();
+    for scenario in scenarios {
+        search(scenario, (from, count), within * scenario.share() / shares);
+    }
+}
+
+fn search(scenario: Scenario, (from, count): (u64, u64), within: Duration) {
     let began = Instant::now();
-    let tally = seeds::many(from, count, within);
+    let tally = seeds::many(scenario, from, count, within);
     let seconds = began.elapsed().as_secs_f64();
     #[expect(clippy::cast_precision_loss, reason = "numbers for people")]
     let rate = tally.seeds as f64 / seconds;
     println!(
-        "{} seeds in {seconds:.1} s ({rate:.1} a second), {} hours of simulated time, {} faults, {} requests",
+        "{}: {} seeds in {seconds:.1} s ({rate:.1} a second), {} hours of simulated time, {} faults, {} requests",
+        scenario.name(),
         tally.seeds,
         tally.simulated.as_secs() / 3600,
         tally.faults,
         tally.deliveries,
     );
     if let Some(seed) = tally.failed {
-        panic!("{}", seeds::shown(seed).unwrap_or_else(|failure| failure));
+        panic!("{}", seeds::shown(scenario, seed).unwrap_or_else(|failure| failure));
     }
 }
 
@@ -132,15 +173,19 @@ fn a_planted_bug_is_found() {
         return;
     };
     let (began, count) = (Instant::now(), number("REDRIVE_SIMULATE_SEEDS").unwrap_or(2_000));
-    let tally = seeds::many(1, count, Duration::from_mins(10));
-    let Some(seed) = tally.failed else {
-        panic!("{name} is not found in {} seeds", tally.seeds);
-    };
-    println!(
-        "planted: {name} is found by seed {seed}, in {:.0} s: {}",
-        began.elapsed().as_secs_f64(),
-        seeds::reason(seed),
-    );
+    for scenario in scenarios() {
+        let tally = seeds::many(scenario, 1, count, Duration::from_mins(10));
+        if let Some(seed) = tally.failed {
+            println!(
+                "planted: {name} is found by seed {seed} of {}, in {:.0} s: {}",
+                scenario.name(),
+                began.elapsed().as_secs_f64(),
+                seeds::reason(scenario, seed),
+            );
+            return;
+        }
+    }
+    panic!("{name} is not found in {count} seeds");
 }
 
 /// What `tests/simulate --planted` applies is a change of the code as it is now.

@@ -6,6 +6,10 @@ use std::time::Duration;
 use redrive::internals::domain::naming::QueueType;
 use redrive::internals::domain::policy::{OnExhausted, RetryPolicy};
 
+use super::events::{self, Push};
+use super::orders::{self, Orders};
+use super::policies::{self, Change};
+
 /// The deadline of a request.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Silence of a daemon that is death.
@@ -30,7 +34,7 @@ pub enum Manner {
 }
 
 impl Manner {
-    const ALL: [Self; 5] = [Self::Takes, Self::Flaky, Self::Slow, Self::Picky, Self::Broken];
+    pub const ALL: [Self; 5] = [Self::Takes, Self::Flaky, Self::Slow, Self::Picky, Self::Broken];
 
     pub fn path(self) -> &'static str {
         match self {
@@ -155,10 +159,54 @@ pub struct Stream {
     pub end_after: Option<u32>,
 }
 
+/// What a run of the simulation is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scenario {
+    /// Deliveries, with faults of every kind.
+    Deliveries,
+    /// Runs over dead letters.
+    Orders,
+    /// Policies that change while messages wait.
+    Policies,
+    /// Events that are pushed, handled and told to subscribers.
+    Events,
+}
+
+impl Scenario {
+    pub const ALL: [Self; 4] = [Self::Deliveries, Self::Orders, Self::Policies, Self::Events];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Deliveries => "deliveries",
+            Self::Orders => "orders",
+            Self::Policies => "policies",
+            Self::Events => "events",
+        }
+    }
+
+    /// The part of the time that it gets of a run of all.
+    pub const fn share(self) -> u32 {
+        match self {
+            Self::Deliveries => 2,
+            Self::Orders | Self::Policies | Self::Events => 1,
+        }
+    }
+
+    pub fn plan(self, seed: u64) -> Plan {
+        match self {
+            Self::Deliveries => Plan::of(seed),
+            Self::Orders => Plan::of_orders(seed),
+            Self::Policies => Plan::of_policies(seed),
+            Self::Events => Plan::of_events(seed),
+        }
+    }
+}
+
 /// Everything.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub seed: u64,
+    pub scenario: Scenario,
     pub daemons: usize,
     pub prefetch: u16,
     pub queue_type: QueueType,
@@ -168,6 +216,9 @@ pub struct Plan {
     pub sessions: bool,
     pub policy: RetryPolicy,
     pub streams: Vec<Stream>,
+    pub orders: Orders,
+    pub policies: Vec<Change>,
+    pub events: Vec<Push>,
     pub faults: Vec<Planned>,
 }
 
@@ -200,18 +251,18 @@ impl Mix {
 }
 
 /// Chance of the plan alone: dropping a fault changes nothing else of it.
-struct Dice(fastrand::Rng);
+pub struct Dice(fastrand::Rng);
 
 impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.0.u64(0..bound.max(1))
     }
 
-    fn one_in(&mut self, count: u64) -> bool {
+    pub fn one_in(&mut self, count: u64) -> bool {
         self.below(count) == 0
     }
 
-    fn index(&mut self, count: usize) -> usize {
+    pub fn index(&mut self, count: usize) -> usize {
         usize::try_from(self.below(count as u64)).unwrap_or(0)
     }
 }
@@ -247,17 +298,10 @@ impl Plan {
         };
         let streams = streams(&mut dice, mix);
         let kinds = kinds(&mut dice, mix);
-        let mut faults: Vec<Planned> = (0..dice.below(9))
-            .map(|_| {
-                let fault = fault(&mut dice, &kinds, daemons, streams.len());
-                let within = if fault.comes_early() { EARLY_MS } else { FAULTS_IN_MS };
-                let at = Duration::from_millis(200 + dice.below(within));
-                Planned { at, fault }
-            })
-            .collect();
-        faults.sort_by_key(|planned| planned.at);
+        let faults = faults(&mut dice, &kinds, daemons, streams.len());
         Self {
             seed,
+            scenario: Scenario::Deliveries,
             daemons,
             prefetch: if queue_type == QueueType::Quorum { 1 } else { prefetch },
             queue_type,
@@ -265,12 +309,114 @@ impl Plan {
             sessions,
             policy,
             streams,
+            orders: Orders::default(),
+            policies: Vec::new(),
+            events: Vec::new(),
             faults,
+        }
+    }
+
+    /// Dead letters of others, or of receivers that refuse what they take later; nothing is published meanwhile.
+    fn of_orders(seed: u64) -> Self {
+        // What happens to who works on a run, and to what it sends.
+        const KINDS: [u64; 17] = [0, 1, 5, 6, 7, 8, 9, 9, 10, 11, 12, 14, 15, 21, 21, 21, 22];
+        let mut dice = Dice(fastrand::Rng::with_seed(seed ^ 0x0bde_0bde));
+        let is_own = dice.one_in(2);
+        let streams = if is_own {
+            let executions = 1 + dice.below(2);
+            let refused = |execution| Stream {
+                execution: format!("e{execution}"),
+                manner: Manner::Picky,
+                messages: 6 + u32::try_from(dice.below(30)).unwrap_or(0),
+                pause_ms: 0,
+                end_after: None,
+            };
+            (0..executions).map(refused).collect()
+        } else {
+            Vec::new()
+        };
+        let orders = orders::draw(&mut dice, is_own);
+        let few = 1 + dice.index(3);
+        let kinds: Vec<u64> = (0..few).map(|_| KINDS[dice.index(KINDS.len())]).collect();
+        let daemons = 1 + dice.index(3);
+        let faults = faults(&mut dice, &kinds, daemons, 0);
+        Self {
+            scenario: Scenario::Orders,
+            daemons,
+            delivery_limit: None,
+            sessions: dice.one_in(3),
+            streams,
+            orders,
+            faults,
+            ..Self::of(seed)
+        }
+    }
+
+    /// Receivers that are away for long, and policies that change meanwhile.
+    fn of_policies(seed: u64) -> Self {
+        const KINDS: [u64; 8] = [0, 5, 6, 9, 10, 11, 18, 29];
+        let mut dice = Dice(fastrand::Rng::with_seed(seed ^ 0x9011_c1e5));
+        let plan = Self::of(seed);
+        let policies = policies::draw(&mut dice);
+        let few = 1 + dice.index(2);
+        let kinds: Vec<u64> = (0..few).map(|_| KINDS[dice.index(KINDS.len())]).collect();
+        let mut faults = faults(&mut dice, &kinds, plan.daemons, plan.streams.len());
+        for change in &policies {
+            faults.push(Planned {
+                at: Duration::from_millis(200 + dice.below(3_000)),
+                fault: Fault::ReceiverDown {
+                    manner: change.manner,
+                    span_ms: 5_000 + dice.below(30_000),
+                },
+            });
+        }
+        faults.sort_by_key(|planned| planned.at);
+        Self {
+            scenario: Scenario::Policies,
+            delivery_limit: None,
+            policy: RetryPolicy {
+                minimum_delay_s: 5,
+                maximum_delay_s: 20,
+                ..plan.policy.clone()
+            },
+            policies,
+            faults,
+            ..plan
+        }
+    }
+
+    /// Pushes, and faults of processes, store and broker.
+    fn of_events(seed: u64) -> Self {
+        const KINDS: [u64; 15] = [0, 1, 5, 6, 9, 10, 11, 12, 13, 14, 14, 15, 21, 21, 22];
+        let mut dice = Dice(fastrand::Rng::with_seed(seed ^ 0xe7e7_e7e7));
+        let (plan, events) = (Self::of(seed), events::draw(&mut dice));
+        let few = 1 + dice.index(3);
+        let kinds: Vec<u64> = (0..few).map(|_| KINDS[dice.index(KINDS.len())]).collect();
+        let daemons = 1 + dice.index(3);
+        let faults = faults(&mut dice, &kinds, daemons, 0);
+        Self {
+            scenario: Scenario::Events,
+            daemons,
+            delivery_limit: None,
+            sessions: dice.one_in(3),
+            // What is given up is no news of anybody.
+            policy: RetryPolicy {
+                on_exhausted: OnExhausted::Park,
+                ..plan.policy.clone()
+            },
+            streams: Vec::new(),
+            events,
+            faults,
+            ..plan
         }
     }
 
     /// How often a message fails, at most, before it waits for a person or dies.
     pub fn attempts_allowed(&self) -> u32 {
+        if self.scenario == Scenario::Policies {
+            // Those that are saved meanwhile say so.
+            return 10_000;
+        }
         let policy = &self.policy;
         let backoff = policy.backoff_retries.unwrap_or(0);
         1 + policy.retries_with_no_delay + policy.minimum_delay_retries + backoff + policy.maximum_delay_retries
@@ -282,6 +428,19 @@ impl Plan {
         plan.faults.remove(fault);
         plan
     }
+}
+
+fn faults(dice: &mut Dice, kinds: &[u64], daemons: usize, streams: usize) -> Vec<Planned> {
+    let mut faults: Vec<Planned> = (0..dice.below(9))
+        .map(|_| {
+            let fault = fault(dice, kinds, daemons, streams);
+            let within = if fault.comes_early() { EARLY_MS } else { FAULTS_IN_MS };
+            let at = Duration::from_millis(200 + dice.below(within));
+            Planned { at, fault }
+        })
+        .collect();
+    faults.sort_by_key(|planned| planned.at);
+    faults
 }
 
 fn streams(dice: &mut Dice, mix: Mix) -> Vec<Stream> {

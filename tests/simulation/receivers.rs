@@ -35,6 +35,8 @@ struct Log {
     started: Vec<(usize, Instant)>,
     /// How often each message came.
     came: BTreeMap<String, u32>,
+    /// They have nothing against any message any more.
+    are_mended: bool,
 }
 
 /// What a receiver does with one request.
@@ -54,6 +56,17 @@ impl Receivers {
 
     pub fn down(&self, path: &str, span: Duration) {
         self.log().down.insert(path.to_owned(), Instant::now() + span);
+    }
+
+    /// Nothing is refused any more.
+    pub fn mend(&self) {
+        self.log().are_mended = true;
+    }
+
+    /// How often a message was taken.
+    pub fn taken(&self, id: &str) -> usize {
+        let taken = |seen: &&Seen| seen.id == id && seen.status.is_some_and(|status| status < 300);
+        self.log().seen.iter().filter(taken).count()
     }
 
     /// Everything that was seen up to now.
@@ -187,7 +200,12 @@ impl Sender for Line {
         }
         let at = self.0.arrives(&request);
         self.0.trace.note(&format!("got {body} under {epoch}"));
-        let answer = answer(Manner::of(&path), &body, self.0.came(&body));
+        let manner = if self.0.log().are_mended {
+            Manner::Takes
+        } else {
+            Manner::of(&path)
+        };
+        let answer = answer(manner, &body, self.0.came(&body));
         let (receivers, (done, answered)) = (Arc::clone(&self.0), oneshot::channel());
         // In the receiver's own process.
         tokio::spawn(async move {

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::plan::Plan;
+use super::plan::{Plan, Scenario};
 use super::world::{Outcome, run};
 
 /// What many runs came to.
@@ -19,7 +19,7 @@ pub struct Tally {
 }
 
 /// Runs seeds from `from` on, until `count` are done, `within` is over, or one fails.
-pub fn many(from: u64, count: u64, within: Duration) -> Tally {
+pub fn many(scenario: Scenario, from: u64, count: u64, within: Duration) -> Tally {
     let (began, next, tally) = (Instant::now(), AtomicU64::new(from), Mutex::new(Tally::default()));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
@@ -30,7 +30,7 @@ pub fn many(from: u64, count: u64, within: Duration) -> Tally {
                     if seed >= from + count {
                         break;
                     }
-                    let outcome = caught(&Plan::of(seed), false);
+                    let outcome = caught(&scenario.plan(seed), false);
                     let mut tally = tally.lock().unwrap();
                     tally.count(seed, outcome.as_ref());
                 }
@@ -79,23 +79,26 @@ pub fn shrunk(plan: Plan) -> Plan {
 }
 
 /// What a person needs of a seed, shrunk where it fails; `Err`: it does.
-pub fn shown(seed: u64) -> Result<String, String> {
-    let plan = Plan::of(seed);
+pub fn shown(scenario: Scenario, seed: u64) -> Result<String, String> {
+    let (plan, name) = (scenario.plan(seed), scenario.name());
     if let Some(outcome) = caught(&plan, true).filter(|outcome| outcome.wrong.is_empty()) {
         let trace = outcome.lines.join("\n");
         return Ok(format!(
-            "{trace}\nseed {seed} keeps every promise: trace {:016x}",
+            "{trace}\nseed {seed} of {name} keeps every promise: trace {:016x}",
             outcome.hash
         ));
     }
     let plan = shrunk(plan);
     let Some(outcome) = caught(&plan, true) else {
-        return Err(format!("seed {seed} panics; with {:#?}", plan.faults));
+        return Err(format!("seed {seed} of {name} panics; with {:#?}", plan.faults));
     };
     Err(format!(
-        "{}\n{:#?}\nseed {seed} fails with {} faults:\n{:#?}\n{:#?}",
+        "{}\n{:#?}\n{:?}\n{:?}\n{:?}\nseed {seed} of {name} fails with {} faults:\n{:#?}\n{:#?}",
         outcome.lines.join("\n"),
         plan.streams,
+        plan.orders,
+        plan.policies,
+        plan.events,
         plan.faults.len(),
         plan.faults,
         outcome.wrong,
@@ -103,8 +106,8 @@ pub fn shown(seed: u64) -> Result<String, String> {
 }
 
 /// The first promise that a seed breaks.
-pub fn reason(seed: u64) -> String {
-    match caught(&Plan::of(seed), false) {
+pub fn reason(scenario: Scenario, seed: u64) -> String {
+    match caught(&scenario.plan(seed), false) {
         Some(outcome) => outcome
             .wrong
             .first()

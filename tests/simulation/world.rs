@@ -17,6 +17,7 @@ use redrive::internals::domain::naming::Naming;
 use redrive::internals::domain::retention::Retention;
 use redrive::internals::domain::time::Timestamp;
 use redrive::internals::domain::url::EndpointUrl;
+use redrive::internals::engine::events::EventSettings;
 use redrive::internals::engine::{
     Access, Command, Engine, EngineError, EngineSettings, NewNotification, RedeliverTarget, leftovers, query,
 };
@@ -26,8 +27,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::broker::{Client, Model, Rules, Step};
+use super::events::{self, Service};
 use super::judge::{self, Wrong};
-use super::plan::{Fault, Plan, Planned, REQUEST_TIMEOUT, Stream, TAKE_OVER};
+use super::orders::{self, Books};
+use super::plan::{Fault, Manner, Plan, Planned, REQUEST_TIMEOUT, Scenario, Stream, TAKE_OVER};
+use super::policies;
 use super::receivers::{Line, Receivers};
 use super::store::{self, Database, Handle, Trouble};
 use super::trace::Trace;
@@ -38,6 +42,8 @@ const START: Timestamp = Timestamp::from_seconds(1_700_000_000);
 const BOUND: Duration = Duration::from_mins(15);
 /// How often a person looks whether an endpoint waits for one.
 const OPERATOR: Duration = Duration::from_secs(20);
+/// The same where policies let messages wait for long.
+const PATIENT: Duration = Duration::from_secs(150);
 
 /// What came of a run.
 #[derive(Debug)]
@@ -106,6 +112,10 @@ pub struct World {
     redelivered: u32,
     /// Times between which nothing may be sent from a queue.
     pauses: Vec<(String, Instant, Instant)>,
+    /// What the broker did with messages, where that is told.
+    books: Books,
+    /// Of events.
+    service: Service,
     done: usize,
 }
 
@@ -134,7 +144,7 @@ fn settings(plan: &Plan) -> EngineSettings {
         workers: 8,
         slow_requests: 8,
         job_queue_ttl: redrive::internals::domain::job::JOB_QUEUE_TTL,
-        dead_queues: Vec::new(),
+        dead_queues: vec![orders::SOURCE.to_owned()],
         leftover_pattern: leftovers(),
         save_before_expiry: false,
         prefetch: plan.prefetch,
@@ -151,16 +161,23 @@ fn settings(plan: &Plan) -> EngineSettings {
         discard_keep: Duration::from_hours(7 * 24),
         retention: Retention::default(),
         rates: ambient::HashMap::default(),
-        events: redrive::internals::engine::events::EventSettings::default(),
+        events: match plan.scenario {
+            Scenario::Events => events::settings(),
+            Scenario::Deliveries | Scenario::Orders | Scenario::Policies => EventSettings::default(),
+        },
         masks: Arc::new(MaskRules::usual()),
         alerts: Vec::new(),
         certificates: Certificates::default(),
     }
 }
 
+fn url_of(manner: Manner) -> EndpointUrl {
+    EndpointUrl::parse(&format!("http://receiver.example/{}", manner.path())).expect("a URL")
+}
+
 impl Stream {
     fn url(&self) -> EndpointUrl {
-        EndpointUrl::parse(&format!("http://receiver.example/{}", self.manner.path())).expect("a URL")
+        url_of(self.manner)
     }
 
     fn execution(&self) -> ExecutionId {
@@ -188,9 +205,10 @@ impl World {
         let trace = Trace::new(clock.clone(), keeps_lines);
         let receivers = Arc::new(Receivers::new(trace.clone()));
         let ledger: Arc<Mutex<Ledger>> = Arc::default();
-        let settings = settings(&plan);
+        let (settings, books) = (settings(&plan), Books::default());
         let model = {
             let (trace, ledger, receivers) = (trace.clone(), Arc::clone(&ledger), Arc::clone(&receivers));
+            let orders = matches!(plan.scenario, Scenario::Orders | Scenario::Events).then(|| books.clone());
             Model::recorded(
                 settings.naming.clone(),
                 Rules {
@@ -201,6 +219,9 @@ impl World {
                     let id = message.message_id.clone().unwrap_or_default();
                     let body = String::from_utf8_lossy(&message.body).into_owned();
                     trace.note(&format!("{step:?} {id} {body}"));
+                    if let Some(books) = &orders {
+                        books.note(step, queue, message);
+                    }
                     let mut ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
                     judge::step(&mut ledger, &receivers, step, (queue, &id, &body));
                     match step {
@@ -217,6 +238,7 @@ impl World {
             Evidence::Alive
         };
         let database = Database::with_evidence(clock.clone(), living);
+        let service = Service::new(&database, &trace);
         let operator = engine(
             (&settings, &clock),
             &receivers,
@@ -238,6 +260,8 @@ impl World {
             redelivered: 0,
             model,
             pauses: Vec::new(),
+            books,
+            service,
             done: 0,
         }
     }
@@ -255,6 +279,9 @@ impl World {
         let (process, stop) = (Process::default(), CancellationToken::new());
         let (client, store) = (Arc::new(self.model.client()), self.database.handle());
         let engine = self.engine(&client, &store);
+        if self.plan.scenario == Scenario::Events {
+            engine.handle_events(Service::event_type(), Arc::new(self.service.clone()));
+        }
         let (until, trace) = (stop.clone(), self.trace.clone());
         let running = process.spawn("simulated daemon", async move {
             if let Err(error) = engine.run(until).await {
@@ -283,17 +310,118 @@ impl World {
         for number in 0..self.plan.daemons {
             self.start(number);
         }
+        match self.plan.scenario {
+            Scenario::Deliveries => {
+                self.deliver().await;
+                self.settle(OPERATOR, BOUND).await;
+                self.end()
+            }
+            Scenario::Orders => self.play_orders().await,
+            Scenario::Policies => self.play_policies().await,
+            Scenario::Events => self.play_events().await,
+        }
+    }
+
+    /// Publishes everything, while faults come.
+    async fn deliver(&mut self) {
+        let producers = self.producers();
+        self.faults().await;
+        self.published(producers).await;
+    }
+
+    fn producers(&self) -> Vec<JoinHandle<()>> {
         let service = self.engine(&self.publishers, &self.database.handle());
         let streams = self.plan.streams.iter();
-        let producers: Vec<JoinHandle<()>> = streams.map(|stream| self.produce(&service, stream)).collect();
-        self.faults().await;
+        streams.map(|stream| self.produce(&service, stream)).collect()
+    }
+
+    async fn published(&self, producers: Vec<JoinHandle<()>>) {
         for producer in producers {
             if ambient::timeout(BOUND, producer).await.is_err() {
                 self.wrong(Wrong::Stuck("a publisher got no confirm".to_owned()));
             }
         }
-        self.settle().await;
-        self.end()
+    }
+
+    /// The engine of a process that only carries out commands.
+    fn command_engine(&self) -> Engine {
+        self.engine(&Arc::new(self.model.client()), &self.database.handle())
+    }
+
+    async fn play_orders(mut self) -> Outcome {
+        let people = self.plan.orders.people.clone();
+        let of_others = self.plan.orders.letters > 0;
+        let source = if of_others {
+            orders::SOURCE.to_owned()
+        } else {
+            self.settings.naming.dead_letter_queue()
+        };
+        let person = orders::Person {
+            engine: self.command_engine(),
+            model: self.model.clone(),
+            database: self.database.clone(),
+            trace: self.trace.clone(),
+            books: self.books.clone(),
+            source,
+            of_others,
+            is_alone: people.len() == 1,
+            repeats: judge::repeats(&self.plan),
+            store_fails: judge::store_fails(&self.plan),
+        };
+        if of_others {
+            person.fill(self.plan.orders.letters);
+        } else {
+            self.published(self.producers()).await;
+            self.drain(OPERATOR, BOUND).await;
+        }
+        self.receivers.mend();
+        person.begin();
+        let working = people.into_iter().map(|wanted| {
+            let engine = self.command_engine();
+            let person = orders::Person {
+                engine,
+                ..person.clone()
+            };
+            tokio::spawn(async move { person.orders(&wanted).await })
+        });
+        let working: Vec<JoinHandle<()>> = working.collect();
+        self.faults().await;
+        for one in working {
+            let _ = one.await;
+        }
+        person.clear().await;
+        self.drain(OPERATOR, BOUND).await;
+        ambient::sleep(Duration::from_secs(1)).await;
+        let wrong = person.judge_all(|id| self.receivers.taken(id));
+        let mut wrong: Vec<Wrong> = wrong.into_iter().map(Wrong::Orders).collect();
+        wrong.extend(self.ledger.lock().unwrap_or_else(PoisonError::into_inner).wrong.clone());
+        self.ends(wrong)
+    }
+
+    async fn play_policies(mut self) -> Outcome {
+        let person = policies::Person {
+            engine: self.command_engine(),
+            database: self.database.clone(),
+            trace: self.trace.clone(),
+            default: self.settings.default_policy.clone(),
+            wrong: Arc::default(),
+        };
+        let watching = tokio::spawn(person.clone().watch());
+        let changes = self.plan.policies.clone().into_iter().map(|change| {
+            let (person, url) = (person.clone(), url_of(change.manner));
+            tokio::spawn(async move { person.change(change, url).await })
+        });
+        let changes: Vec<JoinHandle<()>> = changes.collect();
+        self.deliver().await;
+        for change in changes {
+            let _ = change.await;
+        }
+        self.settle(PATIENT, 8 * BOUND).await;
+        watching.abort();
+        let broken = person.wrong.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let wrong = broken.into_iter().map(Wrong::Policies).collect::<Vec<_>>();
+        let wrong = wrong.into_iter().chain(self.judged()).collect();
+        self.ends(wrong)
     }
 
     fn wrong(&self, wrong: Wrong) {
@@ -587,12 +715,12 @@ impl World {
         }
     }
 
-    /// Until nothing waits, with a person who makes what parked available.
-    async fn settle(&mut self) {
+    /// Until nothing waits, with a person who makes what parked available now and then; false where something is stuck.
+    async fn drain(&mut self, now_and_then: Duration, bound: Duration) -> bool {
         let began = Instant::now();
         let mut looked = began;
         while self.model.waiting().iter().any(|(_, messages)| !messages.is_empty()) {
-            if began.elapsed() > BOUND {
+            if began.elapsed() > bound {
                 let left = self.model.waiting();
                 let left: Vec<String> = left
                     .iter()
@@ -600,14 +728,22 @@ impl World {
                     .map(|(queue, messages)| format!("{queue}: {}", messages.len()))
                     .collect();
                 self.wrong(Wrong::Stuck(left.join(", ")));
-                return;
+                return false;
             }
-            if looked.elapsed() > OPERATOR {
+            if looked.elapsed() > now_and_then {
                 looked = Instant::now();
                 self.redeliver().await;
                 self.resume_forgotten().await;
             }
             ambient::sleep(Duration::from_millis(250)).await;
+        }
+        true
+    }
+
+    /// Until nothing waits, and what ended is gone.
+    async fn settle(&mut self, now_and_then: Duration, bound: Duration) {
+        if !self.drain(now_and_then, bound).await {
+            return;
         }
         let naming = &self.settings.naming;
         // What comes behind an end mark is a rerun, whatever it is; a store that failed over may have forgotten the end; a
@@ -642,12 +778,42 @@ impl World {
         ambient::sleep(Duration::from_secs(1)).await;
     }
 
+    async fn play_events(mut self) -> Outcome {
+        let subscribed = [Manner::Takes, Manner::Flaky];
+        for manner in subscribed {
+            self.service.subscribe(&url_of(manner)).await;
+        }
+        let (service, pushes) = (self.service.clone(), self.plan.events.clone());
+        let pushing = tokio::spawn(async move { service.push(&pushes).await });
+        self.faults().await;
+        let _ = pushing.await;
+        self.service.settle().await;
+        self.drain(OPERATOR, BOUND).await;
+        ambient::sleep(Duration::from_secs(1)).await;
+        let repeats = judge::repeats(&self.plan);
+        let broken = self
+            .service
+            .judge(&self.books, &self.receivers, subscribed.len(), repeats);
+        let mut wrong: Vec<Wrong> = broken.into_iter().map(Wrong::Events).collect();
+        wrong.extend(self.ledger.lock().unwrap_or_else(PoisonError::into_inner).wrong.clone());
+        self.ends(wrong)
+    }
+
+    /// What the checker finds in all that was published.
+    fn judged(&self) -> Vec<Wrong> {
+        let faults = judge::Faults::of(&self.plan, self.redelivered);
+        judge::judge(&self.ledger, &self.model, &self.receivers, &faults, &self.pauses)
+    }
+
     fn end(self) -> Outcome {
+        let wrong = self.judged();
+        self.ends(wrong)
+    }
+
+    fn ends(self, wrong: Vec<Wrong>) -> Outcome {
         for daemon in self.daemons.iter().flatten() {
             daemon.process.kill();
         }
-        let faults = judge::Faults::of(&self.plan, self.redelivered);
-        let wrong = judge::judge(&self.ledger, &self.model, &self.receivers, &faults, &self.pauses);
         for one in &wrong {
             self.trace.note(&format!("WRONG: {one}"));
         }

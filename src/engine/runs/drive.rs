@@ -196,7 +196,7 @@ impl Driver<'_> {
         self.hold.begin();
         for (source, open) in self.run.open_items().await? {
             if self.run.document.kind == OrderKind::Restore {
-                self.restore(&source, open).await?;
+                self.put_back_to(&source, open).await?;
             } else {
                 self.take_source(&source, open).await?;
             }

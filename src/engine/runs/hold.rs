@@ -103,7 +103,7 @@ impl SourceHold {
         let one_by_one = run.rate.is_some() && self.met_journalled.is_none_or(|first| item.ordinal < first);
         let (state, reason) = match item.state {
             ItemState::Published => (ItemState::Settled, None),
-            ItemState::Journalled if one_by_one => (
+            ItemState::Journalled if one_by_one && !item.is_unanswered => (
                 ItemState::Settled,
                 Some("it was sent and settled, but the process died before that was recorded".to_owned()),
             ),

@@ -82,6 +82,15 @@ impl Driver<'_> {
         }
     }
 
+    /// What was discarded from one source goes back, which is this run's alone meanwhile: another one that puts it back,
+    /// too, finds that it is not kept any more.
+    pub(super) async fn put_back_to(&mut self, source: &QueueName, open: OpenItems) -> Result<(), Halt> {
+        self.claim(source).await?;
+        let restored = self.restore(source, open).await;
+        self.run.engine.store.source_free(source, &self.run.record.id).await?;
+        restored
+    }
+
     async fn claim(&mut self, source: &QueueName) -> Result<(), Halt> {
         loop {
             let (run, epoch) = (self.run.record.id.clone(), self.run.record.epoch);

@@ -109,6 +109,8 @@ pub(super) struct Open {
     /// Shared by all that go there: a run may have a million items.
     pub(super) target: Option<Arc<Target>>,
     pub(super) state: ItemState,
+    /// It is recorded that the broker did not confirm it.
+    pub(super) is_unanswered: bool,
 }
 
 impl Open {
@@ -242,6 +244,7 @@ impl<'a> TakenRun<'a> {
                     ordinal: record.item.ordinal,
                     target: record.item.target.map(|target| shared(&mut targets, target)),
                     state: record.item.state,
+                    is_unanswered: record.item.reason.is_some(),
                     letter: record.item.letter,
                 };
                 let key = super::letters::common(&open.letter).to_owned();

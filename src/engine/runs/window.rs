@@ -30,6 +30,8 @@ use crate::store::ItemMark;
 
 /// Between two looks at what a publish waits for.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
+/// What is recorded of a message whose publish had no answer, until it has its outcome.
+const UNANSWERED: &str = "the broker did not confirm it: it is sent again, where it still is at its source";
 /// Why a discarded letter is in the store again.
 const PUT_BACK: &str = "it was there when it was discarded";
 
@@ -185,6 +187,8 @@ impl Driver<'_> {
                 Ok(outcome) => outcome,
                 Err(error) => {
                     let Some(why) = self.refusal(&hand.target, &error) else {
+                        // It is open, and where a later pass does not find it, nobody may take it for sent.
+                        outcomes.marks.push(unanswered(hand.ordinal));
                         outcomes.halt = Some(Halt::from(error));
                         continue;
                     };
@@ -341,6 +345,11 @@ pub(super) struct Outcomes {
 /// Whether a head that is skipped goes to the dead letters, and not to the end of its queue.
 fn is_buried(hand: &InHand) -> bool {
     hand.target != Target::Queue(hand.source.clone())
+}
+
+/// Sent, as far as anybody knows, and not confirmed.
+fn unanswered(ordinal: u64) -> ItemMark {
+    mark(ordinal, ItemState::Journalled, Some(UNANSWERED.to_owned()))
 }
 
 pub(super) fn mark(ordinal: u64, state: ItemState, reason: Option<String>) -> ItemMark {

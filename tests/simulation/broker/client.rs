@@ -58,6 +58,11 @@ impl Line {
     pub(super) fn generation(&self) -> u64 {
         self.generation.load(Ordering::SeqCst)
     }
+
+    fn attached(&self, consumer: u64, queue: &str) {
+        let mut consumers = self.consumers.lock().unwrap_or_else(PoisonError::into_inner);
+        consumers.insert(consumer, queue.to_owned());
+    }
 }
 
 /// What is not known after an answer that did not come.
@@ -68,7 +73,7 @@ fn unknown(operation: &'static str) -> BrokerError {
     }
 }
 
-fn unreachable(operation: &'static str) -> BrokerError {
+pub(super) fn unreachable(operation: &'static str) -> BrokerError {
     BrokerError::Unreachable {
         operation,
         detail: "nobody answers".to_owned(),
@@ -209,7 +214,8 @@ impl Client {
 
     /// To a queue by its name: through the exchange only where it is bound.
     async fn publish_to(&self, queue: &str, message: &Message, through: bool) -> Result<Published, BrokerError> {
-        let step = if through { Step::Stored } else { Step::Dead };
+        let is_dead = !through && queue == self.model.0.naming.dead_letter_queue();
+        let step = if is_dead { Step::Dead } else { Step::Stored };
         let alarm = self.model.server().alarm.clone();
         if let Some(detail) = alarm {
             way().await;
@@ -276,10 +282,10 @@ impl Client {
 
     fn listed(&self, name: &str, (ready, unacked): (u64, u64)) -> Option<ListedQueue> {
         let naming = &self.model.0.naming;
-        let arguments = if name == naming.dead_letter_queue() {
-            queue_arguments(naming.queue_type)
-        } else {
+        let arguments = if naming.is_delivery_queue(name) {
             delivery_arguments(naming.queue_type, &naming.exchange(), &naming.dead_letter_queue())
+        } else {
+            queue_arguments(naming.queue_type)
         };
         let shown = arguments.iter().map(|(key, value)| ((*key).to_owned(), value.shown()));
         Some(ListedQueue {
@@ -403,9 +409,20 @@ impl Publishing for Client {
 
     async fn publish_many(&self, window: &[Outgoing]) -> Vec<Result<Published, BrokerError>> {
         let mut answers = Vec::new();
+        let mut is_cut = false;
         for one in window {
+            // They are on their way on one channel: what comes behind a cut is lost with it.
+            if is_cut {
+                answers.push(Err(unknown("publish")));
+                continue;
+            }
             let through = !one.exchange.is_empty();
-            answers.push(self.publish_to(&one.routing_key, &one.message, through).await);
+            let answer = self.publish_to(&one.routing_key, &one.message, through).await;
+            is_cut = matches!(
+                answer,
+                Err(BrokerError::Unknown { .. } | BrokerError::Unreachable { .. })
+            );
+            answers.push(answer);
         }
         answers
     }
@@ -497,10 +514,7 @@ impl Reading for Client {
                 found.bound |= options.bind;
             }
             let at = server.consume(&name, prefetch, false)?;
-            line.consumers
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .insert(at.id, name.clone());
+            line.attached(at.id, &name);
             Some(at)
         });
         let Some(at) = attached.await? else {
@@ -531,19 +545,17 @@ impl Reading for Client {
     }
 
     async fn walk(&self, queue: &QueueName, _: WalkOptions) -> Result<Option<Box<dyn Walk>>, BrokerError> {
-        let at = self
-            .ask("walk", |server| server.consume(queue.as_str(), usize::MAX, true))
-            .await?;
-        Ok(at.map(|at| {
-            Box::new(Walking {
-                model: self.model.clone(),
-                queue: queue.as_str().to_owned(),
-                at,
-                position: 0,
-                again: 0,
-                is_closed: false,
-            }) as Box<dyn Walk>
-        }))
+        let (generation, line) = (self.line.generation(), Arc::clone(&self.line));
+        let name = queue.as_str();
+        let at = self.ask("walk", |server| {
+            let at = server.consume(name, usize::MAX, true)?;
+            line.attached(at.id, name);
+            Some(at)
+        });
+        let Some(at) = at.await? else { return Ok(None) };
+        let line = Arc::clone(&self.line);
+        let walking = Walking::new(self.model.clone(), line, generation, name.to_owned(), at);
+        Ok(Some(Box::new(walking)))
     }
 
     async fn rescue(&self, _: &QueueName) -> Result<Option<Box<dyn Rescued>>, BrokerError> {

@@ -74,7 +74,7 @@ impl Consumer {
         })))
     }
 
-    fn arrive(model: &Model, queue: &str, consumer: u64, acks: &Mutex<VecDeque<u64>>) {
+    pub(super) fn arrive(model: &Model, queue: &str, consumer: u64, acks: &Mutex<VecDeque<u64>>) {
         let mut acks = acks.lock().unwrap_or_else(PoisonError::into_inner);
         let settled = model.server().settle(queue, consumer, &mut acks);
         for message in &settled {
@@ -82,7 +82,7 @@ impl Consumer {
         }
     }
 
-    fn leave(model: &Model, queue: &str, consumer: u64, acks: &Mutex<VecDeque<u64>>) {
+    pub(super) fn leave(model: &Model, queue: &str, consumer: u64, acks: &Mutex<VecDeque<u64>>) {
         Self::arrive(model, queue, consumer, acks);
         model.leave(queue, consumer);
     }

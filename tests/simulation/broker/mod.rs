@@ -125,6 +125,24 @@ impl Model {
         self.contents(Naming::is_delivery_queue)
     }
 
+    /// Declares a queue of others.
+    pub fn declare(&self, name: &str) {
+        self.server().queues.entry(name.to_owned()).or_default().bound = true;
+    }
+
+    /// Somebody else puts a message into a queue that is there.
+    pub fn deposit(&self, name: &str, message: &Message) {
+        if let Some(queue) = self.server().queues.get_mut(name) {
+            queue.store(message);
+        }
+    }
+
+    /// What is in this queue, in its order.
+    pub fn inside(&self, name: &str) -> Vec<Message> {
+        let inside = self.contents(|_, queue| queue == name);
+        inside.into_iter().flat_map(|(_, messages)| messages).collect()
+    }
+
     /// What is in the dead-letter queue.
     pub fn dead(&self) -> Vec<Message> {
         let dead = self.contents(|naming, name| name == naming.dead_letter_queue());

@@ -45,6 +45,9 @@ impl Rows {
         });
         record.refusals_in_row = failure.refusals_in_row;
         record.active_at = now;
+        let asked_until = failure.terms.asked.map(|asked| now.plus(asked));
+        self.terms
+            .insert(attempt.queue.clone(), (failure.terms.clone(), asked_until));
         if let Some(decision) = &failure.decision {
             self.decision_open(now, &attempt.queue, decision);
         }

@@ -3,13 +3,17 @@
 //!
 //! A process has a handle of its own. Its calls take a while there and back, and may not arrive, or lose their answer.
 
+mod dead_letters;
 mod deliveries;
 mod endpoints;
+mod events;
 mod incarnations;
+mod policies;
 mod queues;
+mod runs;
 mod seam;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,11 +21,15 @@ use std::time::Duration;
 use redrive::internals::ambient::{self, Clock};
 use redrive::internals::domain::attempt::Attempt;
 use redrive::internals::domain::endpoint::Endpoint;
+use redrive::internals::domain::event::{Event, EventType, Reference};
 use redrive::internals::domain::id::{Epoch, IncarnationId, QueueName, StoreId};
 use redrive::internals::domain::queue::QueueRecord;
 use redrive::internals::domain::time::Timestamp;
 use redrive::internals::domain::url::EndpointUrl;
-use redrive::internals::store::{Evidence, Incarnation, NewAudit, StoreError};
+use redrive::internals::store::{
+    Evidence, HeadTerms, Incarnation, ItemRecord, KeptKind, KeptMessage, NewAudit, PolicyScope, PolicyVersion,
+    RunRecord, StoreError, WaitingHead, WaitingQuery,
+};
 use tokio::time::Instant;
 
 /// What a call takes at most, one way.
@@ -58,6 +66,15 @@ pub(super) struct Rows {
     named: BTreeMap<String, (Option<IncarnationId>, Epoch)>,
     broker: Option<String>,
     letters: Vec<String>,
+    /// What a policy applies to the head of a queue by, and until when its receiver asked to be left alone.
+    terms: BTreeMap<QueueName, (HeadTerms, Option<Timestamp>)>,
+    policies: Vec<PolicyVersion>,
+    runs: BTreeMap<String, runs::Run>,
+    /// The queues that runs take from, each with its run.
+    run_sources: BTreeMap<QueueName, String>,
+    kept: BTreeMap<(KeptKind, String), KeptMessage>,
+    claims: BTreeMap<QueueName, dead_letters::Claimed>,
+    table: events::Table,
 }
 
 /// Everything that was committed at one time.
@@ -128,6 +145,68 @@ impl Database {
     /// The standby takes over: what was committed, and answered, after its copy is lost.
     pub fn fail_over(&self, copy: Copy) {
         *self.rows() = copy.0;
+    }
+
+    /// A run as it stands, with its items in their order.
+    pub fn run(&self, run: &str) -> Option<(RunRecord, Vec<ItemRecord>)> {
+        let rows = self.rows();
+        let found = rows.runs.get(run)?;
+        Some((found.record.clone(), found.items.values().cloned().collect()))
+    }
+
+    /// Whether somebody alive works on a run.
+    pub fn is_worked_on(&self, run: &str) -> bool {
+        let rows = self.rows();
+        let owner = rows.runs.get(run).and_then(|run| run.record.owner);
+        owner.is_some_and(|owner| rows.is_alive(owner))
+    }
+
+    /// The versions of a policy, the oldest first.
+    pub fn policies_of(&self, scope: &PolicyScope) -> Vec<PolicyVersion> {
+        let rows = self.rows();
+        let of_scope = rows.policies.iter().filter(|version| version.scope == *scope);
+        of_scope.cloned().collect()
+    }
+
+    /// Heads that wait, of what was published directly.
+    pub fn waiting(&self) -> Vec<WaitingHead> {
+        let query = WaitingQuery {
+            scope: PolicyScope::default(),
+            after: None,
+            limit: 1_000,
+        };
+        let now = self.0.clock.now();
+        self.rows().heads_waiting(now, &query)
+    }
+
+    /// The event table as it stands.
+    pub fn events(&self) -> Vec<Event> {
+        self.rows().table.events.values().cloned().collect()
+    }
+
+    /// What was handled, in this order: row, reference and revision.
+    pub fn handled(&self) -> Vec<(i64, Reference, i64)> {
+        self.rows().table.handled.clone()
+    }
+
+    /// The rows of a type, those that are gone too.
+    pub fn rows_of(&self, event_type: &EventType) -> BTreeSet<i64> {
+        let rows = self.rows();
+        let of_type = rows.table.types.iter().filter(|(_, known)| *known == event_type);
+        of_type.map(|(id, _)| *id).collect()
+    }
+
+    /// How many notifications of events wait to be published, and which never can be.
+    pub fn outbox(&self) -> (usize, Vec<String>) {
+        let rows = self.rows();
+        (rows.table.outbox.len(), rows.table.buried.clone())
+    }
+
+    /// What was discarded and is kept.
+    pub fn discarded(&self) -> Vec<KeptMessage> {
+        let rows = self.rows();
+        let discarded = rows.kept.values().filter(|kept| kept.kind == KeptKind::Discarded);
+        discarded.cloned().collect()
     }
 
     pub fn slow_for(&self, span: Duration) {

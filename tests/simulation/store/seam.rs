@@ -171,41 +171,41 @@ modelled! {
     }
     Records {
         does {
+        policy_get(scope: &PolicyScope) -> Option<PolicyVersion>;
+        policy_history(scope: &PolicyScope) -> Vec<PolicyVersion>;
+        policy_put(new: &NewPolicy) -> i64;
         audit_append(entry: &NewAudit) -> i64;
         }
         lacks {
         audit_list(before: Option<i64>, limit: u32) -> Vec<AuditEntry>;
-        policy_get(scope: &PolicyScope) -> Option<PolicyVersion>;
         policies(limit: u32) -> Vec<PolicyVersion>;
-        policy_history(scope: &PolicyScope) -> Vec<PolicyVersion>;
         rescued_list(queue: Option<&QueueName>, before: Option<i64>, limit: u32) -> Vec<RescuedRow>;
         rescued_get(id: i64) -> Option<RescuedMessage>;
         }
         cannot {
-        policy_put(new: &NewPolicy) -> i64;
         rescued_insert(message: &RescuedMessage) -> i64;
         }
     }
     Events {
         does {
-        }
-        lacks {
-        event_ids_raise() -> ();
         events_claim(claim: &EventClaim) -> Vec<Event>;
         events_finish(finishes: &[Finish]) -> Vec<Finished>;
         events_renew(leases: &[LeaseKey], span: Duration) -> Vec<LeaseKey>;
         events_next_due(event_type: &EventType) -> Option<Duration>;
         events_reap(limit: u32, configured: HandlingRules) -> Vec<Reaped>;
         events_give_up(event_type: &EventType, cutoff: u32) -> u64;
-        events_expire(limit: u32) -> Expired;
         event_get(id: i64) -> Option<Event>;
+        events_push(batch: &EventBatch) -> PushOutcome;
+        }
+        lacks {
+        event_ids_raise() -> ();
+        events_expire(limit: u32) -> Expired;
         events_of(event_type: &EventType, reference: &Reference) -> Vec<Event>;
         events_page(query: &EventQuery) -> Vec<Event>;
         events_counts() -> Vec<EventCount>;
         event_history(event_type: &EventType, limit: u32) -> Vec<HandledEvent>;
         }
         cannot {
-        events_push(batch: &EventBatch) -> PushOutcome;
         events_search(search: &EventSearch) -> EventsFound;
         event_act(id: i64, revision: i64, act: EventAct) -> Acted;
         events_change(change: &EventsChange) -> EventsChanged;
@@ -218,18 +218,18 @@ modelled! {
     }
     EventTypes {
         does {
+        subscriptions(event_type: &EventType) -> Vec<Subscription>;
+        subscription_put(new: &NewSubscription) -> Option<Subscription>;
         named_lease_take(name: &str, incarnation: IncarnationId) -> Option<Epoch>;
         named_lease_free(name: &str, epoch: Epoch) -> bool;
         }
         lacks {
         event_type_get(event_type: &EventType) -> Option<EventTypeRecord>;
         event_types() -> Vec<EventTypeRecord>;
-        subscriptions(event_type: &EventType) -> Vec<Subscription>;
         ended_subscriptions(event_type: &EventType) -> Vec<Subscription>;
         }
         cannot {
         event_type_put(new: &NewEventType) -> TypePut;
-        subscription_put(new: &NewSubscription) -> Option<Subscription>;
         subscription_remove(event_type: &EventType, id: i64) -> bool;
         }
     }
@@ -248,27 +248,23 @@ modelled! {
     }
     EventOutbox {
         does {
-        }
-        lacks {
         outbox_page(limit: u32) -> Vec<OutboxRow>;
         outbox_published(guard: &NamedLease, rows: &[i64]) -> bool;
         outbox_postpone(row: i64, delay: Duration, error: &str) -> ();
         outbox_waiting() -> OutboxWaiting;
+        outbox_bury(guard: &NamedLease, row: i64, reason: &str) -> bool;
+        }
+        lacks {
         }
         cannot {
-        outbox_bury(guard: &NamedLease, row: i64, reason: &str) -> bool;
         }
     }
     Runs {
         does {
-        }
-        lacks {
         run_get(run: &str) -> Option<RunRecord>;
         runs(query: &RunQuery) -> Vec<RunRecord>;
         runs_open(limit: u32) -> Vec<RunRecord>;
         run_items(query: &ItemQuery) -> Vec<ItemRecord>;
-        }
-        cannot {
         run_create(new: &NewRun) -> ();
         run_items_add(run: &str, items: &[NewItem]) -> ();
         run_freeze(run: &str, frozen: &Frozen) -> bool;
@@ -284,17 +280,21 @@ modelled! {
         source_take(queue: &QueueName, run: &str, epoch: Epoch) -> SourceTaken;
         source_free(queue: &QueueName, run: &str) -> ();
         }
+        lacks {
+        }
+        cannot {
+        }
     }
     KeptMessages {
         does {
-        }
-        lacks {
         kept_get(letter: &str, kind: KeptKind) -> Option<KeptMessage>;
         kept_list(query: &KeptQuery) -> Vec<KeptMessage>;
-        }
-        cannot {
         kept_put(kept: &[KeptMessage]) -> ();
         kept_drop(letter: &str, kind: KeptKind) -> bool;
+        }
+        lacks {
+        }
+        cannot {
         }
     }
     StoredLetters {
@@ -377,23 +377,28 @@ modelled! {
     }
     Policies {
         does {
-        }
-        lacks {
         policies_newest(scopes: &[PolicyScope]) -> Vec<PolicyVersion>;
         heads_waiting(query: &WaitingQuery) -> Vec<WaitingHead>;
-        }
-        cannot {
         policy_version(scope: &PolicyScope, version: i64) -> Option<PolicyVersion>;
         policy_change(change: &PolicyChange) -> PolicyChanged;
         heads_move(moves: &[HeadMove]) -> u64;
         }
+        lacks {
+        }
+        cannot {
+        }
     }
     DeadLetters {
         does {
-        }
-        lacks {
         dead_stale(queue: &QueueName) -> ();
         dead_queues() -> Vec<DeadQueue>;
+        dead_claim(queue: &QueueName, who: &str, expected: Option<u64>, hold: Duration) -> DeadClaim;
+        dead_write(queue: &QueueName, generation: i64, rows: &[DeadRow], hold: Duration) -> bool;
+        dead_finish(queue: &QueueName, generation: i64, looked: &DeadLooked) -> bool;
+        dead_free(queue: &QueueName, generation: i64) -> bool;
+        }
+        lacks {
+        dead_letters_remove(ids: &[DeadLetterId]) -> u64;
         dead_letters(query: &DeadQuery) -> Vec<DeadLetter>;
         dead_groups(query: &DeadGroupQuery) -> Vec<DeadGroup>;
         dead_spans() -> Vec<DeadSpan>;
@@ -401,12 +406,7 @@ modelled! {
         dead_letter(id: &DeadLetterId) -> Option<DeadRow>;
         }
         cannot {
-        dead_claim(queue: &QueueName, who: &str, expected: Option<u64>, hold: Duration) -> DeadClaim;
-        dead_write(queue: &QueueName, generation: i64, rows: &[DeadRow], hold: Duration) -> bool;
-        dead_finish(queue: &QueueName, generation: i64, looked: &DeadLooked) -> bool;
-        dead_free(queue: &QueueName, generation: i64) -> bool;
         dead_queue_forget(queue: &QueueName) -> bool;
-        dead_letters_remove(ids: &[DeadLetterId]) -> u64;
         }
     }
 }
