@@ -152,6 +152,8 @@ async fn find(engine: &Engine, id: &NotificationId, asked: Option<&QueueName>) -
     };
     let last = found.attempts.first().map(|attempt| attempt.class);
     if last == Some(OutcomeClass::Delivered) {
+        // It was the head when that was read, and is none any more.
+        found.queue = None;
         return Ok(found);
     }
     if found.queue.is_none() && last.is_some() {

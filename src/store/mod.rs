@@ -48,8 +48,8 @@ pub use record::*;
 pub use retention::*;
 // A model of the store decides by the same rules.
 pub use rules::{
-    due_in, endpoint_after, endpoint_after_failure, endpoint_moves, head_places, lease_refusal, next_number, pace_changed,
-    raises,
+    due_in, endpoint_after, endpoint_after_failure, endpoint_moves, head_places, lease_refusal, next_number,
+    pace_changed, raises,
 };
 pub use runs::*;
 pub use saves::*;

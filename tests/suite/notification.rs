@@ -43,6 +43,30 @@ async fn stands(installation: &Installation, daemon: &Daemon, id: &str, state: &
     told
 }
 
+async fn that_it_is_dead_is_told(installation: &Installation, daemon: &Daemon, url: &str) {
+    let (id, _) = publish(daemon, "c", url).await;
+    let told = stands(installation, daemon, &id, "dead").await;
+    assert_eq!(
+        (&told["dead"][0]["message_id"], &told["last_attempt"]["status"]),
+        (&json!(id), &json!(422))
+    );
+    let letter = told["dead"][0]["id"].as_str().unwrap();
+    assert!(
+        told["text"]
+            .as_str()
+            .unwrap()
+            .contains(&format!("redrive dead show {letter}")),
+        "{told}"
+    );
+    installation.run(&["dead", "show", letter]).await.expect_code(0);
+    installation
+        .run(&["dead", "discard", letter, "--yes"])
+        .await
+        .expect_code(0);
+    let told = stands(installation, daemon, &id, "attempted").await;
+    assert!(told["text"].as_str().unwrap().contains("discarded"), "{told}");
+}
+
 async fn each_is_told_from_what_is_on_record(installation: Installation) {
     let installation = waiting(installation);
     let daemon = installation.daemon().await;
@@ -104,27 +128,7 @@ async fn each_is_told_from_what_is_on_record(installation: Installation) {
         "{untried}"
     );
 
-    let (id, _) = publish(&daemon, "c", &receiver.url("/no")).await;
-    let told = stands(&installation, &daemon, &id, "dead").await;
-    assert_eq!(
-        (&told["dead"][0]["message_id"], &told["last_attempt"]["status"]),
-        (&json!(id), &json!(422))
-    );
-    let letter = told["dead"][0]["id"].as_str().unwrap();
-    assert!(
-        told["text"]
-            .as_str()
-            .unwrap()
-            .contains(&format!("redrive dead show {letter}")),
-        "{told}"
-    );
-    installation.run(&["dead", "show", letter]).await.expect_code(0);
-    installation
-        .run(&["dead", "discard", letter, "--yes"])
-        .await
-        .expect_code(0);
-    let told = stands(&installation, &daemon, &id, "attempted").await;
-    assert!(told["text"].as_str().unwrap().contains("discarded"), "{told}");
+    that_it_is_dead_is_told(&installation, &daemon, &receiver.url("/no")).await;
 
     let never = daemon.get("/v1/notifications/order-18.3").await;
     assert_eq!(never.status, 404);

@@ -49,6 +49,7 @@ impl Rows {
             command: new.command.clone(),
             state: RunState::Planned,
             counts: RunCounts::default(),
+            restored: 0,
             total: 0,
             rate: new.rate,
             canary: new.canary,
@@ -204,6 +205,7 @@ impl Rows {
 
     /// What of an advance is about the run; what it keeps and forgets comes with it.
     pub(super) fn run_advance(&mut self, now: Timestamp, run: &str, epoch: Epoch, advance: &Advance) -> Guarded {
+        let id = run;
         let Some(run) = self.run_held(run, epoch) else {
             return Guarded::Lost;
         };
@@ -220,7 +222,11 @@ impl Rows {
         let state = run.record.state;
         self.kept_put(now, &advance.keep);
         for (letter, kind) in &advance.forget {
-            self.kept_drop(now, letter, *kind);
+            let discarder = self.kept.remove(&(*kind, letter.clone())).and_then(|kept| kept.run);
+            let other = discarder.filter(|other| *kind == KeptKind::Discarded && other != id);
+            if let Some(other) = other.and_then(|other| self.runs.get_mut(&other)) {
+                other.record.restored += 1;
+            }
         }
         Guarded::Held(state)
     }
