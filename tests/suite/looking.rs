@@ -26,6 +26,9 @@ struct Scene {
     queue: String,
     letter: String,
     raw_letter: String,
+    /// Notifications: of a dead letter, and of one that waits for a person.
+    died: String,
+    waits: String,
     run: String,
     claim: String,
 }
@@ -56,14 +59,15 @@ async fn made(daemon: &mut Daemon, what: (&str, &str, Option<Value>)) -> Value {
     answer.json()
 }
 
-async fn publish(daemon: &mut Daemon, execution: &str, url: &str, body: (&str, Value)) {
+async fn publish(daemon: &mut Daemon, execution: &str, url: &str, body: (&str, Value)) -> String {
     let mut notification = json!({
         "execution_id": execution,
         "url": url,
         "headers": {"X-Api-Key": "S3CRET-key", "X-Note": "a=1&password=S3CRET-note", "X-Team": "a"},
     });
     notification[body.0] = body.1;
-    made(daemon, ("POST", "/v1/notifications", Some(notification))).await;
+    let published = made(daemon, ("POST", "/v1/notifications", Some(notification))).await;
+    published["id"].as_str().unwrap().to_owned()
 }
 
 async fn with_events(daemon: &mut Daemon) -> String {
@@ -104,7 +108,7 @@ impl Scene {
         let mut daemon = installation.daemon().await;
         let claim = with_events(&mut daemon).await;
         let url = receiver.url("/dead?api_key=S3CRET-query");
-        publish(&mut daemon, "letter", &url, ("body", body("first").to_string().into())).await;
+        let died = publish(&mut daemon, "letter", &url, ("body", body("first").to_string().into())).await;
         let bytes = [b"{\"password\":\"S3CRET-bytes\",\"x\":\"".as_slice(), b"\xff\"}"].concat();
         publish(&mut daemon, "raw", &url, ("body_base64", STANDARD.encode(bytes).into())).await;
         let letters = wait_until("both dead letters", BOUND, async || {
@@ -119,7 +123,7 @@ impl Scene {
         let (letter, raw_letter) = (id_of("letter"), id_of("raw"));
         // It waits for a person.
         let waiting = "http://127.0.0.1:9/hook?api_key=S3CRET-waiting";
-        publish(
+        let waits = publish(
             &mut daemon,
             "waiting",
             waiting,
@@ -150,6 +154,8 @@ impl Scene {
             queue,
             letter,
             raw_letter,
+            died,
+            waits,
             claim,
         }
     }
@@ -169,12 +175,16 @@ impl Scene {
             let id = match path {
                 path if path.starts_with("/v1/runs") => &self.run,
                 path if path.starts_with("/v1/executions") => "waiting",
+                path if path.starts_with("/v1/notifications") => &self.died,
                 _ => &self.letter,
             };
             let filled = filled.replace("{type}", kind).replace("{id}", id);
             paths.extend(["r", "raw"].map(|reference| filled.replace("{reference}", reference)));
         }
         paths.push(format!("/v1/dead/{}", self.raw_letter));
+        if method == "get" {
+            paths.push(format!("/v1/notifications/{}", self.waits));
+        }
         paths.dedup();
         paths
     }
